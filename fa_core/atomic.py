@@ -13,12 +13,11 @@ from fa_core.errors import FaError, UsageError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, or where it links to; a reader sees the old file or the new one,
-    never a part.
+    """Write `content` to `path`, or its link's target, atomically.
 
     Raises:
-        UsageError: something that is no regular file is there (see `place_of`).
-        FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
+        UsageError: the path is not a regular file (see `place_of`).
+        FaError: the folder is not writable, or the disk is full; the old file is kept.
     """
     path = place_of(path)
     temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.tmp")
@@ -38,13 +37,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def keep_old(path: Path) -> Path | None:
-    """Copy the file at `path` to a name that stays when `path` is replaced: ``audit.json.~1~``, or
-    the next one.
+    """Copy a file to a backup, ``audit.json.~1~`` or the next number.
 
-    Numbered as ``cp --backup=numbered`` does it; a search of folders leaves such names out.
+    Numbered like ``cp --backup=numbered``; scans of folders ignore backups.
 
     Returns:
-        The copy; None where there is no file.
+        The copy; None if there is no file.
 
     Raises:
         FaError: the folder cannot be written to, or the disk is full.
@@ -65,24 +63,21 @@ def keep_old(path: Path) -> Path | None:
 
 
 def place_of(path: Path) -> Path:
-    """Where a file named `path` lies once its links are followed.
+    """The real path of a file to write.
 
-    A rename would put a regular file in the place of a device or a FIFO that others rely on, so
-    those are refused. So is every link on the way that somebody else may have put there, to have
-    this user's rights write where it leads.
+    Devices and FIFOs are refused, which a rename would replace by a regular file. So are links that
+    another user may have placed to make this user overwrite a file.
 
     Raises:
-        UsageError: a folder, a device, a FIFO or a socket is there, or a link of another user is on
-            the way.
+        UsageError: the path is a folder, a device, a FIFO or a socket, or contains a link of
+            another user.
     """
     with contextlib.suppress(OSError):
         for link in _links_to(path):
             if _is_foreign(link):
                 what = f"is a link that another user may have put there, to {link.readlink()}"
                 raise UsageError(what, where=link, hint="write to where it leads, or elsewhere")
-    with contextlib.suppress(
-        OSError
-    ):  # what else is wrong with the place shows when the file is written
+    with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():
             if path.is_dir():
@@ -100,8 +95,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def _links_to(path: Path) -> Iterator[Path]:
-    """The links on the way to a path, folders included, in the order in which the system follows
-    them."""
+    """The links in a path, folders included, in the order the system follows them."""
     place, found = Path(), 0
     parts = [*reversed(path.absolute().parts)]
     while parts and found < _MOST_LINKS:
@@ -118,8 +112,8 @@ def _links_to(path: Path) -> Iterator[Path]:
 
 
 def _is_foreign(link: Path) -> bool:
-    """Whether another user owns a link: root, too, where others can put links beside."""
-    if not hasattr(os, "geteuid"):  # Windows, where links take an administrator
+    """Whether another user owns a link; root counts in folders where others can create links."""
+    if not hasattr(os, "geteuid"):  # Windows, where only administrators create links
         return False
     owner = link.lstat().st_uid
     if owner == os.geteuid():
@@ -128,12 +122,12 @@ def _is_foreign(link: Path) -> bool:
 
 
 def write_json(path: Path, value: object) -> None:
-    """`write_bytes` of indented JSON; NaN and ±inf are written as Python's ``json`` writes them."""
+    """Write indented JSON atomically, NaN and ±inf as in Python's ``json``."""
     write_bytes(path, json_bytes(value, indent=2))
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:
-    """JSON with a line end; half a surrogate, as odd file names have it, is an escape."""
+    """JSON with a line end; lone surrogates, as in odd file names, are escaped."""
     return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(
         errors="backslashreplace"
     )

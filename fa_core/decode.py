@@ -1,13 +1,11 @@
 """Safe JSON decoding: validated values, or a one-line error.
 
-After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is
-a float, infinite where no float is as large), no text holds half a surrogate or what steers a
-terminal, and no object has a key twice.
+`loads` guarantees at most `DEEPEST` levels, integers of 64 bits (longer ones are floats, possibly
+infinite), sanitized texts, and unique keys.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,71 +15,66 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
+from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
 
 DEEPEST = 64
-"""Levels of arrays and objects; a report of this project has 5."""
+"""Maximum levels of arrays and objects; this project's reports have 5."""
 
 MANY, VALUE_BYTES = 1 << 24, 72
-"""Bytes of JSON from which memory is looked at before, and what a value takes at most."""
+"""Bytes of JSON from which free memory is checked, and maximum bytes of a value."""
 
 LARGEST = 1 << 63
-"""What every integer of a file lies below, in absolute value."""
+"""Bound on the absolute value of integers."""
 
 TOO_DEEP = "nested too deep"
 
-_ESCAPES = (rb"\b", rb"\f", rb"\r", rb"\u00", rb"\u202", rb"\u206", rb"\ud", rb"\uD")
-_RAW_BYTES = [
-    re.compile(part)
-    for part in (rb"\xc2[\x80-\x9f]", rb"\xe2\x80[\xa8-\xae]", rb"\xe2\x81[\xa6-\xa9]")
-]
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _HAS_NO_KEYS = {float, bool, type(None)}
 
 
 class RepeatedKeys(Json):
-    """A JSON object in which a key occurs more than once.
+    """A JSON object with repeated keys.
 
     Attributes:
         pairs: all its keys and values, in order.
     """
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
         super().__init__(pairs)
         self.pairs = pairs
 
 
 def loads(data: bytes, *, in_parts: bool = False) -> Any:
-    """Any JSON, with NaN and Infinity as Python writes them.
+    """Decode JSON, including NaN and Infinity as written by Python.
 
     Args:
         data: UTF-8.
-        in_parts: whether the caller looks at the parts with `checked` instead: a key twice, or what
-            is nested too deep, is an error of that part alone. An object with a key twice is then a
+        in_parts: whether the caller checks the parts with `checked` instead, so that repeated keys
+            or deep nesting are errors of a part alone. An object with repeated keys is then a
             `RepeatedKeys`.
 
     Raises:
-        ValueError: malformed, nested too deep, or a key twice; a `json.JSONDecodeError` has the
-            place.
+        ValueError: malformed, nested too deep, or a repeated key; a `json.JSONDecodeError` has the
+            position.
         UnreadableInput: more values than memory holds.
     """
     if len(data) > MANY:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
-    if not is_odd(data):
+    if not may_need_sanitizing(data):
         try:
             value = msgspec.json.decode(data)
-            # each key is followed by a colon, and what else has one is a text
+            # colons occur after keys and within texts: fewer were decoded if a key was repeated
             if checked(value) >= data.count(b":"):
                 return value
         except (ValueError, RecursionError):
             pass
-    import json  # for the first file that needs it, not at the start
+    import json  # imported for the first file that needs it
 
     try:
-        value = _harmless(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
+        value = _sanitized(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
     if not in_parts:
@@ -89,11 +82,11 @@ def loads(data: bytes, *, in_parts: bool = False) -> Any:
     return value
 
 
-def checked(value: Any, room: int = DEEPEST) -> int:
-    """How many colons a decoded value was written with at least: its keys, and those inside texts.
+def checked(value: object, room: int = DEEPEST) -> int:
+    """Check a decoded value; returns its number of colons: keys, and colons within texts.
 
     Raises:
-        ValueError: nested too deep, a key twice, or an integer of more than 64 bits.
+        ValueError: nested too deep, a repeated key, or an integer of more than 64 bits.
     """
     if isinstance(value, str):
         return value.count(":")
@@ -116,48 +109,25 @@ def checked(value: Any, room: int = DEEPEST) -> int:
     return found
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Json:
-    pairs = [(harmless(name), _harmless(value)) for name, value in pairs]
+def _object(pairs: list[tuple[str, object]]) -> Json:
+    pairs = [(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs]
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
     return RepeatedKeys(pairs)
 
 
-def _harmless(value: Any) -> Any:
-    """A value with harmless texts; objects have them already."""
+def _sanitized(value: object) -> object:
+    """A value with sanitized texts; its objects are sanitized already."""
     if isinstance(value, list):
-        return [_harmless(member) for member in value]
+        return [_sanitized(member) for member in value]
     if isinstance(value, str):
-        return harmless(value)
+        return sanitize(value, WHITE_SPACE)
     return value
 
 
-def harmless(text: str) -> str:
-    r"""A text in which what steers a terminal, turns the direction of writing or is half a
-    surrogate is spelled out.
-
-    Line ends and tabs stay.
-
-    >>> harmless("dfa\x1b[2J"), harmless("Γ\n")
-    ('dfa\\x1b[2J', 'Γ\n')
-    """
-    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def is_odd(text: bytes) -> bool:
-    """Whether JSON text may hold texts that only `loads` makes sane. At the speed of a search for
-    single bytes."""
-    escaped = b"\\" in text and any(escape in text for escape in _ESCAPES)
-    return (
-        escaped
-        or b"\x7f" in text
-        or (not text.isascii() and any(part.search(text) for part in _RAW_BYTES))
-    )
-
-
 def integer(digits: str) -> int | float:
-    """An integer of 64 bits, or a float.
+    """Parse an integer; a float beyond 64 bits.
 
     >>> integer("42"), integer("1" + 400 * "0")
     (42, inf)
@@ -169,16 +139,15 @@ def integer(digits: str) -> int | float:
 
 @contextmanager
 def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Iterator[None]:
-    """Around a parser: whatever it raises about a file, as one line; those of other projects raise
-    nearly anything.
+    """Context of a parser, which turns all of its exceptions into one-line errors.
 
     Args:
         path: the file.
-        what: what is said of it.
+        what: start of the message.
         hint: what to do about it.
 
     Raises:
-        UnreadableInput: says the file, and the first line of the reason.
+        UnreadableInput: with the file and the first line of the reason.
     """
     try:
         yield
@@ -191,7 +160,7 @@ def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Itera
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of what a parser says, led by its kind where that says more.
+    """The first line of a parser's exception, after its type unless that is a ValueError.
 
     >>> (reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")),
     ...     reason_of(EOFError()))

@@ -1,16 +1,17 @@
-"""What can go wrong for a person, one class per kind.
+"""Errors with a message for the user, a class per kind.
 
-Every message is one line: what happened, where (file, key or line), and what to do about it. Names
-in it may come from a file, so what is not printable is spelled out: no file sends commands to the
-user's terminal. ``exit_code`` is what the command line returns for that kind.
+Every message is one sanitized line: what happened, where (file, key or line), and a hint.
+    ``exit_code`` is the command line's exit code.
 
-What an exception says about the device it came from.
+`is_device_lost` recognises CUDA errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+
+from fa_core.sanitize import sanitize
 
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
@@ -26,35 +27,24 @@ EXTRAS: Mapping[str, str] = {
     "wandb": "wandb>=0.17",
     "trackio": "trackio>=0.2",
 }
-"""Optional package → its requirement, as pyproject.toml has it among the extras."""
+"""Optional package → its requirement, as in the extras of pyproject.toml."""
 
 
 LONGEST = 1000
-"""Characters of a message, without its place and what to do: it may hold names from a file."""
-
-
-def printable(text: str) -> str:
-    r"""The text with control characters, and half a surrogate of an odd file name, as escapes.
-
-    >>> printable("dfa\x1b[2J"), printable("Γ ≈ 1")
-    ('dfa\\x1b[2J', 'Γ ≈ 1')
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+"""Maximum characters of a message without place and hint: names in it may come from a file."""
 
 
 INTERNAL_ERROR = 70
-"""Exit code of a defect in this program."""
+"""Exit code of an internal error."""
 
 
 class FaError(Exception):
     """A failure with a message for the user.
 
     Args:
-        what: what happened, in plain words.
+        what: what happened.
         where: the file, file + JSON path, module or option it happened in (``""`` if nowhere).
-        hint: what to do about it (``""`` if nothing can be done).
+        hint: what to do about it (``""`` for none).
     """
 
     exit_code = 3
@@ -70,11 +60,11 @@ class FaError(Exception):
             text = f"{self.where}: {self.what}"
         else:
             text = self.what
-        super().__init__(printable(" ".join((f"{text}; {hint}" if hint else text).split())))
+        super().__init__(sanitize(" ".join((f"{text}; {hint}" if hint else text).split())))
 
 
 class UsageError(FaError):
-    """An option or argument that cannot be meant (exit code 2)."""
+    """An invalid option or argument (exit code 2)."""
 
     exit_code = 2
 
@@ -84,8 +74,8 @@ def missing_package(package: str, needed_for: str, alternative: str = "") -> Usa
 
     Args:
         package: one of `EXTRAS`.
-        needed_for: what cannot be done without it.
-        alternative: what else would help.
+        needed_for: the feature that needs it.
+        alternative: another way.
 
     >>> str(missing_package("pyarrow", "writing Parquet", "or write .csv"))
     "writing Parquet needs pyarrow, which is not installed; pip install 'pyarrow>=15', or write
@@ -96,8 +86,7 @@ def missing_package(package: str, needed_for: str, alternative: str = "") -> Usa
 
 
 def install_command(package: str) -> str:
-    """The command that installs an optional package: the package itself, never this project from an
-    index.
+    """The command that installs an optional package.
 
     >>> install_command("ray")
     "pip install 'ray>=2.49'"
@@ -106,11 +95,11 @@ def install_command(package: str) -> str:
 
 
 class UnreadableInput(FaError):
-    """A path that cannot be read, or holds nothing this project knows (exit code 3)."""
+    """A path that cannot be read, or of unknown content (exit code 3)."""
 
 
 class UnsafeCheckpoint(UnreadableInput):
-    """A pickle that would run code. It is refused, never run."""
+    """A pickle that would run code, which is refused."""
 
 
 class UnknownNetwork(UnreadableInput):
@@ -118,8 +107,7 @@ class UnknownNetwork(UnreadableInput):
 
 
 class InvalidReport(UnreadableInput):
-    """A report whose numbers contradict each other (layers of unequal number, an accuracy of
-    31)."""
+    """A report with contradictory numbers (unequal numbers of layers, an accuracy of 31)."""
 
 
 class TapError(FaError):
@@ -127,11 +115,11 @@ class TapError(FaError):
 
 
 class MeasureError(FaError):
-    """A measurement that could not be made (data that does not fit the network, a lost device)."""
+    """A measurement that failed (unsuitable data, a lost device)."""
 
 
 def is_device_lost(error: BaseException | None) -> bool:
-    """Whether a CUDA error caused this: every later call of this process would fail with it too.
+    """Whether a CUDA error caused this, after which all calls of the process fail.
 
     >>> (is_device_lost(RuntimeError("CUDA error: device-side assert triggered")),
     ...     is_device_lost(ValueError("no")))

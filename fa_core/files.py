@@ -1,9 +1,8 @@
-"""The one way into a file that another file or a folder names: a regular file, of a known size.
+"""Safe reading of files named by other files or folders: regular files of known size only.
 
-Such a path may lead anywhere: to a FIFO or a device, at which a plain ``open`` waits for ever, or
-to a device that never ends. Links are followed, since the caches of model hubs are made of them;
-the end of the links has to be a regular file. What is read is never longer than the file was when
-it was opened.
+Such a path may be a FIFO or a device, on which ``open`` blocks forever or which never ends. Links
+are followed, since caches of model hubs consist of them; the target must be a regular file. Reads
+are limited to the file's size when it was opened.
 """
 
 from __future__ import annotations
@@ -19,26 +18,26 @@ from fa_core.errors import UnreadableInput
 Name: TypeAlias = "str | os.PathLike[str]"
 
 CONTROL_GROUP = Path("/sys/fs/cgroup")
-"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
+"""Files with the memory limit of a container on Linux, which system-wide numbers ignore."""
 
 SMALL = 1 << 26
-"""Bytes that any machine can hold: up to here free memory is not asked for."""
+"""Bytes up to which free memory is not checked."""
 
 TIMES, SLACK = 64, 1 << 28
-"""What a file holds may take this many times its bytes, and some bytes more."""
+"""Decoded contents may take this many times the file's bytes, plus some slack."""
 
 COPIES = 4
-"""A file that is read whole takes about this many times its size once it is decoded."""
+"""Memory of a decoded file relative to its size."""
 
 LONGEST_NAME = 4096
-"""Characters of a path that a system opens, folders included."""
+"""Maximum characters of a path."""
 
 
 def flags_of(*names: str) -> int:
-    """Those of some flags for opening a file that this system knows."""
+    """The flags of ``os.open`` that this system has, combined."""
     flags = 0
     for name in names:
-        flags |= getattr(os, name, 0)
+        flags |= vars(os).get(name, 0)
     return flags
 
 
@@ -54,18 +53,18 @@ _KINDS = {
 
 
 class MissingFile(UnreadableInput):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 def open_file(path: Name) -> BinaryIO:
-    """Open a regular file for reading, without waiting for anything else that may be there.
+    """Open a regular file for reading, without blocking on other kinds of file.
 
-    The kind is looked at before the opening, which can have effects on a device, and after it,
-    since another program may have put something else in the file's place meanwhile.
+    The kind is checked before opening, which may affect a device, and afterwards, since another
+    program may have replaced the file.
 
     Raises:
-        MissingFile: there is none.
-        UnreadableInput: no regular file, or one that cannot be opened.
+        MissingFile: it does not exist.
+        UnreadableInput: not a regular file, or it cannot be opened.
     """
     try:
         _check_regular(path, os.stat(path))  # noqa: PTH116 (thousands of times)
@@ -85,7 +84,7 @@ def read_file(path: Name, most: int | None = None) -> bytes:
 
     Args:
         path: the file.
-        most: bytes; a larger file is refused. None = what fits into memory.
+        most: maximum bytes; None = as much as fits into memory.
 
     Raises:
         UnreadableInput: as `open_file`, or the file is too large.
@@ -95,7 +94,7 @@ def read_file(path: Name, most: int | None = None) -> bytes:
 
 
 def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
-    """The bytes of an open file from its start, however far it was read; see `read_file`."""
+    """All bytes of an open file from its start; see `read_file`."""
     size = size_of(file)
     check_size(path, size, most)
     try:
@@ -106,10 +105,9 @@ def all_of(file: BinaryIO, path: Name, most: int | None = None) -> bytes:
 
 
 def name_of(file: BinaryIO, path: Name) -> str:
-    """A name by which a library that takes only names opens this very file, as long as it is open.
+    """A name of an open file, for libraries that take only names.
 
-    ``path`` may lead elsewhere by now. It is the answer on Windows alone, where nothing replaces an
-    open file.
+    It is ``path`` on Windows only, where an open file cannot be replaced.
     """
     name = f"/dev/fd/{file.fileno()}"
     if exists(name):
@@ -123,10 +121,10 @@ def size_of(file: BinaryIO) -> int:
 
 
 def check_size(path: Name, size: int, most: int | None = None) -> None:
-    """Refuse a file that is larger than what is read, or than memory holds once it is decoded.
+    """Refuse a file larger than `most`, or than memory once decoded.
 
     Raises:
-        UnreadableInput: says both sizes.
+        UnreadableInput: with both sizes.
     """
     if most is not None and size > most:
         what = f"has {size >> 10:,} KiB; such a file has at most {most >> 10:,}"
@@ -140,15 +138,15 @@ def check_size(path: Name, size: int, most: int | None = None) -> None:
 
 
 def check_room(needed: int, size: int, hint: str = "") -> None:
-    """Refuse what a file would become in memory, before it does.
+    """Refuse a file whose decoded contents exceed memory.
 
     Args:
-        needed: bytes that it takes.
+        needed: bytes of its decoded contents.
         size: of the file.
         hint: what to do about it.
 
     Raises:
-        UnreadableInput: more than `TIMES` the file and `SLACK`, or more than memory is free.
+        UnreadableInput: more than `TIMES` the file plus `SLACK`, or than free memory.
     """
     what = f"needs {needed >> 20:,} MiB of memory"
     if needed > TIMES * size + SLACK:
@@ -158,8 +156,8 @@ def check_room(needed: int, size: int, hint: str = "") -> None:
 
 
 def free_ram() -> int:
-    """Bytes of RAM that this process can still get: of the system, its container and ``ulimit``."""
-    import psutil  # not at the explorer's start
+    """Bytes of RAM available to this process, limited by system, container and ``ulimit``."""
+    import psutil  # imported late, for a fast start of the explorer
 
     free: int = psutil.virtual_memory().available
     return min(free, _left_of_container(), _left_of_limit())
@@ -169,8 +167,8 @@ _UNLIMITED = 1 << 62
 
 
 def _left_of_container() -> int:
-    """Bytes of RAM that a control group (version 2 or 1) leaves to its processes: its limit less
-    what they use, but for pages of files that the system may drop."""
+    """Bytes of RAM left in a control group (version 2 or 1): limit minus usage without droppable
+    file pages."""
     for folder, limit, usage, droppable in (
         ("", "memory.max", "memory.current", "inactive_file"),
         ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -187,7 +185,7 @@ def _left_of_container() -> int:
 
 
 def _left_of_limit() -> int:
-    """Bytes of address space that ``ulimit -v`` leaves to this process."""
+    """Bytes of address space left by ``ulimit -v``."""
     import psutil
 
     try:
@@ -202,36 +200,35 @@ def _left_of_limit() -> int:
 
 
 def is_file(path: Name) -> bool:
-    """Whether a regular file is there; also of a name that no system allows (too long, say)."""
+    """Whether a regular file exists; False for invalid names."""
     return os.path.isfile(path)  # noqa: PTH113 (Path's own raises for such names)
 
 
 def is_folder(path: Name) -> bool:
-    """Whether a folder is there."""
+    """Whether a folder exists."""
     return os.path.isdir(path)  # noqa: PTH112
 
 
 def exists(path: Name) -> bool:
-    """Whether anything is there."""
+    """Whether a path exists."""
     return os.path.exists(path)  # noqa: PTH110
 
 
 def typed_path(text: str) -> Path:
-    """The path that a text means: ``~`` is the home folder.
+    """The path of a typed text, with ``~`` expanded.
 
-    As in a shell, that of a user who is unknown stays as it is: `Path.expanduser` raises for it.
+    As in a shell, ``~`` of an unknown user is kept, for which `Path.expanduser` raises.
     """
     return Path(os.path.expanduser(text))  # noqa: PTH111
 
 
 def real_path(path: Name) -> Path:
-    """A path without links. A loop of them stays: `Path.resolve` raises for it before Python
-    3.13."""
+    """A path without links; loops are kept, for which `Path.resolve` raises before Python 3.13."""
     return Path(os.path.realpath(path))
 
 
 def cannot_open(path: Name, error: Exception) -> UnreadableInput:
-    """What to say of a path that the system does not open."""
+    """The error for a path that cannot be opened."""
     where = os.fspath(path)
     if isinstance(error, FileNotFoundError):
         parents = Path(where).absolute().parents
@@ -241,7 +238,9 @@ def cannot_open(path: Name, error: Exception) -> UnreadableInput:
     if isinstance(error, PermissionError):
         hint = "ask its owner or change its mode"
         return UnreadableInput("no permission to read it", where=where, hint=hint)
-    reason = getattr(error, "strerror", None) or error
+    reason = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
     return UnreadableInput(f"cannot be read ({reason})", where=where)
 
 

@@ -1,11 +1,11 @@
-"""Numbers of any type as floats, as rounded or exact text, and back from text."""
+"""Conversion of numbers of any type to floats and text, and back."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from fa_core.errors import UsageError
 
@@ -20,11 +20,11 @@ def as_float(value: object, name: str = "number") -> float:
     False.
 
     Args:
-        value: the number; NaN and ±inf stay what they are.
-        name: what it is called, for the message.
+        value: the number; NaN and ±inf are allowed.
+        name: its name, for the message.
 
     Raises:
-        UsageError: a bool, a text, an array of several numbers, or no number at all.
+        UsageError: a bool, a text, an array of several numbers, or another type.
 
     >>> from fractions import Fraction
     >>> as_float(3), as_float(Fraction(1, 4))
@@ -48,15 +48,15 @@ def as_float(value: object, name: str = "number") -> float:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether a decoded value is a number: NaN and infinity are, a bool is none."""
+    """Whether a decoded value is a number, including NaN and infinity, but not a bool."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def as_floats(values: Any, name: str = "numbers") -> list[float]:
-    """Numbers of any type, in a list, a tuple, an array or a tensor, as a list of Python floats.
+def as_floats(values: Iterable[object], name: str = "numbers") -> list[float]:
+    """A list, tuple, array or tensor of numbers as a list of Python floats.
 
     Raises:
-        UsageError: as `as_float`, or nothing that can be listed.
+        UsageError: as `as_float`, or not iterable.
     """
     try:
         listed = list(values)
@@ -66,24 +66,19 @@ def as_floats(values: Any, name: str = "numbers") -> list[float]:
 
 
 def as_json(value: object) -> object:
-    """What JSON gets for a value of a type that it does not have: a number, a list, or else the
-    value as text."""
-    listed = getattr(value, "tolist", None)
-    if listed is not None:
-        plain = listed()
-    else:
-        plain = value
-    if isinstance(plain, (bool, int, float, str, list)):
-        return plain
+    """A JSON value for other types: a number, a list, or text."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (bool, int, float, str, list)):
+        return value
     try:
-        return as_float(plain)
+        return as_float(value)
     except UsageError:
-        return str(plain)
+        return str(value)
 
 
 def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
-    """A number with that many significant digits, zeros kept, so that columns of a table compare;
-    its unit behind it.
+    """A number with so many significant digits, including zeros, and its unit, for tables.
 
     >>> (significant(0.00037012674), significant(435299520.0), significant(1.25, unit="×"),
     ...     significant(None))
@@ -105,7 +100,7 @@ def significant(value: float | None, digits: int = 4, unit: str = "") -> str:
 
 
 def brief(value: float | None, digits: int = 4) -> str:
-    """A number with at most that many significant digits, for running text and axes.
+    """A number with at most so many significant digits, for text and axes.
 
     >>> brief(50.0), brief(1e-7), brief(10.96098021, 5)
     ('50', '1e-7', '10.961')
@@ -121,7 +116,7 @@ def brief(value: float | None, digits: int = 4) -> str:
 
 
 def brief_in(value: float | None, cells: int) -> str:
-    """A number with four significant digits, or three where four take more cells.
+    """A number with four significant digits, or three if four take more cells.
 
     >>> brief_in(10.96098, 7), brief_in(-0.03589, 7), brief_in(9.011e-10, 7)
     ('10.96', '-0.0359', '9.01e-10')
@@ -133,19 +128,19 @@ def brief_in(value: float | None, cells: int) -> str:
 
 
 def plain(value: object) -> str:
-    """A value of an axis as text; a float without the noise of its last digits.
+    """A value of an axis as text, without rounding noise.
 
     >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain(0.1234567)
     ('0.3', '64', 'digits', '0.1234567')
     """
-    # as many digits as a few operations leave as they were
+    # digits that a few operations leave unchanged
     if isinstance(value, float):
         return f"{value:.12g}"
     return str(value)
 
 
 def with_axes(name: str, axes: Mapping[str, object]) -> str:
-    """A name with the axes that have a value.
+    """A name with axes that have a value.
 
     >>> with_axes("dfa", {"lam": 0.01, "d": None}), with_axes("bp", {})
     ('dfa (lam 0.01)', 'bp')
@@ -170,7 +165,7 @@ def scientific(value: float, digits: int, *, trim: bool = False) -> str:
 
 
 def fixed(value: float | None, places: int, sign: bool = False) -> str:
-    """A number with that many decimal places.
+    """A number with so many decimal places.
 
     >>> fixed(2.31, 2, sign=True), fixed(None, 2)
     ('+2.31', 'N/A')
@@ -191,7 +186,7 @@ def spread(mean: float | None, std: float | None) -> str:
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
-    # fewer units in the last place than that are what rounding makes of equal numbers
+    # a deviation of fewer units in the last place is rounding of equal numbers
     if std < 4 * math.ulp(mean):
         std = 0.0
     scale = max(abs(mean), std)
@@ -204,7 +199,7 @@ def spread(mean: float | None, std: float | None) -> str:
     if exponent and round(_shifted(scale, exponent), places) >= 10:
         exponent += 1
         shown = _shifted(mean, exponent), _shifted(std, exponent)
-        # 0.99996 is written as 1.00: with as many places as the number that it is rounded to
+        # 0.99996 is written as 1.00: the places are those of the rounded number
         places = _places(*(round(x, places) for x in shown))
     if std and not round(shown[1], places):
         return f"{significant(mean, 6)} ± {significant(std, 2)}"
@@ -230,8 +225,7 @@ def _exponent(value: float) -> int:
 
 
 def _shifted(value: float, exponent: int) -> float:
-    """A number without a power of ten, for numbers of every size: 10^308 has no inverse that is
-    exact."""
+    """A number divided by a power of ten, for all sizes: 10^308 has no exact inverse."""
     mantissa, own = f"{value:.16e}".split("e")
     if exponent:
         return float(f"{mantissa}e{int(own) - exponent}")
@@ -280,7 +274,7 @@ def exact(value: float) -> str:
 
 
 def parse(text: str) -> float | None:
-    """The finite number that was typed, or None.
+    """A typed finite number, or None.
 
     >>> parse("1e-7"), parse("-.5"), parse("1e--7"), parse("inf"), parse("1_0")
     (1e-07, -0.5, None, None, None)
@@ -297,13 +291,12 @@ def parse(text: str) -> float | None:
 
 
 def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> float | None:
-    """The shortest decimal strictly past ``value`` and strictly before ``limit``, or None if there
-    is none.
+    """The shortest decimal strictly between ``value`` and ``limit``, or None.
 
     Args:
-        value: where to start.
+        value: the start.
         upward: towards +inf, else towards -inf.
-        limit: not to be reached (may be ±inf).
+        limit: exclusive (may be ±inf).
         digits: significant digits to start with.
 
     >>> (just_past(694.4575350067174, False, 10.96), just_past(10.960980, True, 694.4),
@@ -333,13 +326,13 @@ def just_past(value: float, upward: bool, limit: float, digits: int = 3) -> floa
 
 
 def median(ordered: Sequence[float]) -> float:
-    """The median of one or more sorted numbers; of an even count the mean of the middle two.
+    """The median of sorted numbers; for an even count the mean of the middle two.
 
     >>> median([1.0, 3.0, 100.0]), median([1.0, 2.0])
     (3.0, 1.5)
     """
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
-    # halved before they are added: two norms of 1e308 have a mean too
+    # halved before the addition, which overflows for two norms of 1e308
     if low == high:
         return low
     return low / 2 + high / 2

@@ -1,4 +1,4 @@
-"""Values that the user typed: names with hints for unknown ones, code by name, lists as text."""
+"""Typed option values: hints for unknown names, specs, import of code by name, lists as text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The hint for an unknown name: the nearest known one, if one is near, and all of them in their
-    order.
+    """The hint for an unknown name: a similar known one, and all known ones in order.
 
     >>> nearest("resmpl", ["vit_mini", "resmlp"])
     'did you mean resmlp? known: vit_mini, resmlp'
@@ -39,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def listed(names: Collection[object], most: int = 8) -> str:
-    """Names with commas, at most so many, and how many more there are.
+    """Names with commas, at most so many, and the number of further ones.
 
     >>> listed(["a", "b"]), listed("abcdef", most=4)
     ('a, b', 'a, b, c, d and 2 more')
@@ -68,19 +68,19 @@ ARCHS = (
     *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
     *("small_resnet", "resnet56", "resnet20", "decoder"),
 )
-"""The built-in networks (`fa_core.models.ARCHS`, which takes torch to ask)."""
+"""The built-in networks, as in `fa_core.models.ARCHS`, without importing torch."""
 
 LIBRARIES = ("timm", "torchvision", "hf")
-"""What may precede a name in ``--model``, besides the module of the user's own code."""
+"""Prefixes of names in ``--model``, besides the user's modules."""
 
 
 def network_spec(text: str) -> tuple[str, str, Json]:
-    """What ``--model`` names: one of `LIBRARIES` or ``""``, the name, and keyword arguments (``hf``
-    has none).
+    """Parse ``--model``: one of `LIBRARIES` or ``""``, the name, and keyword arguments (none for
+    ``hf``).
 
     Raises:
-        UsageError: arguments that are no ``key=literal``, or a name that neither is
-            ``module:callable`` nor known.
+        UsageError: arguments other than ``key=literal``, or a name neither ``module:callable`` nor
+            known.
 
     >>> network_spec("my_lab.nets:build(depth=4, name='x')")
     ('', 'my_lab.nets:build', {'depth': 4, 'name': 'x'})
@@ -93,9 +93,10 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     kind, rest = (kind, rest) if kind in LIBRARIES else ("", text)
     name, bracket, inside = (part.strip() for part in rest.partition("("))
     try:
-        call: Any = ast.parse(f"f({inside or ')'}", mode="eval").body
-        is_plain = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args
-        if not is_plain or (bracket and not inside):
+        call = ast.parse(f"f({inside or ')'}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise ValueError
+        if call.args or (bracket and not inside):
             raise ValueError
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
         if "" in args or len(args) < len(call.keywords):
@@ -115,12 +116,11 @@ def network_spec(text: str) -> tuple[str, str, Json]:
 
 
 DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
-"""The names that a data spec may begin with (`fa_core.data.DATA_LOADERS`, which takes torch to
-ask)."""
+"""Names of data specs, as in `fa_core.data.DATA_LOADERS`, without importing torch."""
 
 
 def split_place(text: str) -> tuple[str, str]:
-    """The folder of a data SPEC, and the options behind it with their first comma.
+    """Split a data SPEC into its folder and its options with their first comma.
 
     >>> split_place("/data/a,b,mean=0.5,raw"), split_place("/data/cifar")
     (('/data/a,b', ',mean=0.5,raw'), ('/data/cifar', ''))
@@ -134,11 +134,10 @@ def split_place(text: str) -> tuple[str, str]:
 
 
 def check_data_set(spec: str) -> None:
-    """Refuse a data SPEC that begins with none of `DATA_SETS`, names no plugin, and is no
-    ``module:callable``.
+    """Refuse a data SPEC that is neither one of `DATA_SETS`, a plugin, nor ``module:callable``.
 
     Raises:
-        UsageError: names the nearest one.
+        UsageError: with a similar name in the hint.
     """
     name = spec.partition(":")[0]
     if not (name in DATA_SETS or is_callable_name(spec) or name in plugins(DATA)):
@@ -146,17 +145,16 @@ def check_data_set(spec: str) -> None:
 
 
 def import_callable(text: str, option: str) -> Callable[..., Any]:
-    """The object that ``module:callable`` names; the current folder is searched first, as
-    ``python`` does.
+    """Import ``module:callable``; the current folder is searched first, like ``python`` does.
 
-    A name found in a *file* (a manifest, a checkpoint) must never get here.
+    Must never be called with a name from a *file* (a manifest, a checkpoint).
 
     Args:
-        text: what the user typed.
-        option: the option they typed it for, for messages.
+        text: typed by the user.
+        option: its option, for messages.
 
     Raises:
-        UsageError: not of this form, no such module, no such name in it, not callable.
+        UsageError: another form, no such module or name, or not callable.
     """
     match = _NAME.match(text)
     if match is None:
@@ -166,7 +164,7 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(match["module"])
+        module = importlib.import_module(match["module"])
     except ImportError as error:
         hint = "run from its folder, or install it"
         raise UsageError(
@@ -174,10 +172,10 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
         ) from error
     finally:
         sys.path.remove(here)
-    for part in match["name"].split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{option}: {match['module']} has no {match['name']!r}")
-        found = getattr(found, part)
+    try:
+        found: Callable[..., Any] = attrgetter(match["name"])(module)
+    except AttributeError:
+        raise UsageError(f"{option}: {match['module']} has no {match['name']!r}") from None
     if not callable(found):
         raise UsageError(f"{option}: {text} is not callable")
-    return found  # type: ignore[no-any-return]
+    return found

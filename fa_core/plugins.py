@@ -7,23 +7,22 @@ from typing import Any
 
 from fa_core.errors import UsageError
 
-METHODS, MODELS, DATA, FORMATS = GROUPS = (
+METHODS, MODELS, DATA, FORMATS = (
     "fa_core.methods",
     "fa_core.models",
     "fa_core.data",
     "fa_core.formats",
 )
-"""The entry-point groups; what each holds: docs/extend.md."""
+"""The entry-point groups, described in docs/extend.md."""
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
-    """Name → entry point, of all packages that are installed."""
+    """Name → entry point of the installed packages."""
     return {point.name: point for point in entry_points(group=group)}
 
 
 def load_plugin(point: EntryPoint) -> Any:
-    """What an entry point names. It is imported, so the name must come from the user, not from a
-    file.
+    """Import an entry point. The name must come from the user, never from a file.
 
     Raises:
         UsageError: it does not import.
@@ -37,7 +36,7 @@ def load_plugin(point: EntryPoint) -> Any:
 
 
 def tried(point: EntryPoint) -> tuple[Any, str]:
-    """What an entry point names, or why it does not import."""
+    """Import an entry point; the second value is the error, or ``""``."""
     try:
         return load_plugin(point), ""
     except UsageError as error:
@@ -45,5 +44,5 @@ def tried(point: EntryPoint) -> tuple[Any, str]:
 
 
 def place(point: EntryPoint) -> str:
-    """Where an entry point is, for messages."""
+    """An entry point's location, for messages."""
     return f"entry point {point.name} = {point.value}"

@@ -1,8 +1,7 @@
-"""One run's report: its measurements, the verdict that follows from them, and its JSON form.
+"""The report of a run: measurements, verdict, and JSON form.
 
-The measurements are `fa_core.facts.report_facts`, the judgement is
-`fa_core.judgement.judged_run`, the sentences are in `fa_core.text`. Pure Python, so that a first
-screen needs no NumPy.
+Combines `fa_core.facts.report_facts`, `fa_core.judgement.judged_run` and `fa_core.text`. Pure
+Python, so that the first screen needs no NumPy.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from fa_core.text.report_text import report_text
 from fa_core.text.verdict import verdict_words
 
 SOURCE_DRIFT = "cross_batch_direction_stability"
-"""The protocol's own report class's name for `cross_batch_stability`."""
+"""Name of `cross_batch_stability` in the protocol's own report class."""
 
 _FIXED_FIELDS = 10
-"""The first fields of the class, which `to_dict` always gives."""
+"""The first fields, always included in `to_dict`."""
 
 
 @refuse_changes
 class DiagnosticReport(JudgedRun, frozen=True, dict=True):
     """A run's measurements, judged by its thresholds; fields as in `ReportFacts`.
 
-    A value that was not measured neither fires nor passes (`coverage`); a NaN or ±inf that was
-    measured fires its diagnostic.
+    An unmeasured value neither fires nor passes (`coverage`); a measured NaN or ±inf fires its
+    diagnostic.
 
     Raises:
         UsageError: a bool or a text where a number belongs.
@@ -43,19 +42,20 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
     @property
     def words(self) -> str:
-        """The verdict, on what it stands and what is undecided; of a control that it is one."""
+        """The verdict with its grounds and undecided diagnostics; for a control, a note that it is
+        one."""
         return verdict_words(self)
 
     def describe(self) -> list[str]:
-        """One line per diagnostic: whether it fires, number with interval, threshold; or why
-        not."""
+        """A line per diagnostic: whether it fires, number with interval, threshold; or why
+        unmeasured."""
         return [record.line for record in records_of(self)]
 
     def __str__(self) -> str:
         return report_text(self)
 
     def check(self, where: str = "") -> DiagnosticReport:
-        """The report itself; refuse numbers that contradict each other.
+        """Check for contradictory numbers; returns the report.
 
         Args:
             where: file and JSON path, for the message.
@@ -66,10 +66,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         return checked(self, where)
 
     def to_dict(self) -> Json:
-        """A JSON-ready dict: the fixed fields always, the others if they say something.
+        """The report as a JSON-ready dict: the fixed fields always, the others unless empty.
 
-        ``verdict`` is the recomputed one; a differing recorded verdict is kept as
-        ``recorded_verdict``. An assumed baseline is left out, and the verdict is without it.
+        ``verdict`` is recomputed; a differing recorded verdict is kept as ``recorded_verdict``. An
+        assumed baseline is left out.
         """
         report = self.as_recorded()
         data: Json = msgspec.to_builtins(report, enc_hook=as_json)
@@ -89,7 +89,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
             where: file and JSON path, for messages.
 
         Raises:
-            InvalidReport: a field of the wrong type, or numbers that contradict each other.
+            InvalidReport: a field of the wrong type, or contradictory numbers.
         """
         fields = dict(data)
         if SOURCE_DRIFT in fields:
@@ -108,7 +108,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
 
 def _converted(fields: Json) -> DiagnosticReport:
-    """Fields as a report; numbers of other types than JSON's are converted if there are any."""
+    """A report from fields, with numbers of other types than JSON's converted."""
     try:
         return msgspec.convert(fields, DiagnosticReport)
     except ValueError:

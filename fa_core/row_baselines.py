@@ -14,14 +14,14 @@ from fa_core.rows import AuditRow
 
 
 def with_assumed_baseline(rows: Iterable[AuditRow], baseline: FrozenBaseline) -> list[AuditRow]:
-    """The rows judged by an assumed baseline; rows without a measurement stay as they are."""
+    """The rows judged by an assumed baseline; unmeasured rows are unchanged."""
     return [row.judged_by(baseline) for row in rows]
 
 
 def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
-    """A row that is measured now, with the baseline as its own if it has none.
+    """A newly measured row with the given baseline as its own, unless it has one.
 
-    A baseline that a run has is never lost: in its place another can only be assumed.
+    An existing baseline is never replaced, only overridden by an assumed one.
     """
     report, acc = row.report, baseline.assumed_for(row.method)
     if report.frozen_baseline_acc is not None or acc is None or not report.coverage:
@@ -30,8 +30,7 @@ def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit
-    (`FrozenRuns.judge`)."""
+    """The rows with (d) judged by frozen-blocks runs of the same audit (`FrozenRuns.judge`)."""
     rows = list(rows)
     frozen = FrozenRuns(_frozen_runs(rows))
     judged = []
@@ -44,7 +43,7 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
 
 
 def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
-    """The frozen-blocks runs among some rows whose accuracy was measured."""
+    """The frozen-blocks runs with a measured accuracy among the rows."""
     for row in rows:
         report = row.report
         if row.method == FROZEN and report.headline_acc is not None:
@@ -54,7 +53,7 @@ def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
 
 
 def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
-    """The row with this baseline, and where it came from."""
+    """The row with a baseline and its source."""
     report = row.report.with_frozen_baseline(acc)
     facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
     return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))

@@ -12,13 +12,14 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.decode import Json, harmless
+from fa_core.decode import Json
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
-from fa_core.facts.runs import split_key
+from fa_core.facts.run_names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
+from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
 
@@ -32,9 +33,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         source: the file the numbers (or the unmeasured checkpoint) came from.
         key: its name inside the source, e.g. ``"dfa_s42"``; unique per source.
         method: canonical method name (see `canonical_method`), e.g. ``"state_bridge"``.
-        seed: None where the source names none.
+        seed: None if the source names none.
         report: the measurements; an empty report for a checkpoint that is not measured yet.
-        checkpoint: a file or run folder that `fa-tui audit` can measure, if there is one.
+        checkpoint: a file or run folder that `fa-tui audit` can measure, or None.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
     """
 
@@ -48,15 +49,15 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_control(self) -> bool:
-        """Whether it is what others are compared with, and claims nothing itself."""
+        """Whether the run is a control."""
         return self.method in CONTROLS
 
     def standing(self) -> str:
-        """What a judged run is counted as: the one word for it on every surface."""
+        """A judged run's standing, as shown by all front ends."""
         return self.report.standing(self.is_control)
 
     def words(self, *, short: bool = False) -> str:
-        """A judged run's verdict as it is shown; of a control that it is one."""
+        """A judged run's verdict text; for a control, a note that it is one."""
         return verdict_words(self.report, self.is_control, short=short)
 
     def cell(self, *, ascii_only: bool = False) -> str:
@@ -64,7 +65,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return run_cell(self.report, control=self.is_control, ascii_only=ascii_only)
 
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
-        """The run judged by a frozen baseline, if anything of it was measured."""
+        """The run judged by a frozen baseline, if it was measured."""
         report = self.report
         judged = baseline.assumed_in(report, self.method)
         if judged is report or not report.coverage:
@@ -73,25 +74,26 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RECORDED = (
-    *(
-        "headline_acc",
-        "h_L",
-        "g_L",
-        "max_per_block_growth",
-        "cross_batch_stability",
-        "frozen_baseline_acc",
-    ),
+    "headline_acc",
+    "h_L",
+    "g_L",
+    "max_per_block_growth",
+    "cross_batch_stability",
+    "frozen_baseline_acc",
     "margin_pp",
 )
 """The numbers of a report that every record of a run has."""
 
+_recorded_of = attrgetter(*RECORDED)
+
 
 def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
-    """What every record of a run has, its judged report given; None where something was not
-    measured."""
+    """The common fields of all records of a run; None for unmeasured values."""
     return {
-        **{name: getattr(row, name) for name in ("source", "method", "seed")},
-        **{name: getattr(report, name) for name in RECORDED},
+        "source": row.source,
+        "method": row.method,
+        "seed": row.seed,
+        **dict(zip(RECORDED, _recorded_of(report), strict=True)),
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,
         "verdict": report.verdict,
@@ -102,7 +104,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A path that could not be opened: one line for the user, nothing lost."""
+    """A path that could not be read, with a one-line message."""
 
     path: str
     message: str
@@ -114,23 +116,23 @@ CONDITIONS = {
     "norm_batches": ("batches behind (a) and (b)", "their intervals depend on it"),
     "dtype": ("arithmetic", "the last digits, and what underflows, depend on it"),
 }
-"""Fields of a report that say how it was measured → what they are called, and what they change."""
+"""Field with a condition of the measurement → its name, and its effect."""
 
 conditions_of = attrgetter(*CONDITIONS)
-"""How a report was measured: the values of `CONDITIONS`, None where that is not recorded."""
+"""The conditions of a report: values of `CONDITIONS`, None if not recorded."""
 
 
 def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
-    """A line per condition in which runs differ, so that their numbers do not compare as they are.
+    """A note per condition that differs between runs, whose numbers are then not comparable.
 
     Args:
-        conditions: `conditions_of` reports → how many runs have them.
+        conditions: `conditions_of` reports → number of runs.
 
     >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None,
     ...     None): 15})
     ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
     """
-    said = []
+    notes = []
     for place, (name, effect) in enumerate(CONDITIONS.values()):
         runs: Counter[object] = Counter()
         for values, count in conditions.items():
@@ -140,25 +142,24 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
             shares = ", ".join(
                 f"{value} ({count_text(count, 'run')})" for value, count in runs.most_common()
             )
-            said.append(f"{name} is not the same in all runs: {shares}; {effect}")
-    return said
+            notes.append(f"{name} is not the same in all runs: {shares}; {effect}")
+    return notes
 
 
 def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
-    """The axes that differ among the rows of a group; such an axis belongs to the name of every row
-    that has it.
+    """The axes that differ among the rows of a group, which belong to the rows' names.
 
-    A name without it would read as that of a plain run: of λ = 0.001 on one seed and λ = 0.01 on
-    three, two seeds are not repeated, but they are runs with λ all the same.
+    Every row with such an axis is named with it, even if its seed is not repeated: otherwise it
+        would read as a plain run.
 
     Args:
-        rows: the group of each (its method, its place), and the row.
+        rows: pairs of group (e.g. method and place) and row.
 
     Returns:
         Group → axes, those that most rows have first.
     """
     seen: defaultdict[K, Counter[frozenset[tuple[str, str]]]] = defaultdict(Counter)
-    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
+    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of a table may share an axes object
     for group, row in rows:
         text = as_text.get(id(row.axes))
         if text is None:
@@ -187,15 +188,15 @@ _ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
 _GENERAL = frozenset(
     {"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"}
 )
-"""Names of files that say nothing of the run."""
+"""File names that do not name the run."""
 
 
 def row_of_file(path: str) -> AuditRow:
-    """The row of a file without measurements: named by the file if its name has a seed, else by its
+    """The row of an unmeasured file, named after the file if its name has a seed, else after its
     folder.
 
-    A name that is only a seed has its method from the folder above, and so has one that says
-    nothing in the folder of a known method.
+    A name without method, or a meaningless name in the folder of a known method, takes the method
+    from the parent folder.
 
     >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
     >>> row.key, row.method, row.seed, row.axes
@@ -210,8 +211,9 @@ def row_of_file(path: str) -> AuditRow:
     'weights'
     """
     file = Path(path)
-    key = named_by = harmless(_SUFFIX.sub("", file.name))
-    folder, above = harmless(file.parent.name), harmless(file.parent.parent.name)
+    key = named_by = sanitize(_SUFFIX.sub("", file.name), WHITE_SPACE)
+    folder = sanitize(file.parent.name, WHITE_SPACE)
+    above = sanitize(file.parent.parent.name, WHITE_SPACE)
     method, seed, axes = split_key(key)
     folder_method, folder_seed, folder_axes = split_key(folder)
     if seed is None and folder_seed is not None:

@@ -1,4 +1,4 @@
-"""JSON Schema of every JSON file the project writes, generated from types of its own."""
+"""JSON Schemas of the project's JSON files, generated from its types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.facts.report_facts import WHAT_IF, ReportFacts
-from fa_core.facts.runs import Manifest
+from fa_core.facts.run_names import Manifest
 from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import DiagnosticReport
 from fa_core.trace import TraceEpoch
@@ -116,7 +116,7 @@ class JournalLine(msgspec.Struct, kw_only=True):
 
 
 def schema_of(kind: type) -> Json:
-    """The JSON Schema of a struct, with what its docstring says of each attribute."""
+    """The JSON Schema of a struct, with descriptions from its docstring."""
     (reference,), definitions = msgspec.json.schema_components(
         [kind], ref_template="#/$defs/{name}"
     )
@@ -138,8 +138,8 @@ def schema_of(kind: type) -> Json:
 
 
 def _describe(definition: Json) -> None:
-    """Move what the class says of each attribute to where a schema's reader looks for it."""
-    # from Python 3.13 on a docstring comes without its indentation
+    """Move the attributes' descriptions from the class docstring to the schema's properties."""
+    # Python 3.13 strips the indentation of docstrings
     docstring = inspect.cleandoc(definition.get("description", ""))
     summary, _, rest = docstring.partition("\n")
     definition["description"] = summary
@@ -157,5 +157,4 @@ SCHEMAS: Mapping[str, type] = {
     "audit-list": AuditListEntry,
     "penalty-log": PenaltyLog,
 }
-"""What can be asked for: of a trace, a journal and an audit list the schema of one line or
-entry."""
+"""Kinds of schemas; for a trace, a journal and an audit list, of one line or entry."""

@@ -11,7 +11,7 @@ PASS = "PASS"
 
 
 def second_reading(report: DiagnosticReport) -> str:
-    """The successor's verdict: ``PASS``, ``FAIL(D1+D2)`` or ``not measured``, and what is open.
+    """The successor's verdict: ``PASS``, ``FAIL(D1+D2)`` or ``not measured``, and open points.
 
     D1 scale growth, D2 reference validity and D3 depth utility are (a), (b) and (d), judged by the
     thresholds of the report; (c) is no check. Γ per layer of a trained network is required.

@@ -1,4 +1,4 @@
-"""The audit table: measured numbers in columns, one row per run.
+"""The audit table: numbers in columns, a row per run.
 
 The rules are those of `fa_core.report`, over columns; a property test keeps the two equal.
 """
@@ -37,14 +37,14 @@ from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
-    """An attribute of all rows as a column."""
+    """A column of an attribute of the rows."""
     return cached_property(
-        lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()]))
+        lambda table: read_only(objects(list(map(attrgetter(name), table._rows.tolist()))))
     )
 
 
 def _of_credit(name: str) -> property:
-    """A number of `CREDIT` as a column; NaN where a run has none."""
+    """A column of a number of `CREDIT`; NaN for runs without it."""
     place = list(CREDIT).index(name)
     return property(
         lambda table: (
@@ -59,8 +59,7 @@ class AuditTable:
     tables.
 
     Attributes:
-        source, key, method, seed, axes: as in `AuditRow` (arrays of objects, made when first asked
-            for).
+        source, key, method, seed, axes: as in `AuditRow` (arrays of objects, created on first use).
         recorded_verdict: the verdict text found in the file, or None.
         residual_norms: ‖h_l‖ per row. bp_grad_norms: ‖g_l‖ per row.
         growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
@@ -78,7 +77,7 @@ class AuditTable:
         credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0)
             without any credit.
         has_gamma: where Γ was measured in some layer.
-        problems: what could not be read.
+        problems: unreadable paths.
     """
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
@@ -117,14 +116,14 @@ class AuditTable:
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
-        """A table of all the rows given, measured or not."""
+        """A table of rows, measured or not."""
         rows = list(rows)
         numbers = cls.of_reports([row.report for row in rows])
         return dataclasses.replace(numbers, problems=tuple(problems), _rows=objects(rows))
 
     @classmethod
     def of_reports(cls, reports: Sequence[DiagnosticReport]) -> AuditTable:
-        """What was measured, as a table without rows."""
+        """A table of reports without rows."""
 
         def column(name: str) -> list[Any]:
             return list(map(attrgetter(name), reports))
@@ -188,8 +187,9 @@ class AuditTable:
         if len(tables) == 1:
             return tables[0]
         columns: Json = {}
-        for name, column in tables[0]._columns().items():
-            parts = [getattr(table, name) for table in tables]
+        parts_of = [table._columns() for table in tables]
+        for name, column in parts_of[0].items():
+            parts = [columns_of[name] for columns_of in parts_of]
             if name in ("low", "high", "credit"):
                 width = max(part.shape[1] for part in parts)
                 parts = [
@@ -232,8 +232,7 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
         for letter, diagnostic in DIAGNOSTICS.items():
-            values = getattr(self, diagnostic.column)
-            fires = diagnostic.beyond(values, diagnostic.limit(t))
+            fires = diagnostic.beyond(self._column(diagnostic.column), diagnostic.limit(t))
             fired |= bits_of(**{letter: fires})
         return fired
 
@@ -254,7 +253,7 @@ class AuditTable:
         return found & self.coverage & ~self.nonfinite
 
     def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
-        """How many rows have each word of `fa_core.judgement.diagnostics.standing`."""
+        """Number of rows by standing (`fa_core.judgement.verdict.standing`)."""
         t = thresholds or DiagnosticThresholds()
         masks = (self.flags(t), self.coverage, self.undecided(t), self.controls)
         counts: Counter[str] = Counter()
@@ -264,13 +263,13 @@ class AuditTable:
         return counts
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
-        """A diagnostic's numbers, and which runs can be judged by them.
+        """A diagnostic's numbers, with masks of the runs they judge.
 
         Returns:
             values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
             in some layer, which fires at every threshold.
         """
-        values: Floats = getattr(self, DIAGNOSTICS[letter].column)
+        values = self._column(DIAGNOSTICS[letter].column)
         measured = (self.coverage & BIT[letter]) != 0
         always = (self.nonfinite & BIT[letter]) != 0
         return values, measured & ~always & np.isfinite(values), always
@@ -285,21 +284,24 @@ class AuditTable:
         return verdicts
 
     def numbers(self, name: str) -> list[float | None]:
-        """A measured column as plain numbers: None where not measured (a NaN that was measured
-        stays one).
+        """A column as Python numbers: None if unmeasured (a measured NaN is kept).
 
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline``, ``margin_pp``
                 or of `CREDIT`.
         """
-        values, measured = getattr(self, name).tolist(), self.measured(name).tolist()
+        values, measured = self._column(name).tolist(), self.measured(name).tolist()
         return [value if known else None for value, known in zip(values, measured, strict=True)]
 
+    def _column(self, name: str) -> Floats:
+        """A column of numbers by its name."""
+        values: Floats = getattr(self, name)
+        return values
+
     def measured(self, name: str) -> Mask:
-        """Where a column was measured (named as for `numbers`)."""
+        """Mask of measured values of a column (names as for `numbers`)."""
         if name in CREDIT:
-            defined: Mask = np.isfinite(getattr(self, name))
-            return defined
+            return np.isfinite(self._column(name))
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
@@ -313,14 +315,13 @@ class AuditTable:
 
     @property
     def assumed(self) -> Mask:
-        """Where (d) is judged by a baseline that is assumed, not measured."""
+        """Mask of runs with (d) judged by an assumed baseline."""
         found: Mask = self._rebased & ((self.coverage & BIT["d"]) != 0)
         return found
 
     @property
     def assumed_notes(self) -> tuple[str, ...]:
-        """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where
-        it is not.
+        """Notes on assumed baselines of (d) and their runs; empty without any.
 
         >>> report = DiagnosticReport(headline_acc=0.4).with_assumed_baseline(0.349)
         >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep",
@@ -340,8 +341,7 @@ class AuditTable:
 
     @property
     def uneven_notes(self) -> tuple[str, ...]:
-        """What was measured in another way on some runs, so that numbers do not compare as they are
-        (`uneven`)."""
+        """Notes on conditions that differ between runs (`uneven`)."""
         return tuple(uneven(Counter(self._conditions.tolist())))
 
     def row(self, index: int) -> AuditRow:
@@ -355,9 +355,9 @@ class AuditTable:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """`DiagnosticReport.kinds` of all rows together, of each letter the last that is not exact.
+        """`DiagnosticReport.kinds` of all rows merged; the last inexact row counts.
 
-        Reports are read only where they say something of it.
+        Only reports with inexact numbers are read.
         """
         inexact = np.flatnonzero(self._inexact).tolist()
         return {letter: kind for i in inexact for letter, kind in self.report(i).kinds.items()}
@@ -367,8 +367,7 @@ class AuditTable:
         return map(self.row, range(len(self)))
 
     def select(self, which: Mask | Indices | Sequence[int] | Sequence[bool]) -> AuditTable:
-        """Some of the rows; all of them in their order are the table itself, which a copy would
-        take the memory of.
+        """A table of some rows; the table itself for all rows in order.
 
         Args:
             which: a mask over all rows, or indices in the order wanted.
@@ -378,8 +377,7 @@ class AuditTable:
             indices = np.flatnonzero(chosen)
         else:
             indices = chosen.astype(np.int64)
-        # the length first: an analysis of many groups must not look at all rows once for each of
-        # them
+        # length first: an analysis of many groups must not compare all rows for each of them
         if len(indices) == len(self) and np.array_equal(indices, np.arange(len(self))):
             return self
         columns: Json = {
@@ -389,9 +387,9 @@ class AuditTable:
         return dataclasses.replace(self, **columns)
 
     def _columns(self) -> Json:
-        """Everything that has one entry per row (typed by name, in the class)."""
+        """All columns by name."""
         return {
-            field.name: getattr(self, field.name)
+            field.name: vars(self)[field.name]
             for field in dataclasses.fields(self)
             if field.name != "problems"
         }
@@ -420,7 +418,7 @@ def _bounded(evidence: Mapping[str, str]) -> int:
 
 
 _ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")
-"""What the columns of `AuditTable.low` and `high` are about."""
+"""Names of the columns of `AuditTable.low` and `high`."""
 _MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
 
 
@@ -437,8 +435,7 @@ def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Fl
 
 
 def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
-    """The ends with those of (d) from the accuracy's, where they have none of their own or the
-    baseline is assumed."""
+    """The ends with (d)'s derived from the accuracy's if missing or the baseline is assumed."""
     if not ends.shape[1]:
         return ends
     derived = 100 * (ends[:, _ACC] - baseline)
@@ -533,13 +530,13 @@ class Ragged:
 
 
 def read_only(array: _Array) -> _Array:
-    """The same array, from now on not to be written."""
+    """The array, made read-only."""
     array.setflags(write=False)
     return array
 
 
 def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
-    """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
+    """Numbers with NaN for None, and a mask of those that are not None."""
     if values.count(None) == len(values):
         return np.full(len(values), np.nan), np.zeros(len(values), np.bool_)
     numbers = np.fromiter(values, np.float64, len(values))  # None becomes NaN
@@ -550,13 +547,12 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
 
 
 def objects(values: Sequence[object]) -> Objects:
-    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal
-    length)."""
+    """An array of objects (``np.array`` would unpack dicts and lists of equal length)."""
     return np.fromiter(values, object, len(values))
 
 
 def _shared(values: Sequence[Hashable]) -> Objects:
-    """As `objects`, with one object for all equal ones."""
+    """Like `objects`, with equal objects shared."""
     known: dict[Hashable, Hashable] = {}
     return objects(list(map(known.setdefault, values, values)))
 
@@ -590,8 +586,7 @@ def margin_of(headline: Floats, baseline: Floats) -> Floats:
     """Diagnostic (d)'s number per row, as `DiagnosticReport.margin_pp`: 100·(headline − baseline),
     rounded to 1e-9.
 
-    NumPy rounds by scaling and Python correctly; the two can part next to a tie, so there Python
-    decides.
+    NumPy rounds by scaling, Python correctly: near ties Python decides.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         margin = 100.0 * (headline - baseline)

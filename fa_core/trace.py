@@ -61,8 +61,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     layers: dict[str, str] = {}
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
-        """The epoch as a report, so that one rule judges traces and audits."""
-        shared = {name: getattr(self, name) for name in _OF_A_REPORT}
+        """The epoch as a report, judged like an audit."""
+        fields = msgspec.structs.asdict(self)
+        shared = {name: fields[name] for name in _OF_A_REPORT}
         return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
 
 
@@ -76,12 +77,11 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         source: the file it came from.
         key: its name, e.g. ``"dfa_s42"``.
         method: canonical method name.
-        seed: None where the source names none.
+        seed: None if the source names none.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
         epochs: in increasing order of ``epoch``, each number once.
-        unfinished: the last line was half written when it was read (a run that still trains).
-        notes: what else a reader of the numbers has to know: what was converted, what of the log is
-            not used.
+        unfinished: whether the last line was incomplete (a run in training).
+        notes: notes on the numbers: conversions, unused parts of the log.
     """
 
     source: str
@@ -106,9 +106,8 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
         depth: number of blocks L ≥ 1, or None.
 
     Returns:
-        The bound (NaN where a norm is non-finite or ‖h_L‖ negative), or None if an input is missing
-        or ‖h_0‖ is not
-            positive.
+        The bound (NaN if a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or
+        ‖h_0‖ is not positive.
 
     Source: docs/protocol.md §9, partial audits.
 
@@ -130,24 +129,25 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
     Args:
         epoch: 1, 2, ...
         report: measured after it.
-        seconds: what it took.
-        logged: what else is known of it: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
+        seconds: duration of the epoch.
+        logged: further fields: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
     """
-    names = ["residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm"]
+    entry: Json = {"epoch": epoch, "test_acc": report.headline_acc}
     if report.frozen_baseline_acc is not None:
-        names.insert(0, "frozen_baseline_acc")
-    measured = {name: getattr(report, name) for name in names}
+        entry["frozen_baseline_acc"] = report.frozen_baseline_acc
     return {
-        "epoch": epoch,
-        "test_acc": report.headline_acc,
-        **measured,
+        **entry,
+        "residual_norms": report.residual_norms,
+        "bp_grad_norms": report.bp_grad_norms,
+        "cross_batch_stability": report.cross_batch_stability,
+        "error_norm": report.error_norm,
         "seconds": round(seconds, 4),
         **logged,
     }
 
 
 def write_trace(path: Path, entries: Sequence[Mapping[str, object]]) -> None:
-    """Write the whole trace, so that a reader never gets half a line.
+    """Write a whole trace atomically.
 
     Raises:
         FaError: it cannot be written.

@@ -10,20 +10,18 @@ from types import FrameType
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C while there is nothing to keep, amid imports and at the end: one line, and no
-    traceback from anywhere."""
+    """Exit with one line on Ctrl-C during imports and at the end, without a traceback."""
     os.write(2, b"fa-tui: interrupted\n")
     os._exit(130)
 
 
 def main() -> int:
-    """Run the command line; its exit code."""
-    # a collection amid imports costs more than their garbage; it is on again after the first paint
-    # or parsing
+    """Run the command line; returns its exit code."""
+    # collections during imports cost more than they free; enabled again after the first paint or
+    # parsing
     gc.disable()
     if sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 (pathlib takes a millisecond to import)
-        # after what is installed: no file of the folder where it is started (numpy.py) is taken for
-        # a library
+        # after installed packages: a numpy.py in the current folder must not shadow a library
         sys.path.append(sys.path.pop(0))
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)

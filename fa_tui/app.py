@@ -1,8 +1,8 @@
-"""The explorer's application: it owns the parts of an explorer and opens screens.
+"""The explorer's application, which owns its parts and opens screens.
 
-What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
-after it (`ExplorerScreen` settles), or when their screen opens. Nor many named tuples: making such
-a class takes four times as long as a `msgspec.Struct`.
+Imports here delay the first paint: no NumPy, no torch, no heavy widget. Those follow later, or when
+    their screen opens. No named tuples either: such a class takes four times as long to create as a
+    `msgspec.Struct`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.terminal.typed import Parser, Typed
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
 _WATCH_SECONDS = 0.3
-"""The watchers start when everything is on screen."""
+"""Seconds after which the watchers start."""
 
 _LEAST_SHOWN_SECONDS = 0.5
 
 DEBUG = "FA_TUI_DEBUG"
-"""Environment variable that asks for tracebacks; `--debug` sets it."""
+"""Environment variable for tracebacks, set by `--debug`."""
 
 
 def _palette() -> type[Provider]:
@@ -64,10 +64,10 @@ def _palette() -> type[Provider]:
 
 
 class Lasting(Notification):
-    """A message that is on screen for a moment in any case.
+    """A message that stays on screen for a moment.
 
-    A screen that opens shows it again, for the time that is left: of less than none, which may pass
-    while it opens, Textual makes a timer that never ends, and never gives the program back.
+    A new screen shows it again for the remaining time. If that is negative, Textual creates a timer
+    that never ends and blocks the exit.
     """
 
     @property
@@ -84,23 +84,22 @@ class ExplorerApp(ExplorerApplication):
 
     Args:
         session: the runs and what judges them.
-        title: what to call what is open (default: its paths).
-        look: how it begins; the settings fill in what it leaves open.
-        paths: what to follow while it is open.
+        title: name of the opened paths (default: the paths).
+        look: initial view state, completed by the settings.
+        paths: paths to follow.
         since: when reading them began (`time.time`).
-        settings: the user's settings; what is wrong with their file is reported.
-        terminal: what the terminal can show.
-        setup: how to measure; the device ``auto`` of this machine is what the settings name.
+        settings: the user's settings and their problems.
+        terminal: abilities of the terminal.
+        setup: how to measure; the device ``auto`` is replaced by the settings' device.
 
     Attributes:
-        keys: hands on keys in the order in which they were typed.
+        keys: forwards keys in order.
     """
 
     CSS_PATH = "explorer.tcss"
     TITLE = "fa-tui"
     ENABLE_COMMAND_PALETTE = True
-    # nothing here is selected by the mouse, and Textual fails where what it would select has just
-    # gone
+    # no text selection: Textual fails if the selected widget was just removed
     ALLOW_SELECT = False
     COMMANDS = {_palette}
 
@@ -118,7 +117,7 @@ class ExplorerApp(ExplorerApplication):
         Binding(
             "w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"
         ),
-        # where a slider has the focus it offers them itself, while there is something to undo
+        # a focused slider shows these bindings itself
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding(
             "ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"
@@ -167,7 +166,7 @@ class ExplorerApp(ExplorerApplication):
         session: Session,
         *,
         title: str = "",
-        look: Look = Look(),  # noqa: B008 (immutable)
+        look: ViewState = ViewState(),  # noqa: B008 (immutable)
         paths: Sequence[Path] = (),
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
@@ -222,12 +221,12 @@ class ExplorerApp(ExplorerApplication):
         self.painter.leave(partial(super().exit, result, return_code, message))
 
     def get_key_display(self, binding: Binding) -> str:
-        """The key in characters that every terminal's font has."""
+        """The name of a key in common characters."""
         return super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
 
     @property
     def themes_here(self) -> list[str]:
-        """The themes that this terminal can show: one that sends no RGB, or all."""
+        """Themes for this terminal: all, or one without RGB."""
         if self.terminal.ansi_color:
             return [self.terminal.theme]
         return [theme.name for theme in THEMES]
@@ -237,8 +236,7 @@ class ExplorerApp(ExplorerApplication):
         self._return_code = INTERNAL_ERROR
 
     def _fatal_error(self) -> None:
-        """Leave after a defect of ours with one line; with its traceback where --debug asked for
-        it."""
+        """Exit after an internal error with one line; with a traceback under --debug."""
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return
@@ -256,7 +254,7 @@ class ExplorerApp(ExplorerApplication):
 
     def get_driver_class(self) -> type[Driver]:
         driver = super().get_driver_class()
-        # what reads the terminal makes a parser by this name of its module
+        # the driver creates its parser by this name
         vars(sys.modules[driver.__module__])["XTermParser"] = Parser
         return driver
 
@@ -264,7 +262,7 @@ class ExplorerApp(ExplorerApplication):
         from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
         from fa_tui.screens.threshold_screen import classes_at
 
-        # known before the first layout, so that nothing is styled and laid out twice
+        # set before the first layout, which then need not be repeated
         classes = " ".join(classes_at(self.size, WIDTHS, HEIGHTS))
         return ExplorerScreen(self.session, title=self._opened, look=self._begins, classes=classes)
 
@@ -274,7 +272,8 @@ class ExplorerApp(ExplorerApplication):
         return cast("ExplorerScreen", self.screen_stack[0])
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Problems are only offered where there are some, thresholds only where runs are judged."""
+        """Enable the problems' key only with problems, and the thresholds' keys only on judging
+        screens."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return not isinstance(self.screen, ApplicationScreen) or self.screen.judges
         if action == "travel":
@@ -284,10 +283,10 @@ class ExplorerApp(ExplorerApplication):
     def on_mount(self) -> None:
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-                # without these the alternate screen and the mouse mode stay on
+                # these end the alternate screen and the mouse mode
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
-            # what is written here itself is shown when it is
+            # files written by this explorer are shown at once
             results = self.jobs.measuring.results
             after(_WATCH_SECONDS, self, partial(self.following.watch, self.paths, [results.out]))
         if self._complaints:
@@ -295,7 +294,7 @@ class ExplorerApp(ExplorerApplication):
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def close_jobs(self) -> None:
-        """End watchers and workers, also when the connection is gone."""
+        """End watchers and workers, even if the connection is lost."""
         self.following.stop()
         self.jobs.close()
 
@@ -311,7 +310,7 @@ class ExplorerApp(ExplorerApplication):
 
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
-            # one that was just opened has nothing to show it on yet, and takes it then
+            # a screen that is opening shows it later
             self.screen.call_later(self.screen.runs_changed)
 
     def states_changed(self, rows: Iterable[int]) -> None:
@@ -351,7 +350,7 @@ class ExplorerApp(ExplorerApplication):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a message on any screen, as Textual does, by `Lasting`."""
+        """Show a message on any screen as a `Lasting`."""
         if timeout is None:
             seconds = self.NOTIFICATION_TIMEOUT
         else:
@@ -372,8 +371,7 @@ class ExplorerApp(ExplorerApplication):
         self.push_screen(JobsScreen(self.jobs))
 
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Say why a key does nothing now that does something elsewhere: none that help lists is
-        silent."""
+        """Explain why a key does nothing here: no key in the help is silent."""
         if await super()._check_bindings(key, priority):
             return True
         if priority or self.screen.is_modal:
@@ -382,7 +380,7 @@ class ExplorerApp(ExplorerApplication):
             for binding in bindings.key_to_bindings.get(key, ()):
                 action, usual = binding.action, f"{binding.description}: nothing to do here"
                 if action == "measure":
-                    self.explorer.action_measure()  # says why none can be
+                    self.explorer.action_measure()  # shows the reason
                     return True
                 self.say(
                     _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim"
@@ -391,7 +389,7 @@ class ExplorerApp(ExplorerApplication):
         return False
 
     def action_restore_all(self) -> None:
-        """Reset all four thresholds to their defaults; one step of undo brings them back."""
+        """Reset all thresholds to their defaults as one step of undo."""
         from fa_tui.screens.dialogs import use_preset
 
         use_preset(
@@ -401,7 +399,7 @@ class ExplorerApp(ExplorerApplication):
         )
 
     def action_widen(self) -> None:
-        """Look at all runs, or again only at those that pass the filter: on every screen."""
+        """Toggle between all runs and those that pass the filter, on every screen."""
         session = self.session
         if session.filter is None:
             self.say("every run is in scope: / narrows it to those that match a filter", "dim")
@@ -416,14 +414,13 @@ class ExplorerApp(ExplorerApplication):
         )
 
     def action_show_problems(self) -> None:
-        """Open the list of what could not be read, and in which settings the runs were measured
-        differently."""
+        """List unreadable paths and settings that differ between measurements."""
         from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session))
 
     def action_jump(self) -> None:
-        """Put a letter on every pane; typing it goes there."""
+        """Show a jump letter on every pane."""
         from fa_tui.screens.help import JumpScreen, targets_of
 
         screen = self.screen
@@ -431,7 +428,7 @@ class ExplorerApp(ExplorerApplication):
         self.push_screen(jump, lambda pane: None if pane is None else screen.set_focus(pane))
 
     def action_ask(self, name: str) -> None:
-        """Begin one of the dialogs: copy, export, presets, what_if."""
+        """Open a dialog: copy, export, presets, what_if."""
         from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
@@ -449,21 +446,20 @@ class ExplorerApp(ExplorerApplication):
 
     @property
     def _sliders(self) -> SlidersPanel | None:
-        """Those of the screen that is open."""
+        """The threshold sliders of the current screen."""
         if isinstance(self.screen, ApplicationScreen):
             return self.screen.sliders
         return None
 
     async def action_travel(self, where: str) -> None:
-        """Back to the thresholds, and the baseline, before the last change; or take the last undo
-        back."""
+        """Undo or redo the last change of thresholds and baseline."""
         if self._sliders is None or not self._sliders.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
         else:
             await self._sliders.run_action(where)
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
-        """Undo or redo has brought another baseline."""
+        """Show the baseline after undo or redo changed it."""
         from fa_tui.screens.dialogs import assume
 
         assume(self, message.baseline)
@@ -482,7 +478,7 @@ class ExplorerApp(ExplorerApplication):
         self.push_screen(HelpScreen(self.screen))
 
     async def action_quit(self) -> None:
-        """Leave; ask first while jobs run."""
+        """Quit; asks first while jobs run."""
         unfinished = self.jobs.unfinished()
         if not unfinished:
             self.exit(0)
@@ -505,4 +501,4 @@ _WHY_NOT = {
     "restore": "this threshold is at its default",
     "travel": "nothing to undo or redo",
 }
-"""What an action needs, where it is not offered."""
+"""Why an action is not available."""

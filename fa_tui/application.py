@@ -1,4 +1,4 @@
-"""The part of the application that jobs, watchers and widgets use; `fa_tui.app` completes it."""
+"""Base of the application for jobs, watchers and widgets; completed by `fa_tui.app`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Application(App[int]):
-    """Base of the explorer's application: its parts, and how they report changes to it.
+    """The application's parts, and the callbacks for their changes.
 
     Attributes:
-        session: the runs and their thresholds.
-        paths: what is open or followed.
+        session: runs and thresholds.
+        paths: opened or followed paths.
         settings: the user's settings.
         setup: how to measure.
         terminal: the abilities of the terminal.
@@ -46,22 +46,22 @@ class Application(App[int]):
     jobs: JobControl
 
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
-        """Call a function in the application's thread, from another one, while it runs."""
+        """Call a function in the application's thread, from another thread."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
 
     def send_soon(self, sequence: str) -> None:
-        """Send the terminal a sequence that shows nothing, from another thread."""
+        """Send an invisible escape sequence, from another thread."""
         if self._driver is not None:
             self.call_from_thread(self._driver.write, sequence)
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
-        """Show one line about what just happened.
+        """Show a message.
 
         Args:
             text: the line.
-            tone: as `Line` takes it.
-            aloud: also on other screens than the main one.
+            tone: as in `Line`.
+            aloud: on other screens than the main one, too.
         """
         raise NotImplementedError
 
@@ -70,20 +70,20 @@ class Application(App[int]):
         raise NotImplementedError
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        """Show rows that came, changed, went or are judged otherwise.
+        """Show rows that were added, changed, removed or judged again.
 
         Args:
-            flips: the verdicts that flipped with it.
-            only: the rows, where none came.
+            flips: the flipped verdicts.
+            only: the changed rows, if none were added.
         """
         raise NotImplementedError
 
     def states_changed(self, rows: Iterable[int]) -> None:
-        """Show runs that were queued, are measured, or were measured again."""
+        """Show runs whose measurement was queued, started or finished."""
         raise NotImplementedError
 
     def marks_changed(self) -> None:
-        """Show that no run is marked any more."""
+        """Show that all marks were removed."""
         raise NotImplementedError
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:

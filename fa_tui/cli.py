@@ -1,6 +1,6 @@
-"""The command line: `fa-tui PATH…` opens the explorer; everything else is a command of its own.
+"""The command line: `fa-tui PATH…` opens the explorer, all else are commands.
 
-Only the command that was typed is imported, so that the explorer starts as fast as it can.
+Only the typed command is imported, so that the explorer starts fast.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from fa_core.errors import INTERNAL_ERROR, FaError, UsageError, printable
+from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
 from fa_core.files import exists
+from fa_core.sanitize import sanitize
 from fa_tui import opening
 from fa_tui.commands import output
 
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = ["--help"]
     elif not args or args[0] not in (*COMMANDS, "--version"):
         args = ["open", *args]
-    # its exit code is its answer, also where its output is not read
+    # its exit code is the answer, even if its output is not read
     answers_by_code = args[0] == "check"
     try:
         _interrupted_once()
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _flush(0)
         if args[0] == "open":
             _catch_misspelling(args)
-            # 9 ms sooner than through Typer
+            # 9 ms faster than through Typer
             plain = not any(arg.startswith("-") or not arg for arg in args)
             if plain and opening.on_a_terminal():
                 return _flush(opening.open_explorer([Path(arg) for arg in args[1:]]))
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output.silence()
         return 0
     except KeyboardInterrupt as error:
-        # a signal says which it was
+        # a signal has a message and exit code
         return _complain(
             error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug
         )
@@ -90,8 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _interrupted_once() -> None:
-    """Let the first Ctrl-C stop the program, and no further one disturb the keeping of what is
-    finished."""
+    """Let the first Ctrl-C stop the program, and ignore further ones while finished work is
+    saved."""
     before = signal.getsignal(signal.SIGINT)
     if getattr(before, "__name__", "") != "leave":
         return
@@ -104,22 +104,22 @@ def _interrupted_once() -> None:
 
 
 def _dispatch(args: list[str], names: Sequence[str]) -> int:
-    """Run the command that the arguments name.
+    """Run the command in the arguments.
 
     Raises:
-        UsageError: options or arguments that it does not take.
+        UsageError: invalid options or arguments.
     """
     import typer
 
     from fa_tui.typer_app import build
 
-    # off while the program starts, and a command may run for hours
+    # it is off during the start, and a command may run for hours
     gc.enable()
     command = typer.main.get_command(build(names))
     if len(names) == 1:
         _check_lists(args, command.commands[args[0]].params)  # type: ignore[attr-defined]
     try:
-        # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
+        # app() would turn a closed stdout into exit code 1 and a wrong option into four lines
         with command.make_context("fa-tui", args) as context:
             command.invoke(context)
     except typer.Exit as stop:
@@ -129,7 +129,7 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        # a usage error of the click that Typer carries privately
+        # a usage error of Typer's own copy of click
         raise UsageError(
             error.format_message().rstrip("."), hint=f"see `fa-tui {args[0]} --help`"
         ) from error
@@ -139,41 +139,41 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
 _FILE_LIKE = re.compile(r"\.[A-Za-z]\w*$")
 
 
-def _check_lists(args: Sequence[str], parameters: Iterable[Any]) -> None:
-    """Refuse a list with blanks, whose second item would be taken for a path.
+def _check_lists(args: Sequence[str], parameters: Iterable[object]) -> None:
+    """Refuse a list separated by blanks, whose second item would be taken for a path.
 
     Raises:
-        UsageError: the line with commas.
+        UsageError: with the correct list in the hint.
     """
-    lists = {name for one in parameters if getattr(one, "multiple", False) for name in one.opts}
-    for place, arg in enumerate(args):
+    from typer.core import TyperOption
+
+    lists: set[str] = set()
+    for one in parameters:
+        if isinstance(one, TyperOption) and one.multiple:
+            lists.update(one.opts)
+    for place, arg in enumerate(args, start=1):
         name, equals, value = arg.partition("=")
         if name not in lists:
             continue
         if equals:
-            items = [value]
+            items, rest = [value], args[place:]
         else:
-            items = list(args[place + 1 : place + 2])
-        if equals:
-            rest = args[place + 1 :]
-        else:
-            rest = args[place + 2 :]
+            items, rest = [*args[place : place + 1]], args[place + 1 :]
         items += itertools.takewhile(_is_item, rest)
         if len(items) > 1:
             raise UsageError("lists take commas", hint=f"write {name} {','.join(items)}")
 
 
 def _is_item(word: str) -> bool:
-    """Whether a word behind a list is one more item of it: no option, and nothing like a file."""
+    """Whether a word after a list is a further item: neither an option nor a file."""
     is_path = os.sep in word or _FILE_LIKE.search(word) or exists(word)
     return bool(word) and not word.startswith("-") and not is_path
 
 
 def _failed(error: Exception, debug: bool) -> int:
-    """What no command expected: a file that the system refuses, or else an error of this
-    program."""
+    """Report an unexpected exception: a file error, or an internal error."""
     if isinstance(error, OSError) and error.filename is not None:
-        return _complain(error, f"{printable(str(error.filename))}: {error.strerror}", 3, debug)
+        return _complain(error, f"{sanitize(str(error.filename))}: {error.strerror}", 3, debug)
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
         output.silence()
         return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
@@ -187,20 +187,20 @@ def _failed(error: Exception, debug: bool) -> int:
 
 
 def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:
-    """One line on stderr, after the traceback where it was asked for."""
+    """Print one line on stderr, after the traceback under --debug."""
     if debug:
         traceback.print_exception(error)
-    # a terminal that is gone hears nothing
+    # the terminal may be gone
     with contextlib.suppress(OSError):
         print(f"fa-tui: {message}", file=sys.stderr)
     return code
 
 
 def _catch_misspelling(args: Sequence[str]) -> None:
-    """`fa-tui shwo x.json` means a command, not a path.
+    """Refuse a misspelled command, as in `fa-tui shwo x.json`.
 
     Raises:
-        UsageError: the first word is no path but nearly a command.
+        UsageError: the first word is not a path but close to a command.
     """
     if len(args) > 1:
         word = args[1]
@@ -214,7 +214,7 @@ def _catch_misspelling(args: Sequence[str]) -> None:
 
 
 def _take(args: list[str], flag: str) -> bool:
-    """Remove a flag from before ``--``; whether it was there."""
+    """Remove a flag before ``--``; returns whether it was there."""
     if "--" in args:
         end = args.index("--")
     else:
@@ -226,8 +226,7 @@ def _take(args: list[str], flag: str) -> bool:
 
 
 def _flush(code: int, keep_code: bool = False) -> int:
-    """Print what is still waiting; a reader that went away (`| head -1`) has what it wanted, so say
-    nothing."""
+    """Flush stdout; a closed pipe (`| head -1`) is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,9 +1,9 @@
-"""Live folders: which places to read again, when, and what is new.
+"""Live folders: detection and reading of changed places.
 
-A file is read when it is whole: one that cannot be read is tried again until it has not changed for
-a while, and only then called broken. Places are named as `fa_core.formats.scan` names them. A
-`Watcher` is a thread that waits for the system's events, or polls where there are none; `Following`
-owns the watchers of an explorer and merges what they read into its session.
+An unreadable file is tried again until it has not changed for a while, and only then reported as
+broken. Places are named as in `fa_core.formats.scan`. A `Watcher` is a thread that waits for events
+of the system, or polls; `Following` owns the watchers of an explorer and merges their findings into
+its session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core.facts.runs import CREDIT, MANIFEST, RUN_FILES
+from fa_core.facts.run_names import CREDIT, MANIFEST, RUN_FILES
 from fa_core.files import real_path
 from fa_core.formats import Scan, scan_again
 from fa_core.formats.run_folder import sniff
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
     from fa_tui.application import Application
 
 STILL_SECONDS = 2.0
-"""A file that cannot be read and has not changed for so long is broken, not being written."""
+"""Seconds without change after which an unreadable file counts as broken, not as being written."""
 
 _CHUNK = 16
-"""After so many files the screen's thread is let in: thousands may appear at once."""
+"""Number of files after which the screen's thread gets a turn."""
 
 _Stamp: TypeAlias = tuple[int, float]
 
 
 class Follower:
-    """Decides what has to be read again. Lives in one thread; tests bring their own clock.
+    """Decides which places to read again. Not thread-safe.
 
     Args:
-        known: sources that were read already; run folders and files.
-        read: what a place holds now.
-        clock: seconds.
-        pause: called now and then while there is much to read.
+        known: run folders and files that were read already.
+        read: reads a place.
+        clock: seconds; replaced in tests.
+        pause: called now and then during long reading.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Follower:
         self._waiting: dict[str, tuple[object, float]] = {}
 
     def note(self, path: str) -> None:
-        """A file or folder appeared, changed or went away."""
+        """Note that a file or folder was created, changed or removed."""
         at = Path(path)
         if at.is_dir():
             self._due.update(dict.fromkeys(_places(path)))
@@ -73,16 +73,16 @@ class Follower:
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
             self._due[path] = None
-            # where it was a folder, all in it went
+            # a removed folder removes everything in it
             if not at.exists():
                 self._vanished.add(at)
 
     def note_known(self) -> None:
-        """Everything that was read may have changed or gone."""
+        """Note all known places: anything may have changed."""
         self._due.update(self._known)
 
     def take(self) -> list[Reading]:
-        """What is new: every place that was noted and is whole, or broken for good, or gone."""
+        """Read the noted places that are complete, broken, or removed."""
         if self._vanished:
             inside = (
                 place for place in self._known if not self._vanished.isdisjoint(Path(place).parents)
@@ -123,7 +123,7 @@ class Follower:
 
 
 def _places(folder: str) -> Iterator[str]:
-    """The run folders and files in a folder that appeared."""
+    """The run folders and files in a new folder."""
     for place in places(folder, set()):
         if isinstance(place, Problem):
             continue
@@ -137,8 +137,7 @@ def _places(folder: str) -> Iterator[str]:
 
 
 def _state(place: Path) -> tuple[_Stamp, ...] | None:
-    """Size and time of a file, or of a run folder's own files; None if it is not there (any
-    more)."""
+    """Size and time of a file, or of a run folder's own files; None if it does not exist."""
     if not place.is_dir():
         if place.exists():
             return (_stamp(place),)
@@ -157,22 +156,21 @@ def _stamp(path: Path) -> _Stamp:
 
 
 _TICK_MILLISECONDS = 400
-"""How often to look whether a waiting file is whole and the folders are still there."""
+"""Seconds between checks of waiting files and missing folders."""
 
 _PAUSE_SECONDS = 0.002
 
 _BEFORE_SCAN_SECONDS = 2.0
-"""How much earlier than the first scan a file may be stamped and still have been written after
-it."""
+"""Tolerance in seconds between the clocks of files and of this machine."""
 
 
 class Root(NamedTuple):
-    """A folder that is followed with all that is in it, or a single file.
+    """A followed folder with its contents, or a single file.
 
     Attributes:
-        real: its resolved path; events name it, and what is in it, by this.
-        named: as it was opened.
-        is_folder: whether it is one.
+        real: its resolved path, as in events.
+        named: its path as opened.
+        is_folder: whether it is a folder.
     """
 
     real: str
@@ -181,25 +179,24 @@ class Root(NamedTuple):
 
     @property
     def watched(self) -> str:
-        """A file is not watched itself: written again and renamed into its place, it is another
-        file."""
+        """The watched folder; of a file its parent, since a replaced file is another one."""
         if self.is_folder:
             return self.real
         return str(Path(self.real).parent)
 
     def name_of(self, path: str) -> str | None:
-        """What a path is called, or None if it is none of ours."""
+        """A path as named by `scan`, or None if it is not followed."""
         inside = path.removeprefix(self.real)
         if inside and (inside == path or not inside.startswith(os.sep)):
             return None
-        # as `scan` leaves them out: what is hidden, and old versions (``audit.json.~1~``)
+        # hidden files and backups (``audit.json.~1~``), like `scan`
         if any(part.startswith(".") or part.endswith("~") for part in Path(inside).parts):
             return None
-        # not Path: it would turn "./x" into "x", which scan calls "./x"
+        # not Path, which turns "./x" into "x"
         return f"{self.named.rstrip(os.sep)}{inside}"
 
     def identity(self) -> tuple[int, int] | None:
-        """Which folder is there; None if none is. Created again under its name, it is another
+        """Identity of the folder; None if it does not exist. A folder created again has another
         one."""
         try:
             status = Path(self.watched).stat()
@@ -211,7 +208,7 @@ class Root(NamedTuple):
 
 
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
-    """What to follow: the folders, and the single files."""
+    """Roots of paths in two groups: folders and single files."""
     roots = [Root(str(real_path(path)), str(path), path.is_dir()) for path in paths]
     groups = (
         [root for root in roots if root.is_folder is are_folders] for are_folders in (True, False)
@@ -220,17 +217,17 @@ def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
 
 
 class Watcher(threading.Thread):
-    """Follows folders until it is stopped.
+    """Thread that follows folders until it is stopped.
 
     Args:
         roots: one group of `roots_of`.
-        known: sources read already.
-        on_change: called in this thread with what is new.
-        on_note: called in this thread with one line for the user.
-        polling: look now and then, also where the system reports changes.
-        poll_seconds: how often to look.
-        since: when the first scan began (`time.time`): what is younger is read again.
-        ignore: files that are shown without being read.
+        known: sources that were read already.
+        on_change: called in this thread with changes.
+        on_note: called in this thread with notes for the user.
+        polling: poll even if the system reports changes.
+        poll_seconds: seconds between polls.
+        since: start of the first scan (`time.time`): newer files are read again.
+        ignore: files that are not read.
     """
 
     def __init__(
@@ -256,14 +253,14 @@ class Watcher(threading.Thread):
         self._ignored = {str(real_path(path)) for path in ignore}
 
     def stop(self) -> None:
-        """End soon, without another call."""
+        """Stop soon, without further calls."""
         self._ended.set()
 
     def run(self) -> None:
         while not self._ended.is_set():
             if all(root.identity() for root in self._roots):
                 self._watch()
-            # some folder is gone, or cannot be watched; it may come back with other files in it
+            # a folder is missing or cannot be watched; it may return with other files
             self._since = 0.0
             self._follower.note_known()
             self._report()
@@ -294,7 +291,7 @@ class Watcher(threading.Thread):
                 if number == 0:
                     self._note_missed()
                 for change, path in sorted(changes, key=lambda each: each[1]):
-                    # a folder's own stamp says nothing that its files do not say
+                    # a folder's stamp adds nothing to its files' stamps
                     if change is not Change.modified or not Path(path).is_dir():
                         self._note(path)
                 self._report()
@@ -323,8 +320,8 @@ class Watcher(threading.Thread):
             self._on_change(readings)
 
     def _note_missed(self) -> None:
-        """What was written before the watch began: while the first scan was reading, or while a
-        folder was gone."""
+        """Files written before the watch began: during the first scan, or while a folder was
+        missing."""
         for root in self._roots:
             for place in _places(root.real) if root.is_folder else [root.real]:
                 if any(written >= self._since for _, written in _state(Path(place)) or ()):
@@ -335,14 +332,12 @@ class Following:
     """The watchers of one explorer.
 
     Args:
-        app: the explorer, whose session takes in what is new; a path that is followed later is
-            appended to its paths.
-        since: when reading its paths began (`time.time`).
+        app: the explorer; its session takes the changes, and its paths later followed paths.
+        since: start of reading its paths (`time.time`).
 
     Attributes:
-        watchers: one for folders and one for single files, once they are followed.
-        own_rows: the rows that are being written here and not shown yet: the disk may report them
-            first.
+        watchers: one for folders and one for single files, once started.
+        own_rows: rows being written by this explorer; events may arrive before they are shown.
     """
 
     def __init__(self, app: Application, since: float) -> None:
@@ -351,16 +346,16 @@ class Following:
         self.own_rows: set[int] = set()
 
     def watch(self, paths: Sequence[Path], ignore: Iterable[Path] = ()) -> None:
-        """Start to follow paths, unless the settings forbid it.
+        """Follow paths, unless the settings forbid it.
 
         Args:
-            paths: what to follow.
-            ignore: what the explorer writes and shows itself.
+            paths: the paths.
+            ignore: files that the explorer itself writes.
         """
         app, session, settings = self._app, self._app.session, self._app.settings
         if settings.live == "off":
             return
-        # what is wrong with the settings was not read from a place
+        # problems of the settings belong to no place
         wrong = (problem.path for problem in session.problems if Path(problem.path).name != FILE)
         known = dict.fromkeys(row.source for row in session.rows) | dict.fromkeys(wrong)
         for group in roots_of(paths):
@@ -383,11 +378,11 @@ class Following:
             watcher.stop()
 
     def take(self, readings: Iterable[Reading]) -> tuple[News, str]:
-        """Merge what places hold now into the session; what is new, also as text."""
+        """Merge changed places into the session; returns the news, also as text."""
         session = self._app.session
         before = list(zip(session.flags, session.coverage, strict=True))
         news = session.merge(readings)
-        # a report that was just measured here comes back from disk and looks the same
+        # a report measured here returns from disk unchanged
         others = [row for row in news.changed if row not in self.own_rows]
         changed = [
             row for row in others if before[row] != (session.flags[row], session.coverage[row])
@@ -403,8 +398,8 @@ def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
 
     Args:
         session: after the news.
-        news: what was taken in.
-        changed: those of the changed rows that look different now.
+        news: the merged changes.
+        changed: changed rows that look different.
     """
     parts = []
     for word, rows in (

@@ -1,4 +1,4 @@
-"""Open the explorer: read the settings and the paths, run the App, and return the exit code."""
+"""Start of the explorer: read settings and paths, run the App, return the exit code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
     from fa_tui.session import Session
-    from fa_tui.views.filters import Look
+    from fa_tui.views.filters import ViewState
 
 
 def open_explorer(
     paths: Sequence[Path],
     *,
     given: Mapping[str, float] | None = None,
-    look: Look | None = None,
+    look: ViewState | None = None,
     baseline: FrozenBaseline | None = None,
     log: Log | None = None,
     setup: Setup | None = None,
@@ -35,22 +35,22 @@ def open_explorer(
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
         given: thresholds by name; the others come from the settings file.
-        look: how it begins.
-        baseline: accuracies to assume where none was recorded.
-        log: what bounds the growth of logs.
-        setup: how to measure; the device ``auto`` of this machine is what the settings name.
+        look: initial view state.
+        baseline: assumed frozen-baseline accuracies.
+        log: facts that bound the growth in logs.
+        setup: how to measure; the device ``auto`` is replaced by the settings' device.
 
     Returns:
         The exit code.
 
     Raises:
         UnreadableInput: the only path cannot be read.
-        UsageError: a look, or a method with a baseline, that these runs do not have; half of what
-            bounds a growth.
+        UsageError: a view state or baseline of methods without runs, or only one of ‖h_0‖ and
+            blocks.
     """
-    # as at the program's start; it is on again after the first paint
+    # as at the program's start; enabled again after the first paint
     gc.disable()
-    # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
+    # before the import of NumPy, whose unused thread pools take 55 ms to start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core import formats
     from fa_core.engine.jobs import changed_since
@@ -59,12 +59,12 @@ def open_explorer(
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
-    from fa_tui.views.filters import Look, understood
+    from fa_tui.views.filters import ViewState, understood
 
     loaded = load_settings()
-    look = look or Look()
+    look = look or ViewState()
     if not paths and not look.filter:
-        # the published table; the other sample sets are a key (f) away
+        # the published table; the key f shows the other sample sets
         look = look._replace(filter=PUBLISHED)
     if paths:
         title = ""
@@ -72,7 +72,7 @@ def open_explorer(
         title = "sample_runs"
     paths = list(paths) or default_paths()
     since = time.time()
-    # the traces of run folders take longer than all the rest and no first screen shows them
+    # traces of run folders are slow to read, and the first screen does not need them
     found = formats.scan(paths, run_traces=False)
     problems = [*found.problems, *changed_since(found.rows)]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
@@ -111,7 +111,7 @@ def open_explorer(
 
 
 def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
-    """The traces of the paths; lines that cannot be read join the session's problems."""
+    """The traces of the paths; problems are added to the session."""
     from fa_core.formats import scan
 
     found = scan(list(paths))
@@ -120,9 +120,9 @@ def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
 
 
 def on_a_terminal() -> bool:
-    """Whether the explorer can run: Textual reads stdin and paints on stderr; results go to stdout.
+    """Whether the explorer can run: Textual reads stdin and paints on stderr.
 
-    Under `fa-tui serve` the terminal is a browser at the other end of a pipe.
+    Under `fa-tui serve` the terminal is a browser behind a pipe.
     """
     if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
         return True

@@ -1,8 +1,7 @@
-"""Options that are given together: what runs are judged by, which runs are meant, where they are
-measured.
+"""Groups of options: criteria, choice of runs, execution of measurements.
 
-A group is a dataclass whose fields are options. A command declares one parameter of that type;
-`fa_tui.typer_app` turns it into the options and hands the command the group.
+A group is a dataclass whose fields are options. A command has a parameter of that type;
+`fa_tui.typer_app` expands it into the options and passes the group.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import typer
 from msgspec.structs import replace
 from typer.models import OptionInfo
 
-from fa_core.engine.devices import PATIENCE, Placement
+from fa_core.engine.devices import PATIENCE, Execution
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
@@ -23,17 +22,17 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui.options import FilterOption, parse_frozen_baseline
 
 if TYPE_CHECKING:
-    from fa_core.analysis.margins import Logged
+    from fa_core.analysis.partial_audits import Logged
     from fa_core.rows import AuditRow
     from fa_core.trace import Trace
 
 
 class Criteria(NamedTuple):
-    """What runs are judged by.
+    """Criteria of the verdicts.
 
     Attributes:
-        thresholds: when the diagnostics fire.
-        baseline: frozen-baseline accuracies to assume.
+        thresholds: of the diagnostics.
+        baseline: assumed frozen-baseline accuracies.
     """
 
     thresholds: DiagnosticThresholds
@@ -41,7 +40,7 @@ class Criteria(NamedTuple):
 
 
 def _limit(letter: str) -> OptionInfo:
-    """The option for a diagnostic's threshold."""
+    """The option of a diagnostic's threshold."""
     diagnostic = DIAGNOSTICS[letter]
     side = "below"
     if diagnostic.fires_above:
@@ -67,10 +66,10 @@ class ThresholdOptions:
     frozen_acc_margin_pp: Annotated[float, _limit("d")] = _DEFAULT.frozen_acc_margin_pp
 
     def thresholds(self) -> DiagnosticThresholds:
-        """The thresholds that were given.
+        """The given thresholds.
 
         Raises:
-            UsageError: one of them is NaN, or negative where that makes no sense.
+            UsageError: a threshold that is NaN, or negative without sense.
         """
         try:
             return DiagnosticThresholds(
@@ -100,11 +99,11 @@ class CriteriaOptions(ThresholdOptions):
     frozen_baseline: Annotated[list[str] | None, _BASELINE] = None
 
     def criteria(self) -> Criteria:
-        """What was given.
+        """The given options.
 
         Raises:
-            UsageError: as `thresholds` and `parse_frozen_baseline`; an accuracy is empty, as an
-                unset variable makes it.
+            UsageError: as `thresholds` and `parse_frozen_baseline`, or an empty accuracy, e.g. from
+                an unset variable.
         """
         for value in self.frozen_baseline or ():
             if "" in map(str.strip, value.split(",")):
@@ -131,17 +130,17 @@ class Log:
         return self.h0 is not None or self.blocks is not None
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows, with a growth bound where only ‖h_L‖ was logged.
+        """The rows, with a bound on growth if only ‖h_L‖ was logged.
 
         Raises:
-            UsageError: one of the two without the other, or values that make no sense.
+            UsageError: only one of the two, or invalid values.
         """
         if self:
             return [replace(row, report=self._bounded(row.report)) for row in rows]
         return list(rows)
 
     def apply_to_traces(self, traces: Iterable[Trace]) -> list[Trace]:
-        """The traces, each epoch with the bound that `apply` gives a row.
+        """The traces with the bound of `apply` in each epoch.
 
         Raises:
             UsageError: as `apply`.
@@ -155,7 +154,7 @@ class Log:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
             )
-        from fa_core.analysis.margins import with_growth_bound
+        from fa_core.analysis.partial_audits import with_growth_bound
 
         try:
             return with_growth_bound(logged, self.h0, self.blocks)
@@ -164,7 +163,7 @@ class Log:
 
     @property
     def arguments(self) -> list[str]:
-        """The command-line arguments that give these facts."""
+        """The command-line arguments for these facts."""
         if self.h0 is None:
             return []
         return ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
@@ -177,8 +176,8 @@ class Chosen(NamedTuple):
         criteria: thresholds and baseline.
         methods: only runs of these.
         seeds: only runs of these.
-        filter: only runs that pass it, as it was typed.
-        log: bounds the growth of logs.
+        filter: the typed filter.
+        log: facts that bound the growth in logs.
     """
 
     criteria: Criteria
@@ -204,7 +203,7 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
     """The runs that a command works on, and what judges them."""
 
     def chosen(self) -> Chosen:
-        """What was given.
+        """The given options.
 
         Raises:
             UsageError: as `criteria`.
@@ -238,8 +237,8 @@ _PATIENCE = typer.Option(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlacementOptions:
-    """Where runs are measured."""
+class ExecutionOptions:
+    """Execution of measurements."""
 
     device: Annotated[str, _DEVICE] = "auto"
     jobs: Annotated[int | None, _JOBS] = None
@@ -248,6 +247,6 @@ class PlacementOptions:
     address: Annotated[str | None, _ADDRESS] = None
     patience: Annotated[float | None, _PATIENCE] = None
 
-    def placement(self) -> Placement:
+    def execution(self) -> Execution:
         """What was given."""
-        return Placement(**asdict(self))
+        return Execution(**asdict(self))

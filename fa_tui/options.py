@@ -1,6 +1,6 @@
-"""Options that several commands share, the reading of their values, and where the sample runs are.
+"""Shared options, parsers of their values, and the path of the sample runs.
 
-Options that are always given together are in `option_groups`.
+Groups of options are in `option_groups`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import typer
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import parse
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 
 PUBLISHED = "source:audit_table"
-"""A filter: of the sample runs, those of the published table."""
+"""Filter for the published table among the sample runs."""
 
 
 def sample_runs() -> Path:
     """The folder of sample runs.
 
     Raises:
-        UnreadableInput: an installation without them.
+        UnreadableInput: they are not installed.
     """
     here = Path(__file__).resolve().parent
     for folder in (here / "sample_runs", here.parent / "sample_runs"):
@@ -41,8 +41,7 @@ def sample_runs() -> Path:
 
 
 def default_paths() -> list[Path]:
-    """What is opened where nothing is named: the sample runs but for the atlas, more runs than all
-    others together."""
+    """Default paths: the sample runs without the large atlas."""
     return sorted(
         path
         for path in sample_runs().iterdir()
@@ -51,10 +50,10 @@ def default_paths() -> list[Path]:
 
 
 def typed_path(text: str) -> Path:
-    """A path that the user typed; ``""`` would be the current folder.
+    """A typed path; ``""`` would mean the current folder.
 
     Raises:
-        UsageError: it is empty, as an unset variable makes it.
+        UsageError: it is empty, e.g. from an unset variable.
     """
     if not text:
         raise UsageError("an empty path", hint="is a variable unset? the current folder is .")
@@ -65,7 +64,7 @@ _PATHS_HELP = "Audit files, checkpoints, run folders, or folders of them."
 _PATHS = typer.Argument(metavar="PATH…", help=_PATHS_HELP, show_default=False, parser=typed_path)
 PathsArgument = Annotated[list[Path] | None, _PATHS]
 NamedPaths = Annotated[list[Path], _PATHS]
-"""Of commands that judge for a script, write or measure: they never fall back to the sample
+"""Required paths of commands that judge for a script, write or measure, which never use the sample
 runs."""
 
 _DATA_HELP = (
@@ -109,7 +108,7 @@ _SORT = typer.Option(
 SortOption = Annotated[str, _SORT]
 
 Form = Literal["table", "json"]
-"""How a result is printed."""
+"""Forms of printed results."""
 
 _FORM = typer.Option(
     help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."
@@ -165,10 +164,10 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
 
 
 def numbers(option: str, values: Sequence[str] | None, kind: type[Number]) -> list[Number]:
-    """The numbers of a list option.
+    """Parse a list option as numbers.
 
     Raises:
-        UsageError: one is none of its kind.
+        UsageError: an item is no such number.
     """
     try:
         return [kind(text) for text in split_list(values)]

@@ -1,4 +1,4 @@
-"""The contents of a file or run folder, read again while the explorer is open."""
+"""Contents of files and run folders that changed while the explorer is open."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.facts.runs import run_place
+from fa_core.facts.run_names import run_place
 from fa_core.formats import Trace
 from fa_core.formats.scan import NOTHING_HERE
 from fa_core.rows import AuditRow, Problem
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a file or run folder holds now.
+    """Current contents of a file or run folder.
 
     Attributes:
-        place: its path, as `scan` names it.
-        rows, traces, problems: what is in it.
-        gone: it is no longer there.
+        place: its path, as named by `scan`.
+        rows, traces, problems: its contents.
+        gone: whether it was removed.
     """
 
     place: str
@@ -29,13 +29,13 @@ class Reading(msgspec.Struct, frozen=True):
     gone: bool = False
 
     def owns(self, path: str) -> bool:
-        """Whether what was read from a path was read from this place."""
+        """Whether a source path belongs to this place."""
         return self.place in (path, run_place(path))
 
     def settles(self, problem: Problem) -> bool:
-        """Whether what this place holds reports a problem again, or ends it.
+        """Whether this reading replaces a problem.
 
-        Also that of a folder in which there was nothing, when this place in it holds something.
+        A reading with findings also replaces the problem of a parent folder that was empty.
         """
         if self.owns(problem.path):
             return True

@@ -1,8 +1,7 @@
-"""Access to the server: its own pages, asked for by its own name, on this machine.
+"""Web server of the explorer, for this machine only.
 
-A browser lets any page send requests to 127.0.0.1. The token in the address keeps out who does not
-know it; the Host check keeps out pages whose name was made to point here (DNS rebinding); the
-Origin check keeps out other pages' WebSockets, which no browser rule stops.
+A browser lets any page send requests to 127.0.0.1. A secret token in the address, a check of Host
+(DNS rebinding) and a check of Origin (WebSockets of other pages) keep these out.
 
 textual-serve behind a token, on the loopback address only.
 """
@@ -27,8 +26,7 @@ from fa_core.errors import UsageError
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 HEADERS: Mapping[str, str] = {
-    # the page names a font of another host: it is not asked for, and no address with a token goes
-    # there
+    # the page's font is on another host: not loaded, so that no address with a token is sent there
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data:; font-src 'self' data:; connect-src 'self' ws://{host}; "
@@ -47,30 +45,29 @@ _HEAD = """<title>{title}</title>
 <svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>\
 <path d='M1 14V9h3v5M6 14V5h3v9M11 14V1h3v13' fill='%23d9822b'/></svg>">
 <style>.intro-dialog {{ display: none !important; }}</style></head>"""
-"""What a page has of its own: a title, an icon, and no splash over the terminal."""
+"""Changes to textual-serve's page: title, icon, no splash screen."""
 
 
 def guard(host: str, title: str) -> Middleware:
-    """Refuses requests that name another host or come from another page, and marks every answer as
-    private.
+    """Middleware that refuses requests with another Host or Origin, and marks responses as private.
 
     Args:
         host: the server's address and port, as in the address that is printed.
-        title: of every page.
+        title: of the pages.
     """
     ours = f"http://{host}"
     headers = {name: value.format(host=host) for name, value in HEADERS.items()}
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        # every WebSocket of a browser says where it comes from; a page that is opened does not
+        # browsers send Origin with every WebSocket, but not with an opened page
         origin = request.headers.get("Origin", "" if request.path.endswith("/ws") else ours)
         if request.host != host or origin != ours:
             raise web.HTTPForbidden(
                 text=f"Open the address as it was printed: {ours}/...\n", headers=headers
             )
         if request.path.endswith("/") and "/static/" in request.path:
-            raise web.HTTPNotFound(headers=headers)  # no lists of files
+            raise web.HTTPNotFound(headers=headers)  # no directory listings
         try:
             response = await handler(request)
         except web.HTTPException as error:
@@ -95,11 +92,11 @@ LOOPBACK = "127.0.0.1"
 
 
 class TokenServer(Server):
-    """Serves a program to browsers that know the address.
+    """Serves a program in browsers, under a secret address.
 
     Args:
-        command: the program, word by word (textual-serve gives it to a shell: it is quoted here).
-        port: where; 0 takes a free one.
+        command: the program's arguments, quoted here for textual-serve's shell.
+        port: the port; 0 = a free one.
         title: of the page.
 
     Raises:
@@ -110,7 +107,7 @@ class TokenServer(Server):
         self._socket = _listen(port)
         bound: int = self._socket.getsockname()[1]
         self.token = secrets.token_urlsafe(24)
-        # without the token: the routes below add it
+        # without the token, which the routes below add
         address = f"http://{LOOPBACK}:{bound}"
         super().__init__(
             shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=address
@@ -118,24 +115,24 @@ class TokenServer(Server):
 
     @property
     def address(self) -> str:
-        """What to open in the browser."""
+        """The address to open in a browser."""
         return f"{self.public_url}/{self.token}/"
 
     async def make_app(self) -> web.Application:
-        """The guarded application: everything is under the token, and nothing else is anywhere."""
+        """The guarded application; all routes are under the token."""
         app = web.Application(middlewares=[guard(f"{LOOPBACK}:{self.port}", self.title)])
         app.add_subapp(f"/{self.token}", await self._make_app())
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing: the caller prints the address."""
+        """Print nothing: the caller prints the address."""
 
     def serve(self, debug: bool = False, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until interrupted or terminated.
 
         Args:
-            debug: as textual-serve takes it.
-            ready: called when connections are taken.
+            debug: as in textual-serve.
+            ready: called once the server accepts connections.
         """
         self.debug = debug
         asyncio.run(self._serve(ready))

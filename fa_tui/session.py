@@ -1,6 +1,6 @@
-"""The explorer's one state object: the runs, the thresholds that judge them, and what is marked.
+"""State of the explorer: runs, thresholds, scope and marks.
 
-No terminal code, no torch, and no NumPy before a table of columns is asked for.
+No terminal code, no torch, and NumPy only for a table of columns.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 
 class Flip(NamedTuple):
-    """A run whose cell changed: the row's index, the letters that fire before and after.
-
-    They are the same where only what is undecided changed.
+    """A changed cell: index of the row, letters that fire before and after, which are equal if only
+    undecided letters changed.
     """
 
     row: int
@@ -40,17 +39,17 @@ class Flip(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What fires and what is undecided, a mask per row."""
+    """Masks of firing and undecided diagnostics per row."""
 
     flags: bytes
     undecided: bytes
 
 
 class RunFilter(Protocol):
-    """Which runs are looked at.
+    """A filter of runs.
 
     Attributes:
-        text: the filter as it was typed.
+        text: the typed filter.
         live: whether it depends on thresholds or marks.
     """
 
@@ -58,11 +57,11 @@ class RunFilter(Protocol):
     live: bool
 
     def rows(self, session: Session) -> list[int] | None:
-        """The rows that pass, rising; None for all."""
+        """Indices of passing rows, rising; None for all."""
 
 
 class News(NamedTuple):
-    """What reading places again brought: indices of rows; and whether other traces or problems."""
+    """Changes after reading places again: indices of rows; whether traces or problems changed."""
 
     added: list[int]
     changed: list[int]
@@ -75,23 +74,22 @@ class News(NamedTuple):
 
 
 class Session:
-    """Rows, thresholds, scope, marks; every change returns what it changed.
+    """Rows, thresholds, scope and marks; methods return the changes they make.
 
     Attributes:
         rows: all runs, in reading order.
-        thresholds: what judges them.
-        baseline: what fills in frozen-baseline accuracies.
-        log: what bounds the growth of logs.
+        thresholds: judge the runs.
+        baseline: assumed frozen-baseline accuracies.
+        log: facts that bound the growth in logs.
         problems: paths that could not be opened, with reasons.
-        traces: per-epoch traces found next to the runs; a function that reads them is called when
-            they are wanted.
+        traces: traces of the runs, or a function that reads them on first use.
         marked: indices of marked rows.
-        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, where the user
-            chose.
-        filter: what narrows the scope, if anything does.
-        wide: whether the filter is put aside.
-        scope: indices of the rows that are looked at, rising; None for all.
-        gone: indices of rows whose file or folder is no longer there; they are shown as they were.
+        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, as chosen by the
+            user.
+        filter: limits the scope, if set.
+        wide: whether the filter is suspended.
+        scope: indices of the rows in scope, rising; None for all.
+        gone: indices of rows whose file or folder was removed; still shown.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
     """
 
@@ -132,7 +130,7 @@ class Session:
         return len(self.rows)
 
     def _completed(self, rows: list[AuditRow]) -> list[AuditRow]:
-        """Rows with what was given for them filled in; the same list, if nothing was."""
+        """The rows with given baselines and facts; the same list without any."""
         if self.baseline:
             rows = with_assumed_baseline(rows, self.baseline)
         if self.log:
@@ -156,7 +154,7 @@ class Session:
 
     @property
     def traces(self) -> list[Trace]:
-        """Per-epoch traces found next to the runs; read on first use."""
+        """Traces of the runs, read on first use."""
         if callable(self._traces):
             self._traces = self._traces()
         return list(self._traces)
@@ -166,17 +164,17 @@ class Session:
         self._traces = traces
 
     def problems_within(self, sources: Iterable[str]) -> int:
-        """How many parts of these files could not be read."""
+        """Number of problems in these files."""
         files = set(sources)
         return sum(problem.path in files for problem in self.problems)
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Take up what else could not be read, each once."""
+        """Add problems, each once."""
         self.problems += [problem for problem in problems if problem not in self.problems]
 
     @property
     def table(self) -> AuditTable:
-        """The rows as columns, built on first use (this imports NumPy)."""
+        """The rows as a table, built on first use (imports NumPy)."""
         if self._table is None:
             from fa_core.table import AuditTable
 
@@ -184,7 +182,7 @@ class Session:
         return self._table
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
-        """Judge every run again; the runs whose cells changed."""
+        """Judge all runs again; returns the flips."""
         if thresholds == self.thresholds:
             return []
         before, seen = self.judgement, self.scope
@@ -195,11 +193,11 @@ class Session:
         return self.flipped(before, seen)
 
     def flipped(self, before: Judgement, seen: Sequence[int] | None = None) -> list[Flip]:
-        """The rows in scope, now or before, whose cells differ.
+        """Flips among rows in the current or previous scope.
 
         Args:
-            before: what the thresholds made of every row then.
-            seen: the scope then (default: as now).
+            before: the previous judgement.
+            seen: the previous scope (default: the current one).
         """
         rows = self.scope
         if rows is not None and seen is not None and seen != rows:
@@ -209,12 +207,12 @@ class Session:
     def narrow(
         self, filter: RunFilter | None, rows: list[int] | None = None, *, wide: bool = False
     ) -> None:
-        """Look only at the runs that pass a filter (None: at all).
+        """Set the filter (None = no filter).
 
         Args:
-            filter: what they have to pass.
-            rows: those that do, where that is known.
-            wide: put it aside at once.
+            filter: the filter.
+            rows: the passing rows, if known.
+            wide: suspend it at once.
         """
         self.filter, self.wide = filter, wide and filter is not None
         if rows is None or self.wide:
@@ -223,12 +221,12 @@ class Session:
             self._look_at(rows)
 
     def widen(self) -> None:
-        """Look at all runs, or again at those that pass the filter."""
+        """Suspend or resume the filter."""
         self.wide = not self.wide
         self.choose()
 
     def choose(self) -> bool:
-        """Apply the filter again; whether other runs are in scope now."""
+        """Apply the filter again; returns whether the scope changed."""
         before = self.scope
         if self.filter is None or self.wide:
             self._look_at(None)
@@ -243,48 +241,45 @@ class Session:
 
     @property
     def scope_text(self) -> str:
-        """The filter that narrows the scope now, as it was typed; ``""`` without one."""
+        """The typed text of the active filter; ``""`` without one."""
         if self.filter is None or self.wide:
             return ""
         return self.filter.text
 
     @property
     def in_scope(self) -> Sequence[int]:
-        """The indices of the rows that are looked at, rising."""
+        """Indices of the rows in scope, rising."""
         if self.scope is None:
             return range(len(self.rows))
         return self.scope
 
     @property
     def scoped(self) -> Sequence[AuditRow]:
-        """The rows that are looked at."""
+        """The rows in scope."""
         if self.scope is None:
             return self.rows
         return [self.rows[row] for row in self.scope]
 
     @property
     def uneven(self) -> Sequence[str]:
-        """What was measured in another way on some rows in scope, a line each
-        (`fa_core.rows.uneven`)."""
+        """Notes on settings that differ between rows in scope (`fa_core.rows.uneven`)."""
         if self._uneven is None:
             self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
         return self._uneven
 
     @property
     def counted(self) -> Sequence[int]:
-        """The rows in scope whose verdicts are counted: controls make no claim that could be walked
-        back."""
+        """The rows in scope without controls, which make no claim."""
         if self._counted is None:
             self._counted = [row for row in self.in_scope if not self.rows[row].is_control]
         return self._counted
 
     def _count(self, masks: Sequence[int]) -> int:
-        """Of how many counted rows a mask is not empty."""
+        """Number of counted rows with a nonzero mask."""
         return sum(1 for row in self.counted if masks[row])
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
-        """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that
-        flip."""
+        """Assume frozen-baseline accuracies (None = the recorded ones); returns the flips."""
         before, self.baseline = self.judgement, baseline
         self.rows = self._completed(self._as_read)
         self._forget_table()
@@ -292,15 +287,14 @@ class Session:
         return self.flipped(before)
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
-        """Put newly measured runs in the places of the old ones."""
+        """Replace rows by newly measured ones."""
         for index, row in rows.items():
             self._put(index, row)
         self._forget_table()
         self._judge_all()
 
     def merge(self, readings: Iterable[Reading]) -> News:
-        """Take in what places hold now. Rows never move: what is gone stays where it was, what is
-        new comes last."""
+        """Merge changed places. Indices are stable: removed rows stay, new ones are appended."""
         news = News([], [], [], [], others=False)
         for reading in readings:
             news = self._merge_one(reading, news)
@@ -322,7 +316,7 @@ class Session:
                 news.back.append(index)
             missing.discard(index)
             self.gone.discard(index)
-            # also where it is alike: the old one would keep all the text of the file as it was
+            # even if equal: the old row keeps the old file's text in memory
             self._put(index, row)
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing
@@ -330,8 +324,7 @@ class Session:
         return news._replace(others=self._merge_others(reading) or news.others)
 
     def _merge_others(self, reading: Reading) -> bool:
-        """Take in traces (not those of a place that is gone, and not before they are wanted) and
-        problems."""
+        """Merge traces (unless their place was removed, or they are not read yet) and problems."""
         kept = [problem for problem in self.problems if not reading.settles(problem)]
         changed = [*kept, *reading.problems] != self.problems
         self.problems = [*kept, *reading.problems]
@@ -351,7 +344,7 @@ class Session:
         return self._by_source
 
     def _put(self, index: int, row: AuditRow) -> None:
-        """Put a row in its place, or behind the last one."""
+        """Replace or append a row."""
         self._as_read[index : index + 1] = [row]
         if self.rows is not self._as_read:
             self.rows[index : index + 1] = self._completed([row])
@@ -361,19 +354,19 @@ class Session:
         return self.rows[index].report.assumed_baseline_acc is not None
 
     def walk_backs(self) -> int:
-        """How many runs need walk-back."""
+        """Number of runs that need walk-back."""
         return self._count(self.flags)
 
     def doubtful(self) -> int:
-        """How many runs have a diagnostic that is undecided."""
+        """Number of runs with an undecided diagnostic."""
         return self._count(self.undecided)
 
     def measured(self) -> int:
-        """How many runs have at least one diagnostic measured."""
+        """Number of runs with at least one measured diagnostic."""
         return self._count(self.coverage)
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
-        """Those of the rows that have a checkpoint to measure."""
+        """The rows with a checkpoint to measure."""
         return [
             index
             for index in indices
@@ -381,17 +374,15 @@ class Session:
         ]
 
     def values(self, letter: str) -> Sequence[float]:
-        """One diagnostic's number for every run in scope that has it, rising; then a NaN for each
-        run that fires at every threshold.
-
-        The sliders of all screens share what is returned.
+        """A diagnostic's numbers of the runs in scope, rising, then a NaN for each run that fires
+        at every threshold; cached for all screens.
         """
         if letter not in self._values:
             self._values[letter] = self._judge.values(letter, self.scope)
         return self._values[letter]
 
     def deciding(self, letter: str) -> Sequence[float]:
-        """As `values`, of the runs whose verdict hangs on this diagnostic: no other one fires."""
+        """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
         others = ALL & ~BIT[letter]
         rows = [row for row in self.in_scope if not self.flags[row] & others]
         return self._judge.values(letter, rows)
@@ -402,22 +393,22 @@ class Session:
         return verdict_text(fired, covered)
 
     def standing(self, index: int) -> str:
-        """What a run is counted as (`fa_core.judgement.diagnostics.standing`)."""
+        """A run's standing (`fa_core.judgement.verdict.standing`)."""
         control = self.rows[index].is_control
         return _standing(self.flags[index], self.coverage[index], self.undecided[index], control)
 
     def doubt(self, index: int) -> str:
-        """What puts a run's verdict in doubt (`DiagnosticReport.doubt`)."""
+        """Doubts on a run's verdict (`DiagnosticReport.doubt`)."""
         return doubt_text(letters_of(self.undecided[index]))
 
     def words(self, index: int) -> str:
-        """The verdict of a run, on what it stands and what is undecided; of a control that it is
-        one."""
+        """A run's verdict with its evidence and undecided diagnostics; for a control, a note that
+        it is one."""
         row = self.rows[index]
         return verdict_words(row.report.with_thresholds(self.thresholds), row.is_control)
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
-        """The verdict of a run in five characters, as `cell_text` gives it."""
+        """A run's verdict in five characters (`cell_text`)."""
         return cell_text(
             letters_of(self.flags[index]),
             letters_of(self.coverage[index]),
@@ -428,11 +419,11 @@ class Session:
 
     @property
     def judgement(self) -> Judgement:
-        """What the thresholds make of every row."""
+        """The current judgement of all rows."""
         return Judgement(bytes(self.flags), bytes(self.undecided))
 
     def recorded_differs(self, index: int) -> bool:
-        """Whether the file recorded another verdict than the thresholds give."""
+        """Whether the file's recorded verdict differs from the current one."""
         return self.rows[index].report.with_thresholds(self.thresholds).recorded_differs
 
     def recorded(self, index: int) -> str | None:
@@ -440,7 +431,7 @@ class Session:
         return self.rows[index].report.recorded_verdict
 
     def alike(self, index: int) -> list[int]:
-        """The rows in scope, and this one, that have its method and seed."""
+        """The rows in scope with this row's method and seed, and the row itself."""
         method, seed = self.rows[index].method, self.rows[index].seed
         alike = {index}
         for place in self.in_scope:
@@ -450,7 +441,7 @@ class Session:
         return sorted(alike)
 
     def label(self, index: int) -> str:
-        """A short name for one run, e.g. ``dfa s42``."""
+        """A run's short name, e.g. ``dfa s42``."""
         row = self.rows[index]
         if row.seed is None:
             return row.method
@@ -458,7 +449,7 @@ class Session:
 
     @property
     def differing_axes(self) -> dict[str, list[str]]:
-        """Method → the axes that differ among its runs, which their names have."""
+        """Method → axes that differ among its runs, used in their names."""
         if self._differing is None:
             self._differing = differing_axes((row.method, row) for row in self.rows)
         return self._differing
@@ -468,7 +459,7 @@ class Session:
         self._values.clear()
 
     def _judge_all(self) -> None:
-        """Judge rows of which some are others."""
+        """Judge rows after some were replaced."""
         self._uneven = None
         self._judge = Judge([row.report for row in self.rows], self.thresholds)
         self._values.clear()
@@ -478,12 +469,12 @@ class Session:
 
 @lru_cache(maxsize=4096)
 def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
-    """`fa_core.judgement.diagnostics.standing` of masks: a filter asks it of every run."""
+    """`fa_core.judgement.verdict.standing` of masks: a filter asks it of every run."""
     return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 
 def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:
-    """The rows (of these; default: of all) whose cells differ."""
+    """The rows whose cells differ (among the given ones; default: all)."""
     if before == after:
         return []
     flips = []

@@ -1,7 +1,7 @@
 """The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
-Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is
-reported with its line and its fix, and only that is left out.
+Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is reported with
+its line and its fix, and only that is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 import platformdirs
 
-from fa_core.decode import checked, reading
+from fa_core.decode import Json, checked, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import exists, read_file, real_path
@@ -37,17 +37,17 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def config_folder() -> Path:
-    """Settings and presets: written by the user, or on request."""
+    """Folder of settings and presets."""
     return platformdirs.user_config_path("fa-tui")
 
 
 def state_folder() -> Path:
-    """What a running explorer leaves behind, such as text that no clipboard took."""
+    """Folder of files that an explorer writes, e.g. text for no clipboard."""
     return platformdirs.user_state_path("fa-tui")
 
 
 def settings_file() -> Path:
-    """Where the settings are."""
+    """Path of the settings file."""
     return config_folder() / FILE
 
 
@@ -77,7 +77,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Loaded(NamedTuple):
-    """The settings, and what is wrong with their file."""
+    """The settings, and problems of their file."""
 
     settings: Settings
     problems: Sequence[Problem] = ()
@@ -88,7 +88,7 @@ NOTHING_SET = Loaded(Settings())
 
 
 def load_settings(path: Path | None = None) -> Loaded:
-    """The settings of a file; the default of each that is missing or wrong. Never raises.
+    """The settings of a file, with defaults for missing and invalid ones. Never raises.
 
     Args:
         path: the file (default: `settings_file()`).
@@ -103,15 +103,15 @@ def load_settings(path: Path | None = None) -> Loaded:
     return Loaded(file.fitted(Settings, file.tables), file.problems)
 
 
-def named_values(settings: Settings) -> dict[str, Any]:
-    """Every setting by its name; those of a table are dotted: ``thresholds.g_norm_floor``."""
-    values: dict[str, Any] = msgspec.to_builtins(settings)
+def named_values(settings: Settings) -> Json:
+    """All settings by name; names in tables are dotted: ``thresholds.g_norm_floor``."""
+    values: Json = msgspec.to_builtins(settings)
     thresholds = values.pop("thresholds")
     return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
 
 
 def written(value: object) -> str:
-    """A setting as TOML has it.
+    """A setting in TOML.
 
     >>> written(1e-7), written("auto")
     ('1e-7', '"auto"')
@@ -122,18 +122,18 @@ def written(value: object) -> str:
 
 
 def remember(name: str, text: object, path: Path | None = None) -> Path:
-    """Keep a setting for the next time; nothing else in the settings file is changed.
+    """Save a setting; nothing else in the settings file is changed.
 
     Args:
-        name: of the setting, as `named_values` gives it.
-        text: its value, or that as TOML; text needs no quotes.
+        name: as in `named_values`.
+        text: its value, or the value in TOML; text needs no quotes.
         path: the file (default: `settings_file()`).
 
     Returns:
         The file.
 
     Raises:
-        UsageError: no such setting, or a value that does not fit.
+        UsageError: no such setting, or an invalid value.
         FaError: the file cannot be read or written.
     """
     from fa_core.option_values import unknown_name
@@ -154,11 +154,11 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
 
 
 GROUPS = ("healthy", "degenerate", "neither")
-"""The groups of methods: what should pass, what should fire, and what the sweep leaves out."""
+"""Groups of methods: they should pass, should fire, or are left out of the sweep."""
 
 
 def _groups_file() -> Path:
-    """Which methods the user counts as healthy, a table per folder."""
+    """Head of the file of groups, with a table per folder."""
     return config_folder() / "groups.toml"
 
 
@@ -167,8 +167,7 @@ def _place_name(paths: Sequence[Path]) -> str:
 
 
 def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
-    """The groups of methods that were chosen for what is open; None if none were, or they cannot be
-    read."""
+    """The saved groups of methods for these paths; None without any."""
     try:
         found = TomlFile(_groups_file()).tables.get(_place_name(paths))
     except FaError:
@@ -179,25 +178,24 @@ def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
 
 
 def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
-    """Keep the groups of methods for the next time these paths are open.
+    """Save the groups of methods for these paths.
 
     Raises:
-        FaError: they cannot be written.
+        FaError: the file cannot be written.
     """
     if paths:
         _rewrite(_groups_file(), _place_name(paths), dict(groups))
 
 
 def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
-    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as
-    they are.
+    """Set a key of a TOML file, or remove it (None); everything else, comments included, is kept.
 
     Args:
         path: the file.
-        name: in the innermost table.
-        value: TOML can hold.
+        name: key in the innermost table.
+        value: a TOML value.
         tables: from the outermost.
-        head: of a file that is new.
+        head: head of a new file.
     """
     import tomlkit
 
@@ -215,19 +213,19 @@ def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "")
 
 
 LARGEST = 1 << 16
-"""Bytes of a file of settings or presets; a parser of TOML takes the square of a long key."""
+"""Maximum bytes of settings or presets: parsers of TOML are quadratic in the length of a key."""
 
 
 class TomlFile:
-    """A TOML file of the user's. A file that is not there is empty.
+    """A TOML file of the user; a missing file is empty.
 
     Attributes:
         text: of the file.
-        tables: what it holds.
-        problems: what `fitted` left out, in its order.
+        tables: its contents.
+        problems: problems of `fitted`, in order.
 
     Raises:
-        UnreadableInput: not readable, or no TOML (with the line).
+        UnreadableInput: not readable, or not TOML (with the line).
     """
 
     def __init__(self, path: Path) -> None:
@@ -240,7 +238,7 @@ class TomlFile:
                 self.text = ""
         with reading(path, "not TOML", "until that is corrected the whole file is left out"):
             try:
-                self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
+                self.tables: Json = msgspec.toml.decode(self.text)
                 checked(self.tables)
             except msgspec.DecodeError as error:
                 found = _SYNTAX.fullmatch(str(error))
@@ -257,17 +255,17 @@ class TomlFile:
                     f"not TOML: {what}", where=f"{path}{place}", hint=hint
                 ) from error
 
-    def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
-        """A table as a struct in which every field has a default; what does not fit keeps it and is
-        reported.
+    def fitted(self, kind: type[T], data: Mapping[str, object], keys: Sequence[str] = ()) -> T:
+        """A table as a struct of fields with defaults; invalid values are reported and keep the
+        default.
 
         Args:
             kind: the struct.
             data: the table.
-            keys: where the table is.
+            keys: path of the table.
         """
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        kept: dict[str, Any] = {}
+        kept: Json = {}
         for name, value in data.items():
             place = [*keys, name]
             if name not in fields:
@@ -294,7 +292,7 @@ class TomlFile:
             return kind()
 
     def report(self, keys: Sequence[str], what: str, fix: str) -> None:
-        """Add a problem with a key to `problems`, in one line."""
+        """Add a problem of a key to `problems`."""
         line = line_of(self.text, keys)
         if line:
             where = f"{self._path}: line {line}"
@@ -304,7 +302,7 @@ class TomlFile:
 
 
 def line_of(text: str, keys: Sequence[str]) -> int | None:
-    """The line (from 1) on which a key is set, or the table that holds it begins.
+    """The line (from 1) of a key, or of its table's head.
 
     >>> line_of("live = 'off'\\n[thresholds]\\ng_norm_floor = 'x'", ["thresholds", "g_norm_floor"])
     3
@@ -330,7 +328,7 @@ def _split(dotted: str) -> list[str]:
 
 
 def _fix(field: msgspec.structs.FieldInfo) -> str:
-    """How the setting would be written."""
+    """A hint at valid values of the setting."""
     parts = typing.get_args(field.type)
     if typing.get_origin(field.type) is Literal:
         return f"write one of {', '.join(map(json.dumps, parts))}"
@@ -346,15 +344,15 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
 
 
 PROTOCOL = "protocol"
-"""The preset that is always there: the default thresholds."""
+"""The built-in preset: the default thresholds."""
 
 _HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
 
 
 class Presets:
-    """The presets of a file. Every change reads it first: another explorer may have saved one
-    meanwhile.
+    """The presets of a file, which is read before every change: another explorer may have changed
+    it.
 
     Args:
         path: the file (default: in the config folder).
@@ -365,8 +363,7 @@ class Presets:
         self.problems: list[Problem] = []
 
     def read(self) -> dict[str, DiagnosticThresholds]:
-        """Name → thresholds, `PROTOCOL` first. What is wrong with the file is in `problems`
-        then."""
+        """Name → thresholds, `PROTOCOL` first. Sets `problems`."""
         presets = {PROTOCOL: DiagnosticThresholds()}
         try:
             file = TomlFile(self.path)
@@ -380,10 +377,10 @@ class Presets:
         return presets
 
     def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
-        """Keep thresholds under a name; those that had it before are replaced.
+        """Save thresholds under a name, replacing earlier ones.
 
         Raises:
-            UsageError: a name that cannot be used, or a file that must be fixed first.
+            UsageError: an invalid name, or a file with errors.
             FaError: the file cannot be written.
         """
         if problem := name_problem(name):
@@ -394,7 +391,7 @@ class Presets:
         """Remove a preset.
 
         Raises:
-            UsageError: there is none of that name, or the file must be fixed first.
+            UsageError: no such preset, or a file with errors.
             FaError: the file cannot be written.
         """
         self._write(name, None)
@@ -409,7 +406,7 @@ class Presets:
 
 
 def name_problem(name: str) -> str:
-    """Why a preset cannot have a name, or ``""``.
+    """Why a preset's name is invalid, or ``""``.
 
     >>> name_problem("strict"), name_problem("protocol")
     ('', "'protocol' is the protocol's own: choose another name")

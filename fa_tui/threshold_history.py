@@ -1,4 +1,4 @@
-"""Undo and redo of what judges the runs."""
+"""Undo and redo of thresholds and baseline."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from fa_core.judgement.baseline import FrozenBaseline
 
 _GESTURE_SECONDS = 0.8
-"""Changes of one series closer in time than this are one gesture."""
+"""Seconds within which changes of a series are one step."""
 
 
 class Judging(NamedTuple):
-    """What judges the runs, and can be undone."""
+    """The criteria, which can be undone."""
 
     thresholds: DiagnosticThresholds
     baseline: FrozenBaseline | None
 
 
 class ThresholdHistory:
-    """The thresholds (and what else judges the runs) now, those before, and those undone.
+    """Current, past and undone criteria.
 
     >>> from fa_core.facts.thresholds import DiagnosticThresholds
     >>> history = ThresholdHistory(DiagnosticThresholds())
@@ -39,7 +39,7 @@ class ThresholdHistory:
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """``undo``, ``redo`` or both: those that would change something."""
+        """The available actions among ``undo`` and ``redo``."""
         return ("undo",) * bool(self._past) + ("redo",) * bool(self._future)
 
     def record(self, state: Judging, series: str | None, at: float) -> None:
@@ -47,8 +47,8 @@ class ThresholdHistory:
 
         Args:
             state: the new values.
-            series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a
-                typed value).
+            series: e.g. a slider's name, whose steps are merged; None: a separate change (a preset,
+                a typed value).
             at: the time in seconds.
         """
         if state == self.current:
@@ -61,11 +61,11 @@ class ThresholdHistory:
         self._last = (series, at)
 
     def undo(self) -> Judging:
-        """Step back; stays where it is at the beginning."""
+        """Undo a step, if there is one."""
         return self._travel(self._past, self._future)
 
     def redo(self) -> Judging:
-        """Take the last undo back."""
+        """Redo the last undone step."""
         return self._travel(self._future, self._past)
 
     def _travel(self, source: list[Judging], target: list[Judging]) -> Judging:

@@ -7,7 +7,7 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import typer
 
@@ -17,7 +17,7 @@ _MODULES = {
     "verify": "audit",
     "completion": "schema",
 }
-"""Where a command is that has no module of its name."""
+"""Command → module, if not of the same name."""
 
 INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
 
@@ -37,11 +37,10 @@ def build(names: Sequence[str]) -> typer.Typer:
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each parameter that is a dataclass replaced by the fields of that class.
-
-    Typer reads options from a signature alone, and knows no groups of them.
+    """The command with dataclass parameters expanded into their fields. Typer reads options from
+    the signature, and has no groups.
     """
-    # get_type_hints would make parameters with default None Optional before Python 3.11
+    # get_type_hints makes parameters with default None Optional before Python 3.11
     declared = inspect.signature(command, eval_str=True).parameters.values()
     groups: dict[str, type] = {}
     parameters: list[inspect.Parameter] = []
@@ -54,7 +53,7 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             parameters.append(parameter)
 
     @functools.wraps(command)
-    def wrapper(**values: Any) -> None:
+    def wrapper(**values: object) -> None:
         for name, group in groups.items():
             options = {field.name: values.pop(field.name) for field in fields(group)}
             values[name] = group(**options)

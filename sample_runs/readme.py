@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fa_core.facts.runs import TRACE, is_control
+from fa_core.facts.run_names import TRACE, is_control
 from fa_core.formats.scan import scan
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import deep_gamma, null_gamma

@@ -1,4 +1,4 @@
-"""What an audit table says about sets of runs: seeds, sweeps, utility, margins, timelines.
+"""Analyses of sets of runs: seeds, sweeps, utility, partial audits, timelines.
 
 Imports formats and judged reports; imported by `reporting`,
 `training` and `fa_tui`, never by `formats`.
@@ -6,19 +6,17 @@ Imports formats and judged reports; imported by `reporting`,
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 
+from fa_core.decode import Json
+
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A frozen answer. Sequences are tuples; ``None`` means *the data cannot say*, with the reason
-    next to it.
+    """A frozen result. ``None`` means *the data cannot say*; a note gives the reason.
 
-    Where there may be one entry per run they are NumPy arrays that cannot be written: a hundred
-    thousand Python numbers take four times the memory. Two answers are equal if all they hold is,
-    and NaN in an array equals NaN.
+    Sequences are tuples. Those with an entry per run are read-only NumPy arrays, which take a
+    quarter of the memory. Results are equal if their contents are; NaN in an array equals NaN.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -30,14 +28,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     def __bytes__(self) -> bytes:
         return msgspec.msgpack.encode(self, enc_hook=_plain)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain dicts, lists and numbers, unrounded."""
-        plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_plain)
+        plain: Json = msgspec.to_builtins(self, enc_hook=_plain)
         return plain
 
 
-def _plain(value: object) -> Any:
-    """What msgspec does not know, in Python's own types."""
+def _plain(value: object) -> object:
+    """NumPy arrays as lists, for msgspec."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     raise NotImplementedError(f"a {type(value).__name__} in a result")

@@ -1,4 +1,4 @@
-"""Layer-by-layer comparison of runs: their spread, and the first layer at which they part."""
+"""Layer-by-layer comparison of runs: their spread, and the first layer where they diverge."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.seeds import Stat, stat_of
 
 PARTS_AT = 10.0
-"""Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed
-noise."""
+"""Runs diverge where the largest value exceeds ten times the smallest: more than seed noise."""
 
 
 class LayerSpread(Result, frozen=True, kw_only=True):
@@ -31,15 +30,13 @@ class LayerSpread(Result, frozen=True, kw_only=True):
     ratio: float | None
 
     def stat(self, geometric: bool) -> Stat:
-        """Mean and spread of the values, as over seeds; it says something of runs of one network
-        only."""
-        return stat_of(
-            np.array([value for value in self.values if value is not None]), geometric, marked=True
-        )
+        """Mean and spread of the values, as over seeds; meaningful for runs of one network."""
+        known = [value for value in self.values if value is not None]
+        return stat_of(np.array(known), geometric, marked=True)
 
 
 def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
-    """Per layer, the runs' values and how far apart they lie: r_l = max_i x_il / min_i x_il.
+    """The runs' values per layer, with their ratio r_l = max_i x_il / min_i x_il.
 
     Args:
         curves: per run, one value ≥ 0 per layer; runs may differ in depth: a layer is compared
@@ -51,26 +48,26 @@ def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
     >>> [layer.ratio for layer in across_runs([[8.0, 10.0, 20.0], [8.0, 500.0]])]
     [1.0, 50.0, None]
     """
-    layers = zip_longest(*curves)
-    return tuple(
-        LayerSpread(layer=layer, values=values, ratio=_ratio(values))
-        for layer, values in enumerate(layers)
-    )
+    layers = []
+    for layer, values in enumerate(zip_longest(*curves)):
+        layers.append(LayerSpread(layer=layer, values=values, ratio=_ratio(values)))
+    return tuple(layers)
 
 
 def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
-    """The first layer l with r_l > factor, or None where the runs stay together.
+    """The first layer l with r_l > factor; None if there is none.
 
     Args:
         layers: from `across_runs`.
-        factor: how many times the smallest the largest may be, ≥ 1.
+        factor: largest ratio of largest to smallest value that counts as agreement, ≥ 1.
 
     >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
     1
     """
-    return next(
-        (layer for layer in layers if layer.ratio is not None and layer.ratio > factor), None
-    )
+    for layer in layers:
+        if layer.ratio is not None and layer.ratio > factor:
+            return layer
+    return None
 
 
 def _ratio(values: Sequence[float | None]) -> float | None:
@@ -78,7 +75,8 @@ def _ratio(values: Sequence[float | None]) -> float | None:
     finite = [value for value in known if math.isfinite(value)]
     if len(known) < 2 or not finite:
         return None
-    low, high = min(finite), max(finite)
+    low = min(finite)
+    high = max(finite)
     if len(finite) < len(known) or high > low <= 0:
         return math.inf
     if high > low:

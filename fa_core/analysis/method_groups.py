@@ -1,22 +1,18 @@
-"""Which runs count as healthy and which as degenerate, and on what ground; which belong together.
-
-Which runs differ along one axis and in nothing else, so that a line between them compares like with
-like.
-"""
+"""Groups of runs: healthy and degenerate methods; families that differ along one axis only."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from fa_core.analysis import Result
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
-from fa_core.facts.runs import canonical_method, home_of
-from fa_core.facts.runs import run_names as names_of
+from fa_core.facts.run_names import canonical_method, home_of
+from fa_core.facts.run_names import run_names as names_of
 from fa_core.option_values import nearest
 from fa_core.table import AuditTable, Mask
 
@@ -34,22 +30,20 @@ PUBLISHED = {
 
 
 def published_groups(table: AuditTable) -> dict[str, str]:
-    """Method → its published group, for methods whose runs here are all runs of the published
-    audit.
+    """Method → its published group, for methods with only published runs in the table.
 
-    A run is recognised by its method and its exact ‖h_L‖: the same method elsewhere (another
-    network, another training) has no published group.
+    A run is recognised by its method and its exact ‖h_L‖. The method's runs of another network or
+    training have no published group.
     """
-    norms_of = {method: norms for method, (_, norms) in PUBLISHED.items()}
-    known = np.isin(table.h_L, list(norms_of.values()))
-    # one row tells whether to look further: a large table has none
-    if not known.any():
+    every_norm = [norms for _, norms in PUBLISHED.values()]
+    # usually no run is published: one pass shows it
+    if not np.isin(table.h_L, every_norm).any():
         return {}
     found = {}
-    for method, norms in norms_of.items():
+    for method, (group, norms) in PUBLISHED.items():
         own = table.h_L[table.method == method]
         if len(own) and np.isin(own, norms).all():
-            found[method] = PUBLISHED[method][0]
+            found[method] = group
     return found
 
 
@@ -58,42 +52,47 @@ def split_groups(
     healthy: Sequence[str] | None = None,
     degenerate: Sequence[str] | None = None,
 ) -> tuple[Mask, Mask]:
-    """Masks of the healthy and the degenerate runs; all others are in neither group.
+    """Masks of the healthy and of the degenerate runs.
 
     Args:
         table: n runs.
-        healthy: method names; None takes the published group (`published_groups`).
+        healthy: method names; default: the published group (`published_groups`).
         degenerate: the same for the other group.
 
     Raises:
         UsageError: a control, a method that is not in the table, or one in both groups.
     """
-    named = [_known(table, names) for names in (healthy, degenerate)]
-    taken = [set(names or ()) for names in named]
-    if both := taken[0] & taken[1]:
+    good = _known(table, healthy)
+    bad = _known(table, degenerate)
+    both = set(good or ()).intersection(bad or ())
+    if both:
         raise UsageError(f"{', '.join(sorted(both))} in both groups", hint="name a method once")
     published = published_groups(table)
-    masks: list[Mask] = []
-    for own, others, group in zip(named, reversed(taken), GROUPS, strict=True):
-        chosen = own
-        if chosen is None:
-            members = [name for name, its_group in published.items() if its_group == group]
-            chosen = [name for name in members if name not in others]
-        masks.append(_is_one_of(table, chosen))
-    return masks[0], masks[1]
+    return (
+        _group_mask(table, HEALTHY, good, bad, published),
+        _group_mask(table, DEGENERATE, bad, good, published),
+    )
 
 
-def _is_one_of(table: AuditTable, methods: Sequence[str]) -> Mask:
-    """Which runs are of some methods."""
-    if not methods:
+def _group_mask(
+    table: AuditTable,
+    group: str,
+    chosen: Sequence[str] | None,
+    others: Sequence[str] | None,
+    published: Mapping[str, str],
+) -> Mask:
+    """Mask of a group's runs: the chosen methods, or the published ones outside the other group."""
+    if chosen is None:
+        members = [name for name in published if published[name] == group]
+        chosen = [name for name in members if name not in (others or ())]
+    if not chosen:
         # np.isin has no type to compare with
         return np.zeros(len(table), dtype=np.bool_)
-    return np.isin(table.method, methods)
+    return np.isin(table.method, chosen)
 
 
 def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
-    """That the controls among some methods are in no group, and no claim that a rule could
-    withdraw.
+    """The note that controls are in no group, if there are any.
 
     >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
     (('controls are in no group: frozen, random_init',), ())
@@ -105,15 +104,18 @@ def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def baseline_hint(table: AuditTable) -> str:
-    """What to do where (d) was not measured; nothing without an accuracy, of which a baseline says
-    nothing."""
+    """The advice to give a baseline for (d); ``""`` without any accuracy."""
     if np.isfinite(table.acc).any():
         return " (give a baseline with --frozen-baseline)"
     return ""
 
 
 def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
-    """Canonical names of methods that the table holds."""
+    """Canonical names of the table's methods.
+
+    Raises:
+        UsageError: a control, or a method that is not in the table.
+    """
     if names is None:
         return None
     present = set(table.method.tolist())
@@ -122,24 +124,18 @@ def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
         if name in CONTROLS:
             raise UsageError(f"{name!r} is a control, which is in no group", hint="name a method")
         if name not in present:
+            hint = "there is no run at all"
             if present:
                 hint = nearest(name, sorted(present))
-            else:
-                hint = "there is no run at all"
             raise UsageError(f"no run of method {name!r} here", hint=hint)
     return chosen
 
 
 def varying_axes(table: AuditTable) -> tuple[str, ...]:
-    """Names of the axes (λ, d, L, arch, …) that take more than one value, or are set on some runs
-    only.
-
-    A value that is missing counts as one of its own.
-    """
-    axes: list[dict[str, Any]] = table.axes.tolist()
-    names = {name for row in axes for name in row}
+    """Names of the axes (λ, d, L, arch, …) with more than one value; a missing value counts."""
+    axes: list[Json] = table.axes.tolist()
     varying = []
-    for name in sorted(names):
+    for name in sorted(set().union(*axes)):
         values = {repr(row.get(name)) for row in axes}
         if len(values) > 1:
             varying.append(name)
@@ -153,12 +149,12 @@ def collections(table: AuditTable) -> tuple[str, ...]:
 
 
 def run_names(table: AuditTable) -> tuple[str, ...]:
-    """A short name per run, each different (see `fa_core.facts.runs.run_names`)."""
+    """A short, unique name per run (`fa_core.facts.run_names.run_names`)."""
     return names_of(table.key.tolist(), table.source.tolist())
 
 
 SETUP = ("arch", "arch_args", "data", "data_hash")
-"""Of a report's provenance: what else must agree when the axis belongs to the training recipe."""
+"""Provenance that must also agree if the axis belongs to the training recipe."""
 
 
 class Family(Result, frozen=True, kw_only=True):
@@ -167,12 +163,12 @@ class Family(Result, frozen=True, kw_only=True):
     Attributes:
         method: canonical name.
         axes: their other axes.
-        rows: their places in the table.
-        points: how many values of the axis they take; a missing one counts.
+        rows: their indices in the table.
+        points: number of their values on the axis; a missing one counts.
     """
 
     method: str
-    axes: dict[str, Any]
+    axes: Json
     rows: tuple[int, ...]
     points: int
 
@@ -180,23 +176,23 @@ class Family(Result, frozen=True, kw_only=True):
 def families(table: AuditTable, axis: str) -> tuple[Family, ...]:
     """The families along an axis with two points or more, in order of first appearance.
 
-    Runs belong together if they agree on collection, method, every other axis, and, where the
-    report knows them, the recipe without this axis; for an axis of the recipe (the penalty λ) also
-    on network and data. A network axis (width, say) changes what the recorded arguments are, so
-    there the named axes decide.
+    Runs of a family share collection, method, every other axis and, if recorded, the recipe without
+    this axis; for an axis of the recipe (the penalty λ) also network and data. A network axis
+    (width) changes the recorded arguments, so there the named axes decide.
 
     Args:
         table: n runs.
         axis: along which runs may differ.
     """
-    found: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = defaultdict(list)
     for i, home in enumerate(collections(table)):
         others = _without(table.axes[i], axis)
-        key = repr((home, str(table.method[i]), others, _setup(table.report(i).provenance, axis)))
-        found.setdefault(key, []).append(i)
-    made = []
-    for rows in found.values():
-        first, points = rows[0], {repr(table.axes[i].get(axis)) for i in rows}
+        setup = _setup(table.report(i).provenance, axis)
+        members[repr((home, str(table.method[i]), others, setup))].append(i)
+    found = []
+    for rows in members.values():
+        first = rows[0]
+        points = {repr(table.axes[i].get(axis)) for i in rows}
         if len(points) > 1:
             family = Family(
                 method=str(table.method[first]),
@@ -204,15 +200,16 @@ def families(table: AuditTable, axis: str) -> tuple[Family, ...]:
                 rows=tuple(rows),
                 points=len(points),
             )
-            made.append(family)
-    return tuple(made)
+            found.append(family)
+    return tuple(found)
 
 
-def _setup(provenance: Mapping[str, Any], axis: str) -> list[Any]:
+def _setup(provenance: Json, axis: str) -> list[object]:
+    """The recorded recipe without the axis; if the axis is part of it, also network and data."""
     recipe = provenance.get("recipe")
     if not isinstance(recipe, Mapping):
         return []
-    setup: list[Any] = [_without(recipe, axis)]
+    setup: list[object] = [_without(recipe, axis)]
     if axis in recipe:
         for name in SETUP:
             value = provenance.get(name)
@@ -222,5 +219,5 @@ def _setup(provenance: Mapping[str, Any], axis: str) -> list[Any]:
     return setup
 
 
-def _without(values: Mapping[str, Any], axis: str) -> dict[str, Any]:
+def _without(values: Mapping[str, object], axis: str) -> Json:
     return {name: values[name] for name in sorted(values) if name != axis}

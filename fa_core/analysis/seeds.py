@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations, islice, product
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.measurements import Interval
@@ -27,33 +29,45 @@ from fa_core.table import AuditTable, Bits, Floats, Mask
 
 MIXED = "MIXED"
 
+
+class SeedNumber(NamedTuple):
+    """A number that is averaged over seeds.
+
+    Attributes:
+        of: the table's column.
+        letter: the diagnostic whose mark says that a value is non-finite, or ``""``.
+        heading: of its column in a report.
+    """
+
+    of: Callable[[AuditTable], Floats]
+    letter: str
+    heading: str
+
+
 NUMBERS = {
-    "headline_acc": ("acc", "d", "acc"),
-    "growth": ("growth", "a", "(a) growth"),
-    "h_L": ("h_L", "a", "‖h_L‖"),
-    "g_L": ("g_L", "b", "(b) ‖g_L‖"),
-    "stability": ("stability", "c", "(c) drift"),
-    "margin_pp": ("margin_pp", "d", "(d) pp"),
-    **{name: (name, "", heading) for name, heading in CREDIT.items()},
+    "headline_acc": SeedNumber(attrgetter("acc"), "d", "acc"),
+    "growth": SeedNumber(attrgetter("growth"), "a", "(a) growth"),
+    "h_L": SeedNumber(attrgetter("h_L"), "a", "‖h_L‖"),
+    "g_L": SeedNumber(attrgetter("g_L"), "b", "(b) ‖g_L‖"),
+    "stability": SeedNumber(attrgetter("stability"), "c", "(c) drift"),
+    "margin_pp": SeedNumber(attrgetter("margin_pp"), "d", "(d) pp"),
 }
-"""Name in the result → column of the table, the diagnostic whose mark says that it is non-finite,
-heading."""
+NUMBERS |= {name: SeedNumber(attrgetter(name), "", heading) for name, heading in CREDIT.items()}
 
 
 class Stat(Result, frozen=True, kw_only=True):
-    """A number over seeds.
+    """Statistics of a number over seeds.
 
     Attributes:
         n: seeds with a finite value.
-        nonfinite: seeds measured as NaN or ±inf: not in mean and std.
+        nonfinite: seeds measured as NaN or ±inf; not in mean and std.
         mean: None without a finite value.
-        std: standard deviation √(Σ(x−mean)²/(n−ddof)), the sample one unless asked; None for fewer
-            than two values.
+        std: standard deviation √(Σ(x−mean)²/(n−ddof)); None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
-        geometric_mean: exp of the mean of log x, of `LOGARITHMIC` numbers; None where a finite
-            value is not above 0.
-        factor: exp of the standard deviation of log x: the seeds lie within about ×/÷ this.
+        geometric_mean: exp of the mean of log x, for `LOGARITHMIC` numbers; None unless all finite
+            values are positive.
+        factor: exp of the standard deviation of log x: seeds lie within about ×/÷ this.
     """
 
     n: int
@@ -71,13 +85,12 @@ class Condition(Result, frozen=True, kw_only=True):
 
     Attributes:
         method: canonical name.
-        axes: second axes, e.g. ``{"lam": 0.01}``; values are None where a run has no such axis.
-        collection: the file or folder the runs came from, where several hold the same runs; else
-            ``""``.
+        axes: second axes, e.g. ``{"lam": 0.01}``; None for an axis that is not set.
+        collection: the runs' file or folder, if several hold the same runs; else ``""``.
     """
 
     method: str
-    axes: dict[str, Any]
+    axes: Json
     collection: str
 
 
@@ -85,20 +98,19 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
     """A condition over its seeds.
 
     Attributes:
-        seeds: in table order; None where a run names no seed.
-        stats: number of `NUMBERS` → `Stat`; one without values where no run has it.
+        seeds: in table order; None for a run without a seed.
+        stats: number of `NUMBERS` → `Stat`.
         verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
-        fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact
-            binomial), where measured.
+        fired_share: measured letter → 95 % interval (exact binomial) of the share of all seeds it
+            fires on.
         undecided: letter → runs on which it is undecided.
         verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``,
             ``not measured``; ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
-        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not
-            exact.
-        notes: what could not be said, and why.
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
+        notes: missing results, and why.
     """
 
     seeds: tuple[int | None, ...]
@@ -115,16 +127,14 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
 
 
 class Difference(Result, frozen=True, kw_only=True):
-    """What one factor of a condition does to its numbers, or how far the effects of two factors
-    depend on each other.
+    """The effect of one factor on a condition's numbers, or the interaction of two factors.
 
     Attributes:
-        factors: ``method`` or a second axis: one, or the two of an interaction.
-        conditions: x and the one it is compared with, y: x − y; of two factors (x − y) − (z − w).
-        seeds: those that all conditions have, by which the runs are paired; none where they share
-            none.
-        stats: number of `NUMBERS` → `Stat` of the differences, or, of `LOGARITHMIC` numbers, of the
-            ratios: its ``geometric_mean`` and ``factor``.
+        factors: ``method`` or a second axis; two of them for an interaction.
+        conditions: x and y of the effect x − y; x, y, z, w of the interaction (x − y) − (z − w).
+        seeds: common to all conditions, by which the runs are paired; empty if there are none.
+        stats: number of `NUMBERS` → `Stat` of the differences; for `LOGARITHMIC` numbers of the
+            ratios (``geometric_mean`` and ``factor``).
     """
 
     factors: tuple[str, ...]
@@ -139,7 +149,7 @@ class SeedTable(Result, frozen=True, kw_only=True):
     Attributes:
         by: names of the second axes.
         groups: one per method × second axes.
-        notes: what was left out of the whole, or assumed, and why.
+        notes: what was left out or assumed, and why.
         ddof: 1 = sample standard deviations, 0 = population ones.
     """
 
@@ -161,9 +171,9 @@ def over_seeds(
     Args:
         table: n runs.
         thresholds: default: the protocol's.
-        by: second axes to keep apart; None takes every axis that varies, ``()`` none.
+        by: second axes to group by; default: every axis that varies; ``()``: none.
         ddof: 1 for sample standard deviations, as published; 0 for population ones.
-        most: groups to average, the first ones; a note says how many there are (default: all).
+        most: number of groups to average (default: all); a note counts the others.
 
     Raises:
         UsageError: an axis that no run has.
@@ -185,7 +195,7 @@ def over_seeds(
 
 
 _Key: TypeAlias = tuple[str, ...]
-"""Collection, method, and the values of the second axes as text."""
+"""A condition: collection, method, and the values of the second axes as text."""
 
 
 def _members(
@@ -193,40 +203,38 @@ def _members(
 ) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
     """The second axes, and the rows of every condition."""
     axes = varying_axes(table) if by is None else tuple(by)
-    axes_present = sorted({name for row in table.axes for name in row})
+    known = sorted(set().union(*table.axes))
     for name in axes:
-        if name not in axes_present:
-            here = ", ".join(axes_present) or "none"
-            raise UsageError(
-                f"no run has an axis {name!r}", where="--by", hint=f"axes here: {here}"
-            )
+        if name not in known:
+            hint = f"axes here: {', '.join(known) or 'none'}"
+            raise UsageError(f"no run has an axis {name!r}", where="--by", hint=hint)
     homes = collections(table)
     names: list[_Key] = []
     for method, row in zip(table.method, table.axes, strict=True):
         levels = [repr(row.get(axis)) for axis in axes]
         names.append((str(method), *levels))
-    # collections are kept apart only where a run is in two of them
+    # collections are distinguished only if a run is in two of them
     runs = set(zip(names, table.seed, strict=True))
-    if len(set(zip(names, table.seed, homes, strict=True))) == len(runs):
+    runs_by_home = set(zip(names, table.seed, homes, strict=True))
+    if len(runs_by_home) == len(runs):
         homes = ("",) * len(table)
     members: dict[_Key, list[int]] = defaultdict(list)
-    for i, (home, name_and_levels) in enumerate(zip(homes, names, strict=True)):
-        key = (home, *name_and_levels)
+    for i, (home, condition) in enumerate(zip(homes, names, strict=True)):
+        key = (home, *condition)
         members[key].append(i)
     return axes, members
 
 
 def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
-    """The effect of every factor of every condition, and the interaction of every two: the
-    penalty's, the gap to BP.
+    """The effect of every factor of every condition, and the interaction of every two factors.
 
-    A factor's reference is BP, or else the first method; of an axis the runs without it, or else
-    its smallest number or first value. With x(c) a number of condition c, and c' the condition with
-    factor f at its reference, the effect of f is x(c) − x(c'); the interaction of f and g is (x(c)
-    − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose reference was not run
-    at its axes is compared with the reference without them. `LOGARITHMIC` numbers are compared by
-    their logarithms. Paired by seed: mean and sample deviation over the n seeds that all conditions
-    have; without a common seed the difference of means and √(Σ s²) of the conditions' deviations.
+    The reference of the method is BP, else the first method; of an axis no value, else its smallest
+    number or first value. Let x(c) be a number of condition c, and c_f the condition with factor f
+    at its reference. The effect of f is x(c) − x(c_f). The interaction of f and g is (x(c) −
+    x(c_g)) − (x(c_f) − x(c_fg)), if all four were run. A method whose reference was not run at its
+    axes is compared with the reference without them. `LOGARITHMIC` numbers are compared by their
+    logarithms. Conditions are paired by seed: mean and sample deviation over the n common seeds.
+    Without a common seed: the difference of means and √(Σ s²) of the conditions' deviations.
     Controls are left out: see (d).
 
     Args:
@@ -237,52 +245,60 @@ def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Dif
     chapter 5.
     """
     axes, members = _members(table, by)
-    members = {key: rows for key, rows in members.items() if key[1] not in CONTROLS}
+    names = ("", "method", *axes)
     by_home: dict[str, list[_Key]] = defaultdict(list)
     for key in members:
-        by_home[key[0]].append(key)
+        home, method, *_ = key
+        if method not in CONTROLS:
+            by_home[home].append(key)
     found = []
     for keys in by_home.values():
         reference = _reference(keys)
+        present = set(keys)
         for key in keys:
             moved = [place for place in range(1, len(key)) if key[place] != reference[place]]
             for places in (*combinations(moved, 1), *combinations(moved, 2)):
-                terms = list(_terms(key, reference, places))
-                if places == (1,) and terms[1] not in members:
+                terms = _terms(key, reference, places)
+                if places == (1,) and terms[1] not in present:
                     terms[1] = reference
-                if all(term in members for term in terms):
-                    factors = tuple(("", "method", *axes)[place] for place in places)
+                if present.issuperset(terms):
+                    factors = tuple(names[place] for place in places)
                     rows = {term: members[term] for term in terms}
                     found.append(_difference(table, axes, factors, rows))
     return tuple(found)
 
 
 def _reference(keys: Sequence[_Key]) -> _Key:
-    """The level of every factor that others are compared with: BP, an axis that is not set, or what
-    comes first."""
+    """The reference level of every factor: BP, an unset axis, else `_lowest`."""
     reference = []
-    usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
-    for level, found in zip(usual, zip(*keys, strict=True), strict=True):
-        reference.append(level if level in found else _lowest(found))
+    for place, levels in enumerate(zip(*keys, strict=True)):
+        level = "None"
+        if place == 1:
+            level = "bp"
+        if level not in levels:
+            level = _lowest(levels)
+        reference.append(level)
     return tuple(reference)
 
 
 def _lowest(levels: Sequence[str]) -> str:
-    """The smallest number, or what comes first where they are not all numbers."""
+    """The smallest number, or the first level if some are no numbers."""
     try:
         return min(levels, key=float)
     except ValueError:
         return levels[0]
 
 
-def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
-    """The conditions of a contrast: with no factor at its reference, the last one, the first one,
-    both."""
-    for levels in product(*[(key[place], reference[place]) for place in places]):
+def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> list[_Key]:
+    """The conditions of a contrast: no factor at its reference, the last one, the first, both."""
+    terms = []
+    choices = [(key[place], reference[place]) for place in places]
+    for levels in product(*choices):
         term = list(key)
         for place, level in zip(places, levels, strict=True):
             term[place] = level
-        yield tuple(term)
+        terms.append(tuple(term))
+    return terms
 
 
 def _difference(
@@ -293,17 +309,17 @@ def _difference(
     if seeds:
         runs = [_in_order_of(part, seeds) for part in runs]
     stats: dict[str, Stat] = {}
-    for name, (column, *_) in NUMBERS.items():
-        parts = [getattr(part, column) for part in runs]
+    for name, number in NUMBERS.items():
+        parts = list(map(number.of, runs))
         stats[name] = _contrast(parts, name in LOGARITHMIC, bool(seeds))
-    conditions: list[Condition] = []
+    conditions = []
     for (home, *_), part in zip(terms, runs, strict=True):
         conditions.append(_condition(part, axes, home))
     return Difference(factors=factors, conditions=tuple(conditions), seeds=seeds, stats=stats)
 
 
 def _common_seeds(runs: Sequence[AuditTable]) -> tuple[int, ...]:
-    """The seeds that all conditions have; none if one has a seed twice."""
+    """The seeds of all conditions; none if a condition has a seed twice."""
     common = set(runs[0].seed)
     for part in runs:
         seeds = set(part.seed)
@@ -314,17 +330,19 @@ def _common_seeds(runs: Sequence[AuditTable]) -> tuple[int, ...]:
 
 
 def _in_order_of(runs: AuditTable, seeds: Sequence[int]) -> AuditTable:
-    """The runs of some seeds, in their order."""
-    places = {seed: place for place, seed in enumerate(runs.seed)}
-    return runs.select([places[seed] for seed in seeds])
+    """The runs of some seeds, in the order of the seeds."""
+    present = runs.seed.tolist()
+    return runs.select(list(map(present.index, seeds)))
 
 
 def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
-    """x − y, or (x − y) − (z − w), of values that belong together one by one, or of their means."""
+    """x − y, or (x − y) − (z − w), of paired values or of means."""
     with np.errstate(all="ignore"):
-        if geometric:
-            parts = [np.where(part > 0, np.log(part), np.nan) for part in parts]
-        terms = [sign * part for sign, part in zip((1, -1, -1, 1), parts, strict=False)]
+        terms = []
+        for sign, part in zip((1, -1, -1, 1), parts, strict=False):
+            if geometric:
+                part = np.where(part > 0, np.log(part), np.nan)
+            terms.append(sign * part)
         if paired:
             terms = [np.sum(terms, axis=0)]
         terms = [term[np.isfinite(term)] for term in terms]
@@ -332,15 +350,13 @@ def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
         if not n:
             return Stat(n=0)
         mean = float(sum(term.mean() for term in terms))
-        std = None
+        std = factor = None
         if n > 1:
             std = math.sqrt(sum(term.var(ddof=1) for term in terms))
-        if not geometric:
-            return Stat(n=n, mean=mean, std=std)
-        factor = None
-        if std is not None:
             factor = float(np.exp(std))
-        return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
+        if geometric:
+            return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
+        return Stat(n=n, mean=mean, std=std)
 
 
 def _group(
@@ -348,11 +364,15 @@ def _group(
 ) -> SeedGroup:
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
-    doubtful = _counts(runs.undecided(thresholds))
+    undecided = _counts(runs.undecided(thresholds))
     stats = {}
-    for name, (column, letter, _) in NUMBERS.items():
-        marked = (runs.nonfinite & BIT.get(letter, 0)) != 0
-        stats[name] = stat_of(getattr(runs, column), name in LOGARITHMIC, marked, ddof)
+    for name, number in NUMBERS.items():
+        marked = (runs.nonfinite & BIT.get(number.letter, 0)) != 0
+        stats[name] = stat_of(number.of(runs), name in LOGARITHMIC, marked, ddof)
+    shares = {}
+    for letter, n in measured.items():
+        if n:
+            shares[letter] = exact_share_interval(fired[letter], n)
     return SeedGroup(
         **structs.asdict(_condition(runs, axes, home)),
         seeds=tuple(runs.seed),
@@ -360,8 +380,8 @@ def _group(
         verdicts=dict(Counter(runs.verdicts(thresholds))),
         fired=fired,
         measured=measured,
-        fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
-        undecided={x: count for x, count in doubtful.items() if count},
+        fired_share=shares,
+        undecided={letter: count for letter, count in undecided.items() if count},
         verdict=_verdict(runs.standings(thresholds)),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=runs.kinds,
@@ -370,8 +390,11 @@ def _group(
 
 
 def _counts(bits: Bits) -> dict[str, int]:
-    """Letter → the runs that have its bit."""
-    return {letter: int(((bits & bit) != 0).sum()) for letter, bit in BIT.items()}
+    """Letter → number of runs with its bit."""
+    counts = {}
+    for letter, bit in BIT.items():
+        counts[letter] = int(np.count_nonzero(bits & bit))
+    return counts
 
 
 def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
@@ -383,25 +406,24 @@ def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: int = 1) -> Stat:
-    """A number over seeds.
+    """Statistics of a number over seeds.
 
     Args:
-        values: (n,); not finite where it was not measured.
+        values: (n,); not finite if not measured.
         geometric: whether it spans decades.
-        marked: (n,), where it was measured as NaN or ±inf.
+        marked: (n,), whether a non-finite value was measured.
         ddof: 1 for sample standard deviations, 0 for population ones.
     """
     finite = values[np.isfinite(values)]
     nonfinite = int((~np.isfinite(values) & marked).sum())
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
-    lowest, highest = float(finite.min()), float(finite.max())
+    lowest = float(finite.min())
+    highest = float(finite.max())
+    logs = finite[:0]
     if geometric and lowest > 0:
         logs = np.log(finite)
-    else:
-        logs = finite[:0]
-    # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200
-    # vanish
+    # scaled to about 1 by an exact power of two: squares of 1e200 overflow, of 1e-200 vanish
     exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
     scaled = np.ldexp(finite, -exponent, out=finite)
     mean = float(np.ldexp(scaled.mean(), exponent))
@@ -425,8 +447,8 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
 
 
 def _verdict(standings: Counter[str]) -> str:
-    """Of the runs that were measured: one word where they agree; one that is undecided takes the
-    trust of the others.
+    """The standing of the measured runs, `MIXED` if they disagree; undecided runs outweigh
+    trustworthy ones.
 
     >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}))
     'undecided'
@@ -441,15 +463,18 @@ def _verdict(standings: Counter[str]) -> str:
 
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
-    n, unmeasured = len(runs), int((runs.coverage == 0).sum())
+    n = len(runs)
+    unmeasured = n - int(np.count_nonzero(runs.coverage))
     notes = []
     if n == 1:
         notes.append("one seed: no spread, and seeds cannot disagree")
-    seeds = Counter(seed for seed in runs.seed if seed is not None)
-    repeated = sorted(seed for seed, count in seeds.items() if count > 1)
+    counts = Counter(runs.seed)
+    counts.pop(None, None)
+    repeated = sorted(seed for seed, count in counts.items() if count > 1)
     if repeated:
         notes.append(f"seed {listed(repeated)} more than once: are these the same runs?")
-    if nonfinite := int((runs.nonfinite != 0).sum()):
+    nonfinite = int(np.count_nonzero(runs.nonfinite))
+    if nonfinite:
         notes.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:
         notes.append(f"{unmeasured} of {n} runs not measured")

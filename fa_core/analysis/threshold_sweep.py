@@ -1,4 +1,4 @@
-"""Where verdicts flip when one threshold moves, exactly: from the sorted values, never from a grid.
+"""Exact flips of verdicts as one threshold moves, from the sorted values and not from a grid.
 
 For a diagnostic that fires above its threshold t, run i fires iff v_i > t, so its flag changes
 exactly at t = v_i: the step functions below are constant on [v_(k), v_(k+1)). For one that fires
@@ -22,15 +22,14 @@ from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
 def flip_points(table: AuditTable, letter: str) -> Floats:
-    """All thresholds at which some verdict's text changes, sorted, each once.
+    """All thresholds at which some verdict changes, sorted and distinct.
 
     Args:
         table: n runs.
         letter: whose threshold moves.
 
     Returns:
-        The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf
-        never flip.
+        The distinct finite values (k,), k ≤ n, read-only. Runs with NaN or ±inf never flip.
 
     Source: definition of the verdict; O(n log n).
     """
@@ -57,26 +56,24 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
         raise ValueError("a threshold cannot be NaN")
     values, finite, _ = table.judged(letter)
     points = values[finite]
+    below = points < value
     if DIAGNOSTICS[letter].fires_above:
         below = points <= value
-    else:
-        below = points < value
-    return float(np.max(points, initial=-math.inf, where=below)), float(
-        np.min(points, initial=math.inf, where=~below)
-    )
+    lo = np.max(points, initial=-math.inf, where=below)
+    hi = np.min(points, initial=math.inf, where=~below)
+    return float(lo), float(hi)
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
-    """How many runs fire, and how many need walk-back, as a function of one threshold.
+    """Numbers of runs that fire and of walk-backs as functions of one threshold.
 
     Attributes:
         letter: whose threshold moves; the other three stay.
-        points: the flip points v_1 < … < v_k, float64 (k,), as all three arrays not to be written.
-        fired: counts of runs this diagnostic fires on, one per interval between the points, int64
+        points: the flip points v_1 < … < v_k, float64 (k,); all three arrays are read-only.
+        fired: number of runs this diagnostic fires on, per interval between the points, int64
             (k+1,).
-        walk_backs: counts of runs that any diagnostic fires on, int64 (k+1,).
-        closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"``
-            (b, d).
+        walk_backs: number of runs that any diagnostic fires on, int64 (k+1,).
+        closed: the closed end of the intervals: ``"left"`` (a, c) or ``"right"`` (b, d).
     """
 
     letter: str
@@ -91,19 +88,16 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
         return int(self.fired[step]), int(self.walk_backs[step])
 
     def unchanged(self, value: float) -> tuple[float | None, float | None]:
-        """The interval around a threshold in which no verdict changes; an end is None where nothing
-        bounds it."""
-        # the count is monotone, so where it is the same no verdict changed
+        """The interval around a threshold in which no verdict changes; None for an open end."""
+        # counts are monotone: equal counts mean equal verdicts
         same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
         ends = [None, *self.points.tolist(), None]
         return ends[same[0]], ends[same[-1] + 1]
 
     def _step(self, value: float) -> int:
         if self.closed == "left":
-            side = "right"
-        else:
-            side = "left"
-        return int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+            return int(np.searchsorted(self.points, value, side="right"))
+        return int(np.searchsorted(self.points, value, side="left"))
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
@@ -126,9 +120,8 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
     points = flip_points(table, letter)
     fired = _steps(diagnostic, values[finite], points) + int(always.sum())
-    walk_backs = _steps(diagnostic, values[finite & undecided], points) + int(
-        (always | ~undecided).sum()
-    )
+    decided = int((always | ~undecided).sum())
+    walk_backs = _steps(diagnostic, values[finite & undecided], points) + decided
     return VerdictCurve(
         letter=letter,
         points=points,
@@ -139,7 +132,7 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
 
 
 def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
-    """How many of the values fire, per interval between the points."""
+    """Number of values that fire, per interval between the points."""
     below: Indices = np.append(np.searchsorted(np.sort(values), points), len(values))
     if diagnostic.fires_above:
         return len(values) - below
@@ -147,16 +140,16 @@ def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
 
 
 class Spread(Result, frozen=True, kw_only=True):
-    """One diagnostic's numbers within one group.
+    """One diagnostic's numbers in one group.
 
     Attributes:
         methods: the group's methods.
         runs: runs in the group.
         measured: of these, measured (non-finite ones included).
-        nonfinite: of these, NaN or ±inf: they fire at every threshold and are not in min, median,
-            max.
+        nonfinite: of these, NaN or ±inf: they fire at every threshold, and min, median and max
+            leave them out.
         min: smallest finite value; None without one.
-        median: the ordinary median over runs (mean of the two middle values of an even count).
+        median: over runs (mean of the two middle values of an even count).
         max: largest finite value.
         fired: runs the diagnostic fires on at the current threshold.
     """
@@ -172,25 +165,25 @@ class Spread(Result, frozen=True, kw_only=True):
 
 
 class Sensitivity(Result, frozen=True, kw_only=True):
-    """How one diagnostic separates two groups of runs, and how robust its threshold is.
+    """Separation of two groups of runs by one diagnostic, and robustness of its threshold.
 
     Attributes:
         letter: the diagnostic.
-        name: as text.
+        name: of the diagnostic.
         unit: of all values.
-        threshold: its present value.
+        threshold: its current value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
-        every: all runs of the table but controls, grouped or not.
+        every: all runs of the table except controls.
         neither: methods in neither group.
-        separable: a threshold exists that passes every healthy and fires on every degenerate
-            measured run; None when a group has no measured run.
-        gap: room between the groups' nearest runs: their ratio for (a) and (b), their difference
-            for (c) and (d); None when not separable.
+        separable: whether some threshold passes every healthy and fires on every degenerate
+            measured run; None if a group has no measured run.
+        gap: ratio ((a) and (b)) or difference ((c) and (d)) of the groups' nearest values; None if
+            not separable.
         gap_interval: the two nearest values.
-        plateau: thresholds around the current one at which no run's letters change; an end is None
-            where nothing bounds it. None when no run has a finite value.
-        skipped: what is assumed, what could not be said, and which input is missing.
+        plateau: interval of thresholds with unchanged letters; None for an open end. None if no run
+            has a finite value.
+        skipped: what is assumed, what could not be said, and the missing inputs.
     """
 
     letter: str
@@ -209,7 +202,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
 
     @property
     def grouped(self) -> bool:
-        """Whether both groups hold runs, so that something can be separated."""
+        """Whether both groups hold runs."""
         return bool(self.healthy.runs and self.degenerate.runs)
 
 
@@ -248,7 +241,13 @@ def sensitivity(
     every = _spread(table, diagnostic, limit)
     left_out = table.method[~masks[0] & ~masks[1]].tolist()
     separable, interval = _separation(diagnostic, good, bad)
-    ends = plateau(table, letter, limit)
+    unchanged = None
+    if every.max is not None:
+        lo, hi = plateau(table, letter, limit)
+        unchanged = (_bounded(lo), _bounded(hi))
+    assumed: tuple[str, ...] = ()
+    if letter == "d":
+        assumed = table.assumed_notes
     return Sensitivity(
         letter=letter,
         name=diagnostic.name,
@@ -261,12 +260,8 @@ def sensitivity(
         separable=separable,
         gap=diagnostic.distance(*interval) if separable and interval else None,
         gap_interval=interval if separable else None,
-        plateau=(_bounded(ends[0]), _bounded(ends[1])) if table.judged(letter)[1].any() else None,
-        skipped=(
-            *(table.assumed_notes if letter == "d" else ()),
-            *controls,
-            *_skipped(table, diagnostic, good, bad, separable),
-        ),
+        plateau=unchanged,
+        skipped=(*assumed, *controls, *_skipped(table, diagnostic, good, bad, separable)),
     )
 
 
@@ -276,13 +271,14 @@ def sensitivities(
     healthy: Sequence[str] | None = None,
     degenerate: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
-    """`sensitivity` of every diagnostic that is judged."""
+    """`sensitivity` of every diagnostic."""
     return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in LETTERS)
 
 
 def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
     values, finite, always = runs.judged(diagnostic.letter)
-    inside, nonfinite = np.sort(values[finite]), int(always.sum())
+    inside = np.sort(values[finite])
+    nonfinite = int(always.sum())
     spread = Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
@@ -300,18 +296,17 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
 def _separation(
     diagnostic: Diagnostic, good: Spread, bad: Spread
 ) -> tuple[bool | None, tuple[float, float] | None]:
-    """Whether a threshold parts the groups, and their nearest values (low, high)."""
+    """Whether a threshold separates the groups, and their nearest values (low, high)."""
     if not good.measured or not bad.measured:
         return None, None
     if good.nonfinite or good.max is None or good.min is None:
         return False, None
     if bad.min is None or bad.max is None:
         return True, None
+    low, high = bad.max, good.min
     if diagnostic.fires_above:
-        interval = (good.max, bad.min)
-    else:
-        interval = (bad.max, good.min)
-    return interval[0] < interval[1], interval
+        low, high = good.max, bad.min
+    return low < high, (low, high)
 
 
 _CHOOSE = "choose the groups with --healthy and --degenerate"
@@ -328,8 +323,11 @@ def _skipped(
 ) -> tuple[str, ...]:
     if not good.runs and not bad.runs:
         return (f"no method is in a group: nothing to separate ({_CHOOSE})",)
-    letter, notes = diagnostic.letter, []
-    why = baseline_hint(table) if letter == "d" else ""
+    letter = diagnostic.letter
+    notes = []
+    why = ""
+    if letter == "d":
+        why = baseline_hint(table)
     for name, group in zip(GROUPS, (good, bad), strict=True):
         count = group.nonfinite
         if not group.runs:

@@ -1,7 +1,4 @@
-"""First fires of each diagnostic over the epochs, and the savings of stopping there.
-
-Traces of many runs: their timelines, and what papers print of a method over its seeds.
-"""
+"""First fires of each diagnostic over the epochs, and savings of early stops."""
 
 from __future__ import annotations
 
@@ -10,13 +7,14 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.facts.runs import named_place, run_names, run_place
+from fa_core.decode import Json
+from fa_core.facts.run_names import named_place, run_names, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
@@ -25,18 +23,18 @@ from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable, Bits, Mask
-from fa_core.trace import Trace
+from fa_core.trace import Trace, TraceEpoch
 
 STOP_ON = "ab"
-"""The diagnostics that end a run early by default: both are collapses that do not heal."""
+"""Default diagnostics of early stops: both are collapses that do not heal."""
 
 Baseline: TypeAlias = float | FrozenBaseline | None
-"""What judges (d) where a trace records nothing: a measured accuracy (a fraction), one to assume,
-or none."""
+"""Baseline of (d) for a trace without one: a measured accuracy (a fraction), an assumed one, or
+none."""
 
 
 class EpochPoint(Result, frozen=True, kw_only=True):
-    """One epoch as drawn: numbers, None where not recorded.
+    """One epoch in a figure: numbers, None if not recorded.
 
     Attributes:
         epoch: as the trace counts it.
@@ -46,10 +44,8 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         stability: (c)'s number.
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
-        gamma: Γ_l per layer, None where undefined, or the one number that was logged; empty where
-            none was.
-        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free
-            (`fa_core.judgement.gamma`).
+        gamma: Γ_l per layer (None if undefined), the only number logged, or empty.
+        deep_gamma: mean over l ≥ 1 without the layer of free credit (`fa_core.judgement.gamma`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -105,23 +101,21 @@ class Timeline(Result, frozen=True, kw_only=True):
         epochs: how many records.
         first_fire: letter → the first epoch it fires at, None if never, for letters measured at
             all.
-        lasting: letter → the first epoch of the stretch that fires up to the end, None if it ends
-            passing.
+        lasting: letter → the first epoch since which it fires to the end, None if it ends passing.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
-        null: mean and standard deviation of deep Γ under random feedback (`null_band`), by the
-            audit of the same run; None without one.
-        unfinished: the trace was still being written.
-        skipped: what could not be judged, and which input is missing; and what the trace's `notes`
-            say.
+        null: mean and standard deviation of deep Γ under random feedback (`null_band`), from the
+            run's audit; None without one.
+        unfinished: whether the trace was still being written.
+        skipped: what could not be judged, the missing inputs, and the trace's `notes`.
     """
 
     key: str
     method: str
     seed: int | None
-    axes: dict[str, Any]
+    axes: Json
     source: str
     epochs: int
     first_fire: dict[str, int | None]
@@ -136,7 +130,7 @@ class Timeline(Result, frozen=True, kw_only=True):
 
     @property
     def gamma_per_layer(self) -> bool:
-        """Whether some epoch has Γ layer by layer."""
+        """Whether some epoch has Γ per layer."""
         return any(len(point.gamma) > 1 for point in self.points)
 
 
@@ -147,7 +141,7 @@ def timeline(
     frozen_baseline: Baseline = None,
     total_epochs: int | None = None,
 ) -> Timeline:
-    """Replay one trace through the verdict's own rule.
+    """Judge every epoch of one trace.
 
     Args:
         trace: a run over its epochs.
@@ -164,52 +158,67 @@ def timeline(
     Source: docs/protocol.md §9, temporal.
     """
     replay = Replay([trace], [frozen_baseline])
-    table, fired = replay.table, replay.flags(thresholds)
-    numbers = [epoch.epoch for epoch in trace.epochs]
+    table = replay.table
+    fired = replay.flags(thresholds)
     measured = letters_of(int(np.bitwise_or.reduce(table.coverage, initial=0)))
-    accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
+    numbers = [epoch.epoch for epoch in trace.epochs]
+    first_fire: dict[str, int | None] = {}
+    stop = None
+    if numbers:
+        first_fire = replay.first_fires(0, fired)
+        stop = replay.stop(0, fired, stop_on, total_epochs)
+    lasting = {}
+    for letter in measured:
+        was_measured = (table.coverage & BIT[letter]) != 0
+        lasting[letter] = _lasting(numbers, (fired & BIT[letter]) != 0, was_measured)
     return Timeline(
-        **{
-            name: getattr(trace, name)
-            for name in ("key", "method", "seed", "axes", "source", "unfinished")
-        },
+        key=trace.key,
+        method=trace.method,
+        seed=trace.seed,
+        axes=trace.axes,
+        source=trace.source,
         epochs=len(numbers),
-        first_fire=replay.first_fires(0, fired) if numbers else {},
-        lasting={
-            x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0)
-            for x in measured
-        },
-        evidence={x: kind for x, kind in table.kinds.items() if x in measured},
-        stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
-        final_acc=accs[-1] if accs else None,
+        first_fire=first_fire,
+        lasting=lasting,
+        evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
+        stop=stop,
+        final_acc=_final_acc(trace),
         points=_points(trace, table, fired),
+        unfinished=trace.unfinished,
         skipped=_skipped(trace, table, measured, stop_on),
     )
 
 
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
-    """Start of the unbroken firing that reaches the last epoch it was measured at."""
+    """The epoch since which it fires at every epoch it was measured at."""
     passing = np.flatnonzero(measured & ~fired)
-    start = int(passing[-1]) if len(passing) else 0
+    start = int(passing.max(initial=0))
     later: list[int] = np.flatnonzero(fired[start:]).tolist()
     if later:
         return numbers[start + later[0]]
     return None
 
 
+def _final_acc(trace: Trace) -> float | None:
+    """The last test accuracy that a trace records."""
+    for epoch in reversed(trace.epochs):
+        if epoch.test_acc is not None:
+            return epoch.test_acc
+    return None
+
+
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
     names = ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
-    columns = [table.numbers(name) for name in names]
+    columns = {name: table.numbers(name) for name in names}
     points = []
     for i, epoch in enumerate(trace.epochs):
-        numbers = [column[i] for column in columns]
         point = EpochPoint(
             epoch=epoch.epoch,
             gamma=tuple(epoch.gamma),
             deep_gamma=_mean([deep_gamma({"gamma": epoch.gamma}, trace.method)]),
             flags=letters_of(int(fired[i])),
             coverage=letters_of(int(table.coverage[i])),
-            **dict(zip(names, numbers, strict=True)),
+            **{name: column[i] for name, column in columns.items()},
         )
         points.append(point)
     return tuple(points)
@@ -218,13 +227,12 @@ def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, .
 def epochs_done(trace: Trace, index: int) -> int:
     """Epochs trained when a record was written.
 
-    A trace that counts from 1 says so itself. One that counts from 0 and whose first record has a
-    loss or a training time numbers finished epochs 0, 1, …; without them record 0 is the untrained
-    net.
+    Record 0 is the untrained net, unless it has a loss or a training time: then finished epochs are
+    counted from 0.
     """
-    first, number = trace.epochs[0], trace.epochs[index].epoch
-    counts_from_zero = first.epoch == 0 and (first.loss is not None or bool(first.seconds))
-    if counts_from_zero:
+    first = trace.epochs[0]
+    number = trace.epochs[index].epoch
+    if first.epoch == 0 and (first.loss is not None or first.seconds):
         return number + 1
     return number
 
@@ -239,19 +247,22 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
         "c": "the cross-batch cosine",
         "d": "a frozen baseline (--frozen-baseline)" if has_acc else "test accuracy",
     }
-    why = {x: f"the trace lacks {what}" for x, what in wants.items()} | trace.epochs[-1].unmeasured
-    why["d"] = why_no_baseline(trace.method) or why["d"]
-    judged = table.baseline[table.assumed]
-    said = [
-        f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}"
-        for acc in judged[:1]
-    ]
-    said += [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
+    notes = []
+    for acc in table.baseline[table.assumed][:1]:
+        notes.append(f"(d) is assumed, not measured: against a frozen baseline of {brief(acc)}")
+    unmeasured = trace.epochs[-1].unmeasured
+    for letter in LETTERS:
+        if letter in measured:
+            continue
+        why = unmeasured.get(letter, f"the trace lacks {wants[letter]}")
+        if letter == "d":
+            why = why_no_baseline(trace.method) or why
+        notes.append(f"({letter}) not judged: {why}")
     if not set(stop_on) & set(measured):
-        said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
+        notes.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:
-        said.append("no test accuracy in the trace: accuracy at the stop is unknown")
-    return (*said, *trace.notes)
+        notes.append("no test accuracy in the trace: accuracy at the stop is unknown")
+    return (*notes, *trace.notes)
 
 
 def timelines(
@@ -262,12 +273,12 @@ def timelines(
     total_epochs: int | None = None,
     assumed: FrozenBaseline | None = None,
 ) -> list[Timeline]:
-    """`timeline` of many runs, each by a name of its own (`run_names`).
+    """`timeline` of many runs, each with a unique name (`run_names`).
 
     Args:
         traces: the runs.
-        table: audits; one of the same file or run folder lends its frozen baseline to a trace that
-            records none.
+        table: audits; their frozen baselines are used for traces without one in the same file or
+            run folder.
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
@@ -286,8 +297,8 @@ def timelines(
 
 
 def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
-    """Of each trace's run `fa_core.judgement.gamma.null_band`, as its audit gives it; None where no
-    audit is surely the run's."""
+    """`fa_core.judgement.gamma.null_band` per trace, from the run's audit; None unless one audit is
+    certainly the run's."""
     audits = _audits(table)
     found: list[tuple[float, float] | None] = []
     for trace in traces:
@@ -303,9 +314,9 @@ def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, 
 def frozen_baselines(
     traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
 ) -> list[Baseline]:
-    """What each trace's (d) is judged by, where the trace records nothing.
+    """The baseline of each trace's (d), for epochs that record none.
 
-    What is assumed for the method comes first, then the audit of the trace's own run, then what is
+    The baseline assumed for the method has precedence, then that of the run's audit, then the one
     assumed for all.
 
     Args:
@@ -318,7 +329,9 @@ def frozen_baselines(
     found: list[Baseline] = []
     for trace in traces:
         row = _audit_of(trace, audits)
-        acc = math.nan if row is None else float(table.baseline[row])
+        acc = math.nan
+        if row is not None:
+            acc = float(table.baseline[row])
         if trace.method in for_all.by_method or not math.isfinite(acc):
             found.append(for_all)
         elif table.assumed[row]:
@@ -329,25 +342,24 @@ def frozen_baselines(
 
 
 def _audits(table: AuditTable) -> dict[str, int]:
-    """Place of a run → the row of its audit, where one audit is of that place: no other is surely
-    the run's.
+    """Place of a run → row of its audit, for places with exactly one audit.
 
-    An audit in a table counts as one of the run folder of its name beside the table.
+    An audit in a table also belongs to a run folder of its name next to the table.
     """
-    sources, keys = table.source.tolist(), table.key.tolist()
-    named = map(named_place, sources, keys)
-    return {**_unshared(named), **_unshared(map(run_place, sources))}
+    sources = table.source.tolist()
+    named = map(named_place, sources, table.key.tolist())
+    return _unshared(named) | _unshared(map(run_place, sources))
 
 
 def _unshared(places: Iterable[str]) -> dict[str, int]:
-    """Place → its row, for the places of one row."""
-    listed = list(places)
-    runs_in = Counter(listed)
-    return {place: row for row, place in enumerate(listed) if runs_in[place] == 1}
+    """Place → its row, for places of exactly one row."""
+    rows = list(places)
+    counts = Counter(rows)
+    return {place: row for row, place in enumerate(rows) if counts[place] == 1}
 
 
 def _audit_of(trace: Trace, audits: Mapping[str, int]) -> int | None:
-    """The row of a trace's audit, None without one: of its run folder, or of its name."""
+    """Row of the audit of a trace's run folder or name, or None."""
     row = audits.get(run_place(trace.source))
     if row is None:
         row = audits.get(named_place(trace.source, trace.key))
@@ -355,16 +367,14 @@ def _audit_of(trace: Trace, audits: Mapping[str, int]) -> int | None:
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):
-    """First fires of one method over its seeds, as papers print them.
+    """First fires of one method over its seeds, as in papers.
 
     Attributes:
         method: canonical name.
         axes: shared coordinates.
         seeds: in increasing order, None last.
-        first_fire: letter → one epoch per seed, None where it never fires (or was not measured
-            there).
-        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not
-            exact.
+        first_fire: letter → one epoch per seed, None if it never fires or was not measured.
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
         acc_at_stop: mean accuracy there over runs that record it.
@@ -372,7 +382,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     """
 
     method: str
-    axes: dict[str, Any]
+    axes: Json
     seeds: tuple[int | None, ...]
     first_fire: dict[str, tuple[int | None, ...]]
     saved: float | None
@@ -383,13 +393,14 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
 
 
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
-    """Timelines of the same method and axes, put together over seeds.
+    """Timelines grouped by method and axes.
 
     Source: docs/protocol.md §11: "(b) at 4/4/3, seeds 42/123/456".
     """
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
-        members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
+        axes = repr(sorted(one.axes.items(), key=str))
+        members[one.method, axes].append(one)
     return tuple(_method(sorted(group, key=_seed_order)) for group in members.values())
 
 
@@ -404,6 +415,9 @@ def _method(group: list[Timeline]) -> MethodTimeline:
     for letter in LETTERS:
         if any(letter in one.first_fire for one in group):
             first_fire[letter] = tuple(one.first_fire.get(letter) for one in group)
+    evidence: dict[str, str] = {}
+    for one in group:
+        evidence |= one.evidence
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,
@@ -413,7 +427,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
         final_acc=_mean([one.final_acc for one in group]),
-        evidence={x: kind for one in group for x, kind in one.evidence.items()},
+        evidence=evidence,
     )
 
 
@@ -428,33 +442,35 @@ class Replay:
     """The epochs of many runs.
 
     Attributes:
-        traces: the runs; those without a single complete epoch are left out.
+        traces: the runs with at least one complete epoch.
         table: one row per (run, epoch), run after run.
-        epochs: all epoch numbers that some run records, sorted.
+        epochs: all recorded epoch numbers, sorted.
 
     Args:
         traces: runs over epochs.
-        baselines: per trace what judges epochs that record no frozen baseline.
+        baselines: per trace, for epochs that record no frozen baseline.
     """
 
     def __init__(
         self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None
     ) -> None:
-        pairs = zip(traces, baselines or [None] * len(traces), strict=True)
-        kept = [(trace, baseline) for trace, baseline in pairs if trace.epochs]
-        self.traces = [trace for trace, _ in kept]
+        self.traces: list[Trace] = []
+        self._numbers: list[list[int]] = []
         rows = []
-        for trace, baseline in kept:
+        for trace, baseline in zip(traces, baselines or [None] * len(traces), strict=True):
+            if not trace.epochs:
+                continue
+            self.traces.append(trace)
+            self._numbers.append([epoch.epoch for epoch in trace.epochs])
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
-                rows.append(_row(trace, _lent(baseline, report, trace.method)))
+                rows.append(_row(trace, _with_baseline(report, baseline, trace.method)))
         self.table = AuditTable.from_rows(rows)
-        self._starts = [0, *accumulate(len(trace.epochs) for trace in self.traces)]
-        self._numbers = [[epoch.epoch for epoch in trace.epochs] for trace in self.traces]
-        self.epochs: list[int] = sorted(set(chain.from_iterable(self._numbers)))
+        self._starts = [0, *accumulate(map(len, self._numbers))]
+        self.epochs: list[int] = sorted(set().union(*self._numbers))
 
     def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics that fire, as bits per (run, epoch); shape (n,)."""
+        """Bits of the diagnostics that fire per (run, epoch), shape (n,)."""
         return self.table.flags(thresholds)
 
     def records(self, run: int) -> slice:
@@ -466,95 +482,109 @@ class Replay:
         return self._numbers[run]
 
     def trained(self, run: int) -> int:
-        """For how many epochs a run was trained by its last record."""
+        """Number of epochs a run was trained for by its last record."""
         return epochs_done(self.traces[run], len(self._numbers[run]) - 1)
 
     def record_at(self, run: int, epoch: int) -> int | None:
-        """The row of a run as it was at an epoch: its last record up to there; None before its
-        first."""
+        """The row of a run's last record up to an epoch; None before the first."""
         place = bisect_right(self._numbers[run], epoch)
         if place:
             return self._starts[run] + place - 1
         return None
 
     def row_at(self, run: int, epoch: int) -> AuditRow:
-        """A run as it was at an epoch; before its first record nothing is measured."""
+        """A run at an epoch; unmeasured before its first record."""
         record = self.record_at(run, epoch)
         if record is not None:
             return self.table.row(record)
         return _row(self.traces[run], DiagnosticReport())
 
     def first_fires(self, run: int, flags: Bits) -> dict[str, int | None]:
-        """Letter → the first epoch at which it fires, None if never, for letters measured at all.
+        """Measured letter → the first epoch at which it fires, or None.
 
         Args:
-            run: which.
-            flags: of `flags`.
+            run: index.
+            flags: from `flags`.
         """
         records = self.records(run)
         measured = int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
         first: dict[str, int | None] = {}
         for letter in letters_of(measured):
-            fired = np.flatnonzero(flags[records] & BIT[letter]).tolist()
-            first[letter] = self._numbers[run][fired[0]] if fired else None
+            first[letter] = None
+            fired = np.flatnonzero(flags[records] & BIT[letter])
+            if len(fired):
+                first[letter] = self._numbers[run][fired[0]]
         return first
 
     def stop(
         self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None
     ) -> EarlyStop | None:
-        """What ending the run at the first epoch at which one of the chosen diagnostics fires
-        saves; None if none does.
+        """Savings of ending the run at the first epoch at which a chosen diagnostic fires, or None.
 
         Args:
-            run: which.
-            flags: of `flags`.
+            run: index.
+            flags: from `flags`.
             stop_on: letters that end the run.
-            total_epochs: length the run was planned for; default: what its trace holds.
+            total_epochs: planned length of the run; default: what its trace holds.
         """
         trace = self.traces[run]
-        chosen = flags[self.records(run)] & sum(BIT[x] for x in set(stop_on))
+        chosen = flags[self.records(run)] & sum(BIT[letter] for letter in set(stop_on))
         if not chosen.any():
             return None
         at = int(np.flatnonzero(chosen)[0])
-        epochs, trained = trace.epochs, epochs_done(trace, at)
+        trained = epochs_done(trace, at)
         total = max(total_epochs or 0, self.trained(run))
-        accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
-        acc = epochs[at].test_acc
-        final = accs[-1] if accs else None
-        later = [epoch.seconds for epoch in epochs[at + 1 :]]
-        known = [seconds for seconds in later if seconds is not None]
-        seconds_saved = acc_change = None
-        if later and len(known) == len(later):
-            seconds_saved = sum(known)
-        if acc is not None and final is not None:
-            acc_change = acc - final
+        saved = 0.0
+        if total:
+            saved = 1.0 - trained / total
+        acc = trace.epochs[at].test_acc
+        final_acc = _final_acc(trace)
+        acc_change = None
+        if acc is not None and final_acc is not None:
+            acc_change = acc - final_acc
         return EarlyStop(
             on=letters_of(int(chosen[at])),
-            epoch=epochs[at].epoch,
+            epoch=trace.epochs[at].epoch,
             epochs_trained=trained,
             epochs_total=total,
-            saved=1.0 - trained / total if total else 0.0,
-            seconds_saved=seconds_saved,
+            saved=saved,
+            seconds_saved=_seconds(trace.epochs[at + 1 :]),
             acc=acc,
-            final_acc=final,
+            final_acc=final_acc,
             acc_change=acc_change,
         )
 
     def flips(self, flags: Bits) -> list[int]:
-        """The epochs at which some run's letters differ from those of its record before, sorted."""
+        """Sorted epochs at which some run's letters differ from its previous record."""
         changed = np.flatnonzero(flags[1:] != flags[:-1]) + 1
         starts = set(self._starts)
         numbers = list(chain.from_iterable(self._numbers))
         return sorted({numbers[record] for record in changed.tolist() if record not in starts})
 
 
+def _seconds(epochs: Sequence[TraceEpoch]) -> float | None:
+    """Wall time of some epochs, if all record theirs."""
+    total = None
+    for epoch in epochs:
+        if epoch.seconds is None:
+            return None
+        total = (total or 0) + epoch.seconds
+    return total
+
+
 def _row(trace: Trace, report: DiagnosticReport) -> AuditRow:
-    named = {name: getattr(trace, name) for name in ("source", "key", "method", "seed", "axes")}
-    return AuditRow(**named, report=report)
+    return AuditRow(
+        source=trace.source,
+        key=trace.key,
+        method=trace.method,
+        seed=trace.seed,
+        axes=trace.axes,
+        report=report,
+    )
 
 
-def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> DiagnosticReport:
-    """The report, judged by this baseline if it records none."""
+def _with_baseline(report: DiagnosticReport, baseline: Baseline, method: str) -> DiagnosticReport:
+    """The report with this baseline, unless it records one."""
     if baseline is None or report.frozen_baseline_acc is not None:
         return report
     if isinstance(baseline, FrozenBaseline):

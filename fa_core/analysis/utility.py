@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 
@@ -13,19 +13,19 @@ from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, letters_of
 from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10
-"""Assumed where a report does not say, as in the published audits."""
+"""Assumed for reports without it, as in the published audits."""
 
 
 class Strategy(Result, frozen=True, kw_only=True):
-    """One way to decide whether a run's claim is kept.
+    """A rule that keeps or withdraws a run's claim.
 
     Attributes:
         name: ``S0`` … ``S5``, ``S_full``.
         looks_at: as text.
         walked_back: names of the runs it withdraws, in table order.
-        judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy
+        judged: number of runs with the input it adds to accuracy; the others are judged by accuracy
             alone.
-        agreement: share of what S_full walks back that it walks back too; None if S_full walks back
+        agreement: share of S_full's walk-backs that it walks back too; None if S_full walks back
             nothing. S_full is a rule like the others, not the truth.
         by_method: method → walked-back runs.
     """
@@ -42,13 +42,13 @@ class Utility(Result, frozen=True, kw_only=True):
     """All strategies over the same runs.
 
     Attributes:
-        runs: how many were judged (unmeasured rows and controls left out).
-        chance: accuracy at or below which S0 withdraws a run; None where the runs' differ.
+        runs: number of judged runs (without unmeasured rows and controls).
+        chance: accuracy at or below which S0 withdraws a run; None if it differs between runs.
         strategies: S0, S1, S2 … S5, S_full.
         smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full
             catches; ``("",)`` if accuracy alone does, empty if S_full catches nothing.
-        missed_without: letter → runs that S_full catches and the other three together do not.
-        skipped: what is assumed, what could not be judged, and which input is missing.
+        missed_without: letter → runs that S_full catches only by it.
+        skipped: what is assumed, what could not be judged, and the missing inputs.
     """
 
     runs: int
@@ -78,37 +78,35 @@ def decision_utility(
     """
     measured = table.coverage != 0
     judged = measured & ~table.controls
-    runs, names = table.select(judged), objects(run_names(table))[judged]
-    t = thresholds or DiagnosticThresholds()
-    flags, acc, gamma, methods = runs.flags(t), runs.acc, runs.mean_gamma, runs.method.tolist()
-    classes = np.where(np.isnan(runs.classes), CLASSES, runs.classes)
+    runs = table.select(judged)
+    names = objects(run_names(table))[judged]
+    flags = runs.flags(thresholds)
+    gamma = runs.mean_gamma
     if chance is None:
-        guessing = 1 / classes
+        guessing = 1 / np.where(np.isnan(runs.classes), CLASSES, runs.classes)
     else:
         guessing = np.full(len(runs), chance)
-    by_accuracy: Mask = acc <= guessing
+    by_accuracy: Mask = runs.acc <= guessing
     full: Mask = by_accuracy | (flags != 0)
-    has_acc = np.isfinite(acc)
+    has_acc = np.isfinite(runs.acc)
     rules = {
         "S0": ("accuracy", by_accuracy, has_acc),
         "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
     }
-    for x in LETTERS:
-        caught, known = by_accuracy | ((flags & BIT[x]) != 0), (runs.coverage & BIT[x]) != 0
-        looks_at = f"accuracy + ({x}) {DIAGNOSTICS[x].name}"
-        rules[f"S{LETTERS.index(x) + 2}"] = looks_at, caught, known
-    rules["S_full"] = (
-        "accuracy + (a) to (d)",
-        full,
-        has_acc | (runs.coverage != 0),
-    )
-    none_walked_back = dict.fromkeys(methods, 0)
+    for number, letter in enumerate(LETTERS, start=2):
+        looks_at = f"accuracy + ({letter}) {DIAGNOSTICS[letter].name}"
+        caught = by_accuracy | ((flags & BIT[letter]) != 0)
+        known = (runs.coverage & BIT[letter]) != 0
+        rules[f"S{number}"] = (looks_at, caught, known)
+    rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0))
+    none_walked_back = dict.fromkeys(runs.method.tolist(), 0)
     needs = np.where(full & ~by_accuracy, flags, 0)
+    withdrawn = np.count_nonzero(full)
     strategies = []
     for name, (looks_at, caught, known) in rules.items():
         agreement = None
-        if full.any():
-            agreement = float((caught & full).sum() / full.sum())
+        if withdrawn:
+            agreement = float(np.count_nonzero(caught & full) / withdrawn)
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
@@ -118,11 +116,17 @@ def decision_utility(
             by_method=none_walked_back | Counter(runs.method[caught].tolist()),
         )
         strategies.append(strategy)
+    common_chance = None
+    if len(set(guessing.tolist())) == 1:
+        common_chance = float(guessing[0])
+    smallest: tuple[str, ...] = ()
+    if withdrawn:
+        smallest = _smallest_covers(set(needs.tolist()) - {0})
     return Utility(
         runs=len(runs),
-        chance=float(guessing[0]) if len(set(guessing.tolist())) == 1 else None,
+        chance=common_chance,
         strategies=tuple(strategies),
-        smallest_sets=_smallest_covers(set(needs.tolist()) - {0}) if full.any() else (),
+        smallest_sets=smallest,
         missed_without={x: tuple(names[needs == BIT[x]]) for x in LETTERS},
         skipped=(
             *table.assumed_notes,
@@ -134,31 +138,33 @@ def decision_utility(
 
 
 def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
-    """All smallest letter sets that share a bit with every mask in ``needs``."""
-    covers = []
+    """All smallest sets of letters that share a bit with every mask."""
+    covers: dict[int, list[str]] = defaultdict(list)
     for mask in range(1 << len(LETTERS)):
         if all(mask & bits for bits in needs):
-            covers.append(letters_of(mask))
-    smallest = min(map(len, covers))
-    return tuple(sorted(letters for letters in covers if len(letters) == smallest))
+            letters = letters_of(mask)
+            covers[len(letters)].append(letters)
+    smallest = covers[min(covers)]
+    return tuple(sorted(smallest))
 
 
 def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
     n = len(runs)
+    notes = []
     if unmeasured:
-        said = [f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)"]
-    else:
-        said = []
+        notes.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
     if not n:
-        return (*said, "no measured run: nothing to decide")
-    if missing := int((~np.isfinite(runs.acc)).sum()):
-        said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
-    if missing := int((~np.isfinite(runs.mean_gamma)).sum()):
-        said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    gaps = {letter: int(((runs.coverage & BIT[letter]) == 0).sum()) for letter in LETTERS}
-    said += [
-        f"({x}) not measured on {gap} of {n} runs: it walks none of them back"
-        for x, gap in gaps.items()
-        if gap
-    ]
-    return tuple(said)
+        return (*notes, "no measured run: nothing to decide")
+    missing = n - int(np.isfinite(runs.acc).sum())
+    if missing:
+        notes.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
+    missing = n - int(np.isfinite(runs.mean_gamma).sum())
+    if missing:
+        notes.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
+    for letter, bit in BIT.items():
+        missing = n - int(np.count_nonzero(runs.coverage & bit))
+        if missing:
+            notes.append(
+                f"({letter}) not measured on {missing} of {n} runs: it walks none of them back"
+            )
+    return tuple(notes)

@@ -1,4 +1,4 @@
-"""Audits: the rows that can be measured, their workers, and the table that collects the reports.
+"""Audits: measure the rows that have a checkpoint, and collect their reports in a table.
 
 The table is written as runs finish, and resumed from; baselines come out of the audit itself.
 """
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fa_core.atomic import keep_old, place_of, write_json
 from fa_core.engine.devices import (
     LOCAL,
-    Placement,
+    Execution,
     answering_cluster,
     idle_gpu,
     resolve_devices,
@@ -41,7 +41,7 @@ from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
-from fa_core.facts.runs import is_run
+from fa_core.facts.run_names import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
@@ -54,12 +54,11 @@ if TYPE_CHECKING:
     from fa_core.engine.jobs import Job
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
-"""What is done to finished rows before they are written: thresholds and baselines that the user
-gave."""
+"""Applies the user's thresholds and baselines to finished rows before they are written."""
 
 
 CREDIT_LEVELS = ("none", "gamma", "full")
-"""From the one that measures least."""
+"""In rising order of measurements."""
 
 OnReport = Callable[[int, DiagnosticReport], None]
 
@@ -68,11 +67,11 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an audit.
 
     Attributes:
-        rows: the measured runs, those that were skipped included, in order.
-        failures: the runs that could not be measured, and why.
-        skipped: how many an earlier audit had measured already.
+        rows: the measured runs, including the skipped ones, in order.
+        failures: the runs that could not be measured, with their errors.
+        skipped: number of runs that an earlier audit had measured.
         interrupted: whether the user stopped it.
-        unsaved: why ``out`` does not hold the rows, and which file does; None = it does.
+        unsaved: write error of ``out``, with the path of the spare file; None without one.
     """
 
     rows: list[AuditRow]
@@ -83,70 +82,69 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measuring(msgspec.Struct, frozen=True):
-    """Where jobs are measured, and who is notified meanwhile.
+    """Execution and listeners of measurements.
 
     Attributes:
-        placement: where.
-        on_event: called with every change of a job, from another thread.
+        execution: engine, devices and number of workers.
+        on_event: called from another thread with every change of a job.
         on_plan: called once, before measuring: (runs to measure, runs skipped).
-        on_notice: called with what concerns no single run: which cluster it is, a GPU that is not
-            used.
+        on_notice: called with notes on the whole audit: the cluster, a GPU that is not used.
         measure: what workers run (see `WorkerPool`).
     """
 
-    placement: Placement = Placement()
+    execution: Execution = Execution()
     on_event: OnEvent | None = None
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
     measure: str = DEFAULT_MEASURE
 
     def check(self) -> None:
-        """Refuse what cannot measure, before anything starts.
+        """Check the execution before anything starts.
 
         Raises:
-            UsageError: what cannot be meant (see `Placement.check`).
+            UsageError: what cannot be meant (see `Execution.check`).
             MeasureError: no cluster answers at the address.
         """
-        self.placement.check()
-        if self.placement.engine != LOCAL:
-            answering_cluster(self.placement.address)
+        self.execution.check()
+        if self.execution.engine != LOCAL:
+            answering_cluster(self.execution.address)
 
     def pool(self, runs: int | None = None) -> Pool:
-        """A pool that measures jobs. Nothing starts before its first job.
+        """A new pool. Its workers start with the first job.
 
         Args:
-            runs: how many there will be, if that is known: a CPU gets more workers for many.
+            runs: expected number of jobs, if known: a CPU gets more workers for many.
 
         Raises:
-            UsageError: what cannot be meant (see `Placement.check`).
+            UsageError: what cannot be meant (see `Execution.check`).
         """
-        placement = self.placement
-        placement.check()
-        if placement.engine != LOCAL:
+        execution = self.execution
+        execution.check()
+        if execution.engine != LOCAL:
             from fa_core.engine.cluster import ClusterPool
 
             return ClusterPool(
-                placement, self.on_event, measure=self.measure, on_notice=self.on_notice
+                execution, self.on_event, measure=self.measure, on_notice=self.on_notice
             )
-        device, jobs = placement.device, placement.jobs
+        device, jobs = execution.device, execution.jobs
         if runs is None:
             devices = resolve_devices(device, jobs)
         else:
             devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        return WorkerPool(devices, self.on_event, measure=self.measure, group=placement.group)
+        return WorkerPool(devices, self.on_event, measure=self.measure, group=execution.group)
 
     def run(
         self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]
     ) -> bool:
-        """Measure jobs whose ids are numbers, and take in reports as they come.
+        """Measure jobs, whose ids are numbers, and pass on their reports as they arrive.
 
         Args:
             todo: the jobs.
-            skipped: how many are left out.
-            on_report: called with (id, report) of each that is done, one at a time.
-            failures: the others are added here.
+            skipped: number of jobs left out.
+            on_report: called with (id, report) of each finished job, one at a time.
+            failures: failed jobs are added to it.
 
         Returns:
             Whether the user interrupted it.
@@ -176,7 +174,7 @@ class Measuring(msgspec.Struct, frozen=True):
                     for future in as_completed(list(waited_for)):
                         take_in(future)
         except KeyboardInterrupt:
-            # what was measured before is kept, also what was not taken in yet
+            # keep finished reports that have not been passed on yet
             for future in [future for future in waited_for if future.done()]:
                 take_in(future)
             return True
@@ -193,26 +191,24 @@ def audit(
     replace_old: bool = False,
     adjust: Adjust = list,
 ) -> AuditResult:
-    """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to
-    the rest.
+    """Measure every row that has a checkpoint; finished runs are in ``out`` whatever happens to the
+    rest.
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        out: the audit table to write; until the end a journal of the finished runs. Where its disk
-            fails meanwhile, measuring goes on, and the rows go to a file in the temporary folder.
+        out: the audit table to write; a journal of the finished runs until the end. If its disk
+            fails, measuring goes on and the rows go to a file in the temporary folder.
         options: how to measure.
-        how: where to measure, and who is notified; a job's id is its place in `measurable(rows)`.
-        resume: take over runs that ``out`` holds from the same files and settings; keep its other
+        how: execution and listeners; a job's id is its index in `measurable(rows)`.
+        resume: reuse the runs in ``out`` that have the same files and settings; keep its other
             rows.
-        replace_old: measure everything again; the file that is there is kept under a numbered name.
-        adjust: done to finished rows before they are written (thresholds and baselines that the
-            user gave).
+        replace_old: measure everything again; the old file is kept under a numbered name.
+        adjust: applied to finished rows before they are written.
 
     Raises:
         UnreadableInput: nothing to measure.
-        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot
-            be written, that another process writes, or that holds runs and neither is to be resumed
-            nor replaced.
+        UsageError: invalid options, an unknown device, or an ``out`` that cannot be written, is
+            locked by another process, or holds runs without `resume` or `replace_old`.
         MeasureError: a cluster that does not answer.
     """
     options = options or MeasureOptions()
@@ -255,7 +251,7 @@ def audit(
         try:
             file.write()
         except KeyboardInterrupt:
-            # a large table takes seconds, and it was asked to end, not to forget
+            # a large table takes seconds, and an interrupted audit must keep it
             interrupted = True
             file.write()
     return AuditResult(
@@ -268,11 +264,10 @@ def audit(
 
 
 def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """The rows that have a checkpoint, each checkpoint once, its path made absolute.
+    """The rows that have a checkpoint, each checkpoint once, with absolute paths.
 
-    A run folder and its weights file, or an audit file that names them, are the same checkpoint;
-    the row that is the checkpoint goes before one that only names it. One that is named and not
-    there any more is left out.
+    A run folder, its weights file and an audit file that names them are the same checkpoint; the
+    row of the checkpoint itself is preferred. A checkpoint that no longer exists is left out.
     """
     found: dict[str, AuditRow] = {}
     for row in rows:
@@ -289,20 +284,20 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
 
 
 class AuditFile:
-    """Collects the measured runs of an audit and keeps a file of them: a journal, in the end the
-    table. Thread-safe.
+    """Collects the measured runs of an audit in a file: a journal, and the table at the end.
+    Thread-safe.
 
     Args:
         out: the file; None = none.
-        order: the rows to be measured, in the order they are to be written.
+        order: the rows to measure, in the order of the table.
         adjust: see `Adjust`.
-        before: rows that stay in the file in front of them.
-        on_trouble: called, once, when the file cannot be written (measuring goes on, the rows go to
-            a spare file), and when another program changed it.
-        found: index → report of the rows that need not be measured again.
+        before: rows that precede them in the file.
+        on_trouble: called once if the file cannot be written (measuring goes on, the rows go to a
+            spare file), and if another program changed it.
+        found: index → report of the rows that were measured before.
 
     Attributes:
-        unsaved: why the file does not hold every row, and which one does; None = it does.
+        unsaved: write error of the file, with the path of the spare file; None without one.
 
     Raises:
         UsageError: another process writes the file.
@@ -332,16 +327,15 @@ class AuditFile:
             self._journal = Journal(out, [*self._before, *self.rows()], on_trouble)
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and append it to the file, with what could not
-        be before."""
+        """Append a row's report to the file, with those that could not be written before."""
         with self._lock:
             self._reports[index] = report
             self._waiting.append(index)
             self._save(self._append)
 
     def write(self) -> None:
-        """Put the table in the journal's place; into the spare file where the file's disk fails
-        (see `unsaved`)."""
+        """Replace the journal by the table; if its disk fails, write the spare file (see
+        `unsaved`)."""
         with self._lock:
             self._save(self._finish)
             self._journal = None
@@ -383,7 +377,7 @@ class AuditFile:
         ]
 
     def _spill(self, name: str) -> str:
-        """Put the rows into the spare file; says where they are."""
+        """Write the rows to the spare file; returns a note with its path."""
         try:
             if self._spare is None:
                 self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / name
@@ -394,11 +388,10 @@ class AuditFile:
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
-    """Write a run's report, or a table of rows, where an audit may be; the old file is kept under a
-    numbered name.
+    """Write a run's report or a table of rows; an old file is kept under a numbered name.
 
     Returns:
-        Where the old file is; None if there was none.
+        The new path of the old file; None if there was none.
 
     Raises:
         UsageError: a folder, a device, a FIFO or a socket is there.
@@ -413,7 +406,7 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
 
 
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
-    """A baseline that the user gave says so, so that a resumed audit does not take it for the run's
+    """Mark a baseline as given by the user, so that a resumed audit does not take it for the run's
     own."""
     acc = after.report.frozen_baseline_acc
     if acc == before.report.frozen_baseline_acc:
@@ -424,22 +417,22 @@ def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
 def finished_before(
     recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions, out: Path
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
-    """Which runs need not be measured again.
+    """The recorded reports that can be reused.
 
-    A record counts if it is of the same method and seed, the same bytes in every file that was
-    read, and the same settings; of several, the one whose files were where they are now.
+    A record is reused if method, seed, the bytes of every file and the settings are the same; among
+    several, the one with the same paths.
 
     Args:
         recorded: the rows of the earlier audit.
         rows: the rows to be measured.
-        options: the settings they are to be measured with.
+        options: the settings to measure with.
         out: the earlier audit's file, for messages.
 
     Returns:
-        Row index → its report; and the other rows.
+        Row index → its report, and the other recorded rows.
 
     Raises:
-        UsageError: some run would be measured again with less than is recorded of it.
+        UsageError: a run would be measured again with less than its record holds.
     """
     left: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row in recorded:
@@ -471,7 +464,7 @@ def finished_before(
 
 
 def _settings(row: AuditRow) -> MeasureOptions | None:
-    """What a row was measured with; settings that its program did not know yet are at their
+    """The settings a row was measured with; settings that older versions lack have their
     defaults."""
     try:
         return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
@@ -480,7 +473,7 @@ def _settings(row: AuditRow) -> MeasureOptions | None:
 
 
 def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
-    """What a row was measured with and these settings are without."""
+    """The settings of a row's measurement that these options lack."""
     had = _settings(row)
     if had is None:
         return
@@ -493,11 +486,10 @@ def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:
-    """The rows of an audit table that is there already; none where there is no file, or an empty
-    one.
+    """The rows of an existing audit table; none if the file is missing or empty.
 
     Raises:
-        UsageError: it is something else, which is not to be overwritten.
+        UsageError: it is another kind of file, which must not be overwritten.
     """
     if not out.exists() or not out.stat().st_size:
         return []
@@ -514,7 +506,7 @@ def recorded_audits(out: Path) -> list[AuditRow]:
 
 
 def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
-    """The report as it was measured, before a baseline was filled in and a verdict written down."""
+    """The report as measured, without the baseline and the recorded verdict added later."""
     report = replace(report, recorded_verdict=None)
     if BASELINE_FROM not in report.provenance:
         return report
@@ -529,7 +521,7 @@ def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: object) ->
 
 
 def _hashes(row: AuditRow) -> dict[str, str]:
-    """The hashes of the row's files now; a file that cannot be read matches no record."""
+    """Current hashes of the row's files; a file that cannot be read matches no record."""
     try:
         return input_hashes(Path(row.checkpoint or ""))
     except FaError:
@@ -537,7 +529,7 @@ def _hashes(row: AuditRow) -> dict[str, str]:
 
 
 def check_writable(out: Path) -> list[AuditRow]:
-    """The rows of an output file; refuses it before hours of measuring, not after.
+    """The rows of an output file, checked before hours of measuring.
 
     Raises:
         UsageError: a folder, a device, a file that is no audit table, or a place that cannot be
@@ -549,7 +541,7 @@ def check_writable(out: Path) -> list[AuditRow]:
     try:
         recorded = recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
-        # by a name that nobody could have put a link at
+        # a random name, so that no link can wait there
         tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error

@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import messages
-from fa_core.engine.devices import PATIENCE, RAY, Placement, answering_cluster
+from fa_core.engine.devices import PATIENCE, RAY, Execution, answering_cluster
 from fa_core.engine.job_table import HORIZON, OnEvent, most_together, share
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job
 from fa_core.engine.messages import ChildProcess
@@ -32,26 +32,26 @@ from fa_core.engine.worker import Control, WorkerEvents, runner_for
 from fa_core.errors import FaError, MeasureError, UsageError
 
 JOIN = 60.0
-"""Seconds that joining a cluster, or starting Ray on this machine, may take."""
+"""Timeout in seconds for joining a cluster or starting Ray on this machine."""
 
 RETRIES = 2
-"""How often Ray runs a task again whose process or node died."""
+"""Retries of a task whose process or node died."""
 
 HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versions must match"
 
 ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-"""`uv run` would have every node install the folder the user started in."""
+"""Without this, `uv run` has every node install the user's folder."""
 
 Outcome = messages.Done | messages.Failed
 
 
 def _together(_job: Job) -> str:
-    """The key of every job: the child gets all at once, whatever their networks."""
+    """One key for all jobs: the child gets all at once, whatever their networks."""
     return RAY
 
 
 def _never(_job_id: str) -> bool:
-    """Whether a job was cancelled: a task is ended from outside."""
+    """Never cancelled from inside: Ray ends the task."""
     return False
 
 
@@ -59,15 +59,15 @@ class ClusterPool(WorkerPool):
     """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it.
 
     Args:
-        placement: which cluster, and how.
+        execution: which cluster, and how.
         on_event: called with a job's view whenever it changes.
         measure: ``module:callable`` run on the nodes.
-        on_notice: called with what concerns no single job, e.g. which cluster it is.
+        on_notice: called with notes on the whole pool, e.g. which cluster it is.
     """
 
     def __init__(
         self,
-        placement: Placement,
+        execution: Execution,
         on_event: OnEvent | None = None,
         *,
         measure: str = DEFAULT_MEASURE,
@@ -81,25 +81,25 @@ class ClusterPool(WorkerPool):
             key=_together,
             on_notice=on_notice,
         )
-        self._placement = placement
+        self._execution = execution
 
     def start_worker(self, device: str) -> ChildProcess:
         """Start the child that joins the cluster."""
-        address = answering_cluster(self._placement.address)
-        placement = msgspec.json.encode(replace(self._placement, address=address)).decode()
+        address = answering_cluster(self._execution.address)
+        execution = msgspec.json.encode(replace(self._execution, address=address)).decode()
         return ChildProcess(
-            ["fa_core.engine.cluster", placement, self._measure, str(Path.cwd()), str(JOIN)],
+            ["fa_core.engine.cluster", execution, self._measure, str(Path.cwd()), str(JOIN)],
             log=self.log_dir / "ray.log",
             environment=messages.environment(None) | ENVIRONMENT,
             says=messages.FromWorker,
         )
 
-    def name_silent(self) -> None:
-        """Jobs of a cluster have a deadline instead: nothing comes before a batch is measured."""
+    def check_heartbeats(self) -> None:
+        """Jobs of a cluster have a deadline instead: they are silent until a batch is measured."""
 
 
 class Batch(msgspec.Struct):
-    """Jobs that are one Ray task, and when it is given up: never before it has begun."""
+    """Jobs of one Ray task, with its deadline, which is set once the task has begun."""
 
     jobs: list[Job]
     deadline: float = math.inf
@@ -113,10 +113,10 @@ class Batch(msgspec.Struct):
 
 
 class Cluster:
-    """The jobs of one child process, as Ray tasks.
+    """Ray tasks for the jobs of one child process.
 
     Args:
-        placement: which cluster, and how to measure.
+        execution: which cluster, and how to measure.
         task: the arguments of `measure_there` after the jobs.
         send: writes to the client.
         is_cancelled: whether the client cancelled a job id.
@@ -128,7 +128,7 @@ class Cluster:
 
     def __init__(
         self,
-        placement: Placement,
+        execution: Execution,
         task: Sequence[object],
         send: Callable[[messages.FromWorker], None],
         is_cancelled: Callable[[str], bool],
@@ -136,23 +136,23 @@ class Cluster:
         import ray
 
         self._ray, self._task, self._send, self._is_cancelled = ray, task, send, is_cancelled
-        self._patience = placement.patience or PATIENCE
+        self._patience = execution.patience or PATIENCE
         quiet = {"log_to_driver": False, "configure_logging": False}
-        dashboard = None if placement.address != "local" else False
+        dashboard = None if execution.address != "local" else False
         try:
-            ray.init(placement.address, include_dashboard=dashboard, **quiet)
+            ray.init(execution.address, include_dashboard=dashboard, **quiet)
         except Exception as error:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             raise MeasureError(
-                f"the Ray cluster at {placement.address} cannot be joined ({why})", hint=HOW_TO_JOIN
+                f"the Ray cluster at {execution.address} cannot be joined ({why})", hint=HOW_TO_JOIN
             ) from error
         self._address = ray.get_runtime_context().gcs_address
         gpus = self._count("GPU")
-        if placement.device.startswith("cuda") and not gpus:
-            raise UsageError(f"--device {placement.device}: no node of the cluster offers a GPU")
-        on_gpu = bool(gpus) and placement.device != "cpu"
+        if execution.device.startswith("cuda") and not gpus:
+            raise UsageError(f"--device {execution.device}: no node of the cluster offers a GPU")
+        on_gpu = bool(gpus) and execution.device != "cpu"
         self._resource = "GPU" if on_gpu else "CPU"
-        self._most = most_together("cuda" if on_gpu else "cpu", placement.group)
+        self._most = most_together("cuda" if on_gpu else "cpu", execution.group)
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
         self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
         self._waiting: deque[Batch] = deque()
@@ -161,7 +161,7 @@ class Cluster:
         self._waits = False
 
     def describe(self) -> str:
-        """Which cluster it is, and its size."""
+        """Address and size of the cluster, for a note."""
         nodes = sum(node["Alive"] for node in self._ray.nodes())
         places = f"{self._count(self._resource)} × {self._resource}"
         return f"Ray cluster at {self._address}: {nodes} nodes, {places} to measure on"
@@ -170,8 +170,7 @@ class Cluster:
         return int(self._ray.cluster_resources().get(resource, 0))
 
     def measure(self, jobs: Sequence[Job]) -> None:
-        """See jobs to their end; on GPUs several are one task, which measures them in common
-        passes."""
+        """Run jobs to their end; on GPUs a task holds several jobs, which share passes."""
         self._unfinished = {job.id for job in jobs}
         size = share(len(jobs), self._count(self._resource), self._most)
         for start in range(0, len(jobs), size):
@@ -180,7 +179,7 @@ class Cluster:
             self._look()
 
     def _look(self) -> None:
-        """Take in results, end what is cancelled or takes too long, submit what has a place."""
+        """Collect results, end cancelled and overdue tasks, submit waiting jobs."""
         self._look_at_places()
         for job_id in list(self._unfinished):
             if self._is_cancelled(job_id):
@@ -210,10 +209,9 @@ class Cluster:
                 self._waiting.append(batch)
 
     def _is_stuck(self, batch: Batch) -> bool:
-        """Whether a task does not begin although there is room: its node may be frozen.
-
-        Each try may take twice as long to begin as the one before: a busy node needs longer than
-        a short patience to start a process and import torch.
+        """Whether a task does not begin although there is room: its node may be frozen. Each try
+        has twice the time of the one before: a busy node needs longer than a short patience to
+        start a process and import torch.
         """
         if batch.deadline < math.inf:
             return False
@@ -222,7 +220,7 @@ class Cluster:
         return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
     def _look_at_places(self) -> None:
-        """Say when no node can measure."""
+        """Send a note once no node can measure."""
         waits = self._count(self._resource) == 0
         if waits and not self._waits:
             what = f"no node of the cluster has a {self._resource}; waiting for one to join"
@@ -233,7 +231,7 @@ class Cluster:
         self._waits = waits
 
     def _try_again(self, batch: Batch) -> None:
-        """Give jobs that took too long another try, each by itself; a single one its last."""
+        """Retry jobs that took too long, one per task; a job that was alone has one last try."""
         what = f"took longer than {self._patience:g} s"
         if batch.again:
             self._fail(batch, f"{what}, twice", "--patience SECONDS waits longer")
@@ -243,8 +241,8 @@ class Cluster:
         self._waiting.extend(Batch([job], again=again) for job in batch.jobs)
 
     def _take_in(self, task: Iterator[object], batch: Batch) -> None:
-        """A task has begun, or has outcomes; of one that died with several jobs each is tried
-        alone."""
+        """Handle a task's start, outcomes or death; jobs that died together are retried one by
+        one."""
         try:
             sent = self._ray.get(next(task))
         except Exception as error:
@@ -272,7 +270,7 @@ class Cluster:
             self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
 
     def _finish(self, outcome: Outcome | messages.Stopped) -> None:
-        """Report a job's outcome, once."""
+        """Report a job's outcome exactly once."""
         if outcome.job_id in self._unfinished:
             self._unfinished.discard(outcome.job_id)
             self._send(outcome)
@@ -284,7 +282,7 @@ def measure_there(
     """Measure jobs in this process, which is Ray's: the body of a task.
 
     Yields:
-        An empty list once it has begun; then notes, and an outcome of every job.
+        An empty list at the start; then notes, and the outcome of every job.
     """
     import ray
 
@@ -309,15 +307,15 @@ def measure_there(
 
 
 def leave() -> None:
-    """End what Ray started on this machine; in vain after a moment."""
+    """Stop Ray's processes on this machine; gives up after a moment."""
     threading.Timer(3.0, os._exit, [0]).start()
     if "ray" in sys.modules:
         sys.modules["ray"].shutdown()
 
 
 def main() -> None:
-    """Join the cluster, and measure what the client wants until stdin closes."""
-    placement = msgspec.json.decode(sys.argv[1], type=Placement)
+    """Join the cluster and measure the client's jobs until stdin closes."""
+    execution = msgspec.json.decode(sys.argv[1], type=Execution)
     measure, cwd, seconds = sys.argv[2:]
     stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer, on_end=leave)
@@ -328,7 +326,7 @@ def main() -> None:
             stdout.flush()
 
     def give_up() -> None:
-        what = f"the Ray cluster at {placement.address} does not answer within {float(seconds):g} s"
+        what = f"the Ray cluster at {execution.address} does not answer within {float(seconds):g} s"
         send(messages.Failed("", what, hint=HOW_TO_JOIN))
         os._exit(1)
 
@@ -336,7 +334,7 @@ def main() -> None:
     limit = threading.Timer(float(seconds), give_up)
     limit.start()
     try:
-        cluster = Cluster(placement, (measure, cwd, placement.group), send, control.is_cancelled)
+        cluster = Cluster(execution, (measure, cwd, execution.group), send, control.is_cancelled)
         limit.cancel()
         send(messages.Note([], cluster.describe()))
         send(messages.Ready())

@@ -1,8 +1,8 @@
-"""Devices of this machine, their load, and where runs are measured. No torch.
+"""Devices of this machine, their load, and the execution of measurements. No torch.
 
 CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where
 NVML shows none and the system has the file of one (ROCm, a container without NVML), torch is asked
-in a process of its own. MPS is a matter of which machine and system this is.
+in a process of its own. MPS follows from machine and system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,21 +30,24 @@ if TYPE_CHECKING:
     import psutil
 
 RUNS_PER_WORKER = 8
-"""Runs that repay starting another worker on a CPU."""
+"""Runs from which another worker on a CPU pays off."""
 
 MOST_CPU_WORKERS = 8
-"""Each holds torch and the data set: some hundred MB."""
+"""Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
+
+
+T = TypeVar("T")
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device and its state now.
+    """A device and its current state.
 
     Attributes:
         name: as torch calls it, e.g. ``"cuda:0"``.
-        label: what it is, e.g. ``"NVIDIA H200"``.
+        label: its model, e.g. ``"NVIDIA H200"``.
         memory_used: bytes in use by all processes; None where unknown.
-        memory_total: bytes there are; None where unknown.
-        load: share of time it was busy lately, in [0, 1]; None where unknown.
+        memory_total: its bytes; None where unknown.
+        load: recent share of busy time, in [0, 1]; None where unknown.
     """
 
     name: str
@@ -55,7 +58,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_devices() -> list[Device]:
-    """Every device torch could measure on, the CPU last."""
+    """Every device torch can measure on, the CPU last."""
     if _has_mps():
         mps = [Device(name="mps", label="Apple GPU")]
     else:
@@ -78,7 +81,7 @@ def why_no_cuda() -> str:
 
 
 def seen_by_nvml() -> list[str]:
-    """The cards and MIG instances that NVML shows, whatever torch can use."""
+    """Labels of the cards and MIG instances that NVML shows, usable by torch or not."""
     with _nvml() as nvml:
         if nvml is None:
             return []
@@ -86,11 +89,10 @@ def seen_by_nvml() -> list[str]:
 
 
 def idle_gpu(devices: Iterable[str]) -> str:
-    """What is said where runs are measured on the CPU of a machine that has a GPU; ``""``
-    otherwise.
+    """The note for runs measured on the CPU of a machine with a GPU; ``""`` without one.
 
     Args:
-        devices: what runs are measured on.
+        devices: the devices that measure.
     """
     if set(devices) != {"cpu"}:
         return ""
@@ -106,7 +108,7 @@ def idle_gpu(devices: Iterable[str]) -> str:
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """What torch says of itself in a process of its own.
+    """torch's version and GPUs, asked in a process of its own.
 
     Attributes:
         version: ``""`` if it does not import.
@@ -128,7 +130,7 @@ print(json.dumps([torch.__version__, [[gpu.name, gpu.total_memory] for gpu in fo
 
 @lru_cache(maxsize=4)
 def ask_torch(probe: str = PROBE) -> TorchAnswer:
-    """What torch can use, asked once: its import takes seconds."""
+    """torch's version and GPUs, cached: its import takes seconds."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False
@@ -142,12 +144,12 @@ def ask_torch(probe: str = PROBE) -> TorchAnswer:
 
 
 def worker_device(device: str, environment: dict[str, str]) -> str:
-    """What a worker calls its device. Of a process CUDA shows one MIG instance only, so each worker
+    """A device's name inside its worker. CUDA shows a process only one MIG instance, so each worker
     is given its own.
 
     Args:
-        device: as it is listed here.
-        environment: the worker's; its CUDA_VISIBLE_DEVICES may be changed.
+        device: its name in `list_devices`.
+        environment: of the worker; CUDA_VISIBLE_DEVICES may be changed in place.
 
     >>> visible = {"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"}
     >>> worker_device("cuda:1", visible), visible
@@ -161,10 +163,10 @@ def worker_device(device: str, environment: dict[str, str]) -> str:
 
 
 def check_counts(**counts: int | None) -> None:
-    """Refuse options, by name, that are less than 1.
+    """Refuse counts below 1.
 
     Raises:
-        UsageError: one is.
+        UsageError: names the first one.
     """
     for name, count in counts.items():
         if count is not None and count < 1:
@@ -172,12 +174,13 @@ def check_counts(**counts: int | None) -> None:
 
 
 def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
-    """Which workers to start: one device name per worker.
+    """The device of each worker to start.
 
     Args:
         spec: ``auto`` (every CUDA device, else the CPU), ``cuda`` or ``cuda:all`` (every CUDA
             device), ``cuda:1``, ``cpu``, ``mps``, or several of these with commas.
-        jobs: how many workers; None = one per device. More workers than devices share them in turn.
+        jobs: number of workers; None = one per device. More workers than devices share them in
+            turn.
 
     Raises:
         UsageError: an unknown device, one that is not there, or fewer than one job.
@@ -196,11 +199,11 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
 
 
 def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
-    """`resolve_devices`, no more workers than runs; on a CPU alone, one worker per
-    `RUNS_PER_WORKER` runs.
+    """`resolve_devices` with at most one worker per run; on a CPU alone, one per `RUNS_PER_WORKER`
+    runs.
 
-    Networks of this field are small: two workers of one thread measure many of them in half the
-    time of one worker of two threads, but each takes seconds to start and holds the data.
+    Networks of this field are small: two workers of one thread measure many of them twice as fast
+        as one worker of two threads, but each takes seconds to start and holds the data.
     """
     devices = resolve_devices(spec, jobs)
     if jobs is None and devices == ["cpu"]:
@@ -209,7 +212,7 @@ def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[
 
 
 def threads_per_worker(devices: Sequence[str]) -> int | None:
-    """CPU threads for each worker: the cores shared out; None = all of them for the only one."""
+    """CPU threads per worker: an equal share of the cores; None = all, for a single worker."""
     if len(devices) < 2:
         return None
     return max(1, usable_cores() // len(devices))
@@ -249,13 +252,13 @@ def _cpu() -> Device:
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What some processes and all that they started use together.
+    """Resources used by some processes and their descendants together.
 
     Attributes:
-        processes: how many there are.
+        processes: number of processes.
         memory: resident bytes (shared pages count in each).
         load: CPU cores they kept busy since the last reading; None at the first.
-        each: process that was asked for → resident bytes of it and all that it started.
+        each: given process → resident bytes of it and its descendants.
     """
 
     processes: int
@@ -265,13 +268,13 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class UsageMeter:
-    """Reads what processes use; the load is that between two readings."""
+    """Measures what processes use; the load is that between two readings."""
 
     def __init__(self) -> None:
         self._known: dict[psutil.Process, psutil.Process] = {}
 
     def read(self, pids: Iterable[int]) -> Usage | None:
-        """What these processes and their descendants use now; None if none of them lives."""
+        """Current usage of these processes and their descendants; None if none is alive."""
         import psutil
 
         family: dict[psutil.Process, int] = {}
@@ -279,7 +282,7 @@ class UsageMeter:
             with suppress(psutil.Error):
                 process = psutil.Process(pid)
                 family |= dict.fromkeys([process, *process.children(recursive=True)], pid)
-        # a process counts its time since it was last asked: keep those that were
+        # psutil measures the time since the last call on the same object: keep these objects
         before, self._known = self._known, {}
         each, percent = dict.fromkeys(family.values(), 0), 0.0
         for process, pid in family.items():
@@ -310,8 +313,7 @@ def _cuda_devices() -> list[Device]:
 
 
 def _listed(nvml: ModuleType | None) -> list[Device]:
-    """The cards, or MIG instances, that are visible to NVML; without it, the instances named for
-    CUDA."""
+    """The visible cards or MIG instances; without NVML, the instances named for CUDA."""
     if nvml is None:
         names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
         migs = [name.strip() for name in names if name.strip().startswith(_MIG)]
@@ -327,8 +329,7 @@ _HIDE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
 def _gpu_files() -> list[str]:
-    """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides
-    them."""
+    """Device files of a GPU: NVIDIA's, WSL's, AMD's; none if a variable hides GPUs."""
     if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
         return []
     return [
@@ -343,7 +344,7 @@ def _cuda_device(nvml: ModuleType, handle: object, index: int) -> Device:
     try:
         label = nvml.nvmlDeviceGetName(handle)
     except nvml.NVMLError as error:
-        # a card that fell off the bus just now
+        # a card that just fell off the bus
         return Device(name=f"cuda:{index}", label=f"does not answer any more ({error})")
     with suppress(nvml.NVMLError):
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
@@ -355,11 +356,11 @@ def _cuda_device(nvml: ModuleType, handle: object, index: int) -> Device:
 
 
 def _visible(nvml: ModuleType) -> list[object]:
-    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first
+    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES selects, orders, and ends at the first
     unknown name.
 
-    A MIG instance has a handle of its own. A card without a handle, because it was lost, keeps its
-    place as None.
+    A MIG instance has a handle of its own. A lost card, which has no handle, keeps its place as
+    None.
     """
     count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
     every = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
@@ -383,8 +384,8 @@ def _visible(nvml: ModuleType) -> list[object]:
     return handles
 
 
-def _asked(nvml: ModuleType, question: Callable[..., Any], *about: object) -> Any:
-    """NVML's answer, None where it has none."""
+def _asked(nvml: ModuleType, question: Callable[..., T], *about: object) -> T | None:
+    """NVML's answer; None if the call fails."""
     try:
         return question(*about)
     except nvml.NVMLError:
@@ -393,7 +394,7 @@ def _asked(nvml: ModuleType, question: Callable[..., Any], *about: object) -> An
 
 @contextmanager
 def _nvml() -> Iterator[ModuleType | None]:
-    """The NVML binding, started; None where there is no NVIDIA driver."""
+    """The initialized NVML binding; None without an NVIDIA driver."""
     import pynvml
 
     try:
@@ -409,13 +410,12 @@ def _nvml() -> Iterator[ModuleType | None]:
 
 
 def _has_mps() -> bool:
-    """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all
-    can)."""
+    """Whether this is a Mac with an Apple processor, whose GPU every wheel of torch can use."""
     return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 def _torch_has_cuda() -> bool:
-    """Whether the installed torch was built for CUDA (or ROCm, which it calls cuda too)."""
+    """Whether the installed torch was built for CUDA or ROCm."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return False
@@ -430,29 +430,29 @@ LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 
 CONNECT = 4.0
-"""Seconds that an address may take to accept a connection."""
+"""Timeout in seconds for connecting to an address."""
 
 PATIENCE = 3600.0
-"""Seconds that a job of a cluster may take before it is tried once more."""
+"""Seconds after which a job of a cluster is tried once more."""
 
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
-"""What may be asked of a cluster; which of its devices a job gets is Ray's business."""
+"""Devices for `--engine ray`; Ray picks the device of a job."""
 
 
-class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where runs are measured, and how many at a time. What is None is decided where it is needed.
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """Execution of measurements: engine, devices, workers. None = decided where it is needed.
 
     Attributes:
         engine: ``"local"`` (worker processes of this machine) or ``"ray"`` (a cluster).
-        device: ``"auto"`` (every CUDA device, else the CPU) and what else `resolve_devices` knows;
-            of a cluster ``"auto"`` (a GPU per job where it has any, else a core), ``"cpu"`` or
+        device: ``"auto"`` (every CUDA device, else the CPU) or another spec of `resolve_devices`;
+            on a cluster ``"auto"`` (a GPU per job if it has any, else a core), ``"cpu"`` or
             ``"cuda"``.
-        jobs: workers; None = one per device, on a CPU more for many runs (see `workers_for`). On a
-            cluster Ray decides.
-        group: networks that a worker measures at once; None = as its memory allows on CUDA, else 1.
-        address: ``host:port`` of the cluster's head; ``"auto"`` = the one that runs on this
-            machine; None = RAY_ADDRESS, or one that is started here for as long as it is needed.
-        patience: seconds that a job of a cluster may take; None = `PATIENCE`.
+        jobs: number of workers; None = one per device, on a CPU more for many runs (see
+            `workers_for`). On a cluster Ray decides.
+        group: networks measured at once; None = as many as fit into memory on CUDA, else 1.
+        address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
+            None = RAY_ADDRESS, else a new one on this machine while it is needed.
+        patience: seconds after which a job of a cluster is tried again; None = `PATIENCE`.
     """
 
     engine: str = LOCAL
@@ -463,16 +463,16 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     patience: float | None = None
 
     def check(self) -> None:
-        """Refuse what cannot be meant. No cluster is asked anything.
+        """Check the options, without contacting a cluster.
 
         Raises:
-            UsageError: an engine or a device that is not there, numbers below 1, a patience of 0,
-                an address without a cluster, or one that is none.
+            UsageError: an unknown engine or device, numbers below 1, a patience of 0, an address
+                without `--engine ray`, or a malformed one.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs, group=self.group)
-        # NaN is above nothing
+        # NaN fails every comparison
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
@@ -492,10 +492,10 @@ def cluster_address(address: str | None) -> str:
     """The cluster to join: ``host:port``, ``auto`` (runs on this machine) or ``local`` (start one).
 
     Args:
-        address: as in `Placement`.
+        address: as in `Execution`.
 
     Raises:
-        UsageError: ray is not installed, or an address that is none.
+        UsageError: ray is not installed, or the address is malformed.
     """
     if importlib.util.find_spec("ray") is None:
         raise missing_package("ray", "--engine ray")

@@ -1,4 +1,4 @@
-"""Measurement of jobs, alone or in groups that share their passes, and their reports."""
+"""Measurement of jobs, alone or in groups that share passes, and their reports."""
 
 from __future__ import annotations
 
@@ -22,25 +22,17 @@ from fa_core.engine.jobs import (
     Cancelled,
     DeviceFull,
     Job,
+    JobProgress,
     MeasureOptions,
-    Watch,
     stamp,
     versions,
 )
-from fa_core.engine.loading import (
-    TEST_BATCH,
-    Loader,
-    does_not_fit,
-    evaluation,
-    group_size,
-    halving,
-    load,
-    release,
-)
+from fa_core.engine.loading import TEST_BATCH, Loader, evaluation, load
+from fa_core.engine.out_of_memory import does_not_fit, group_size, halve_until_fits, release
 from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
-from fa_core.facts.runs import CREDIT, Manifest
+from fa_core.facts.run_names import CREDIT, Manifest
 from fa_core.files import exists
 from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.intervals import packed, share_interval
@@ -77,35 +69,35 @@ Batches = list[tuple[Tensor, Tensor]]
 GAMMA, FULL = "gamma", "full"
 
 UNMEASURED = "reference_precision"
-"""Where a report's ``unmeasured`` says why there is no reference precision."""
+"""Key of a report's ``unmeasured`` for a missing reference precision."""
 
 
 def measure_run(
-    job: Job, device: str, watch: Watch, samples: Evaluation | None = None
+    job: Job, device: str, progress: JobProgress, samples: Evaluation | None = None
 ) -> DiagnosticReport:
     """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole
     test part.
 
-    ``samples`` spares loading the data of the job's plan where the caller holds them already.
+    ``samples``: the data of the job's plan, if the caller holds them already.
     """
-    return measure_loaded(load(job, device), device, watch, samples)
+    return measure_loaded(load(job, device), device, progress, samples)
 
 
 def measure_loaded(
-    loaded: Loaded, device: str, watch: Watch, samples: Evaluation | None = None
+    loaded: Loaded, device: str, progress: JobProgress, samples: Evaluation | None = None
 ) -> DiagnosticReport:
     """`measure_run` of a job whose network is on the device already."""
     network, plan, options = loaded.network, loaded.plan, loaded.job.options
     samples = samples or evaluation(plan, device)
     first = counted_with_batches(samples, options)
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
-    watch.progress(0, before + batches)
+    progress.update(0, before + batches)
 
     def on_test_batch(done: int, total: int) -> None:
-        watch.progress(done, total + batches)
+        progress.update(done, total + batches)
 
     def on_batch(done: int, total: int) -> None:
-        watch.progress(before + done, before + total)
+        progress.update(before + done, before + total)
 
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
@@ -122,22 +114,22 @@ def measure_loaded(
             **_how(options),
             largest_pass=largest,
             on_batch=on_batch,
-            on_note=watch.note,
+            on_note=progress.note,
         )
 
     counted = []
     if before:
-        counted = halving(count, TEST_BATCH, watch.note)
+        counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
-    diagnosis = halving(diagnose, largest, watch.note)
+    diagnosis = halve_until_fits(diagnose, largest, progress.note)
     if first:
         counted = [*diagnosis.samples().right, *counted]
     right = torch.cat([part.cpu() for part in counted])
-    return build_report(loaded, samples, diagnosis, right, device, watch.note)
+    return build_report(loaded, samples, diagnosis, right, device, progress.note)
 
 
 def _how(options: MeasureOptions) -> Json:
-    """The settings of a pass, of one network or of several."""
+    """Settings of a pass, of one network or of several."""
     return {
         "taps": options.taps or None,
         "norm_batches": options.norm_batches,
@@ -146,19 +138,19 @@ def _how(options: MeasureOptions) -> Json:
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
-    """How many of the first test samples need no pass of their own, as the eval batches are the
-    same samples.
+    """Number of leading test samples that the eval batches cover, so that they need no further
+    pass.
 
-    A network of the user's may answer otherwise where its stream is asked for, and half precision
-    as it runs rounds differently in batches of another size.
+    0 for a user's own network, whose output may change while its stream is recorded, and for native
+    half precision, which rounds differently in batches of another size.
     """
     if options.model is None and options.dtype != AS_IS:
         return samples.batched
     return 0
 
 
-def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
-    """The test part from this sample on; batches of the user's as they are."""
+def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Sequence[object]:
+    """Batches of the test part from this sample on; the user's own batches unchanged."""
     if samples.given is not None:
         return samples.given
     return list(
@@ -167,10 +159,10 @@ def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) ->
 
 
 class GroupRunner:
-    """Measures the jobs of one worker, in groups.
+    """Measures the jobs of a worker in groups.
 
-    On CUDA a group is as large as memory allows; on a CPU one network after the other is faster.
-    When memory runs out, the group is halved, and then, of one, the batch.
+    On CUDA a group is as large as memory allows; on a CPU single networks are faster. When memory
+    runs out, the group is halved, and for a single network the batch.
 
     Args:
         device: where to measure.
@@ -182,12 +174,12 @@ class GroupRunner:
         self._fitted: int | None = None
 
     def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None = None) -> None:
-        """Measure jobs and report one outcome of each.
+        """Measure jobs and report one outcome for each.
 
         Args:
             jobs: what to measure, in this order.
-            outlet: where to report.
-            group: how many networks at once; None = as many as is fastest.
+            outlet: sends the outcomes.
+            group: networks at once; None = as many as is fastest.
         """
         waiting = deque(jobs)
         while waiting:
@@ -199,8 +191,7 @@ class GroupRunner:
     def _load_group(
         self, waiting: deque[Job], outlet: WorkerEvents, group: int | None
     ) -> tuple[list[Loaded], int]:
-        """The next group, loaded, and how large groups are; a job that cannot be loaded falls
-        out."""
+        """The next group, loaded, and the group size; jobs that cannot be loaded are dropped."""
         loaded: list[Loaded] = []
         size = 1
         while waiting and len(loaded) < size:
@@ -228,21 +219,21 @@ class GroupRunner:
         return min(group or 1, self._fitted or group or 1)
 
     def _measure_group(self, members: Sequence[Loaded], outlet: WorkerEvents) -> None:
-        """Measure jobs that have the same samples and settings, and report the outcome of each."""
-        watch = outlet.begin([member.job for member in members])
+        """Measure jobs of the same samples and settings, and report their outcomes."""
+        progress = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            alone = partial(_measured_alone, members[0], self._device, watch)
+            alone = partial(_measured_alone, members[0], self._device, progress)
             outlet.finish(members[0].job, alone, self._explained)
             return
         try:
-            found = self._pass(members, watch)
+            found = self._pass(members, progress)
         except Cancelled:
             for member in members:
                 outlet.stopped(member.job)
             return
         except Exception as error:
             if is_device_lost(error):
-                # another worker measures them one by one, which shows whose fault it is
+                # another worker measures them one by one, to find the job that fails
                 raise
             out_of_memory = is_out_of_memory(error)
             if not (out_of_memory or isinstance(error, FaError)):
@@ -258,29 +249,29 @@ class GroupRunner:
         size = 1
         if out_of_memory:
             size = self._fitted = (len(members) + 1) // 2
-            watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
+            progress.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
         for start in range(0, len(members), size):
             self._measure_group(members[start : start + size], outlet)
 
-    def _pass(self, members: Sequence[Loaded], watch: Watch) -> list[Member]:
+    def _pass(self, members: Sequence[Loaded], progress: JobProgress) -> list[Member]:
         options = members[0].job.options
         samples = evaluation(members[0].plan, self._device)
         first = counted_with_batches(samples, options)
         test = _test_batches(samples, first)
-        watch.progress(0, len(test) + len(samples.batches))
+        progress.update(0, len(test) + len(samples.batches))
         return measure_together(
             [member.network for member in members],
             samples.batches,
             test,
             **_how(options),
-            on_batch=watch.progress,
+            on_batch=progress.update,
             count_batches=first > 0,
         )
 
     def _report_of(
         self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents
     ) -> Json:
-        """The report of one of a group."""
+        """The report of a group's member."""
         job = member.job
         if measured.note:
             outlet.note(job, measured.note)
@@ -296,7 +287,7 @@ class GroupRunner:
         ).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
-        """What to report of an error: where memory ran out, which memory."""
+        """The error to report; if memory ran out, `does_not_fit`."""
         if not is_out_of_memory(error):
             return error
         release()
@@ -306,12 +297,12 @@ class GroupRunner:
         return full
 
 
-def _measured_alone(loaded: Loaded, device: str, watch: Watch) -> Json:
-    return measure_loaded(loaded, device, watch).to_dict()
+def _measured_alone(loaded: Loaded, device: str, progress: JobProgress) -> Json:
+    return measure_loaded(loaded, device, progress).to_dict()
 
 
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
-    """Those with the same samples and settings together."""
+    """The jobs by samples and settings."""
     found: defaultdict[Hashable, list[Loaded]] = defaultdict(list)
     for one in loaded:
         found[one.plan, msgspec.json.encode(one.job.options)].append(one)
@@ -321,19 +312,18 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 def measure_credit(
     loaded: Loaded, method: str, batch: object, own: Json | None = None
 ) -> Json | None:
-    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level
-    ``"full"`` also ρ.
+    """A report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also
+    ρ.
 
     Args:
         loaded: the job.
-        method: its method; only a built-in one is looked up.
+        method: its method; only built-in ones are looked up.
         batch: (x, y), on the network's device.
-        own: what is known of the credit of a network whose backward pass is its own, which goes
-            before the method's.
+        own: credit of a network with its own backward pass, which precedes the method's.
 
     Returns:
-        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none
-        were asked for, or neither manifest nor feedback says what the method was.
+        The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
+        asked for, or the method is unknown.
     """
     network, level = loaded.network, loaded.job.options.credit
     if level not in (GAMMA, FULL) or (
@@ -371,7 +361,7 @@ def measure_credit(
 
 
 def _credit_of_method(loaded: Loaded, method: str, batch: object, directions: int) -> Json:
-    """Credit quality of the method's saved feedback, with its null if it draws any."""
+    """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
     if not rule.draws_feedback:
@@ -391,7 +381,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
     """The method with its saved feedback.
 
     Raises:
-        FaError: there is no such method here, its feedback was not saved, or does not fit.
+        FaError: an unknown method, or feedback that was not saved or does not fit.
     """
     if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
@@ -410,8 +400,8 @@ def _rule(loaded: Loaded, method: str) -> Method:
 def with_precision(
     report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
 ) -> DiagnosticReport:
-    """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for
-    `halving`."""
+    """The report with the distance of its gradients from float64 ones on the first eval batch;
+    ``note`` as for `halve_until_fits`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
@@ -420,7 +410,7 @@ def with_precision(
         )
 
     try:
-        found = halving(measure, len(as_batch(batch, 0)[1]), note)
+        found = halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
     return replace(report, reference_precision=found)
@@ -435,19 +425,17 @@ def build_report(
     note: Callable[[str], None],
     group: int = 1,
 ) -> DiagnosticReport:
-    """The report of a measured job, with what is measured of one network at a time: reliability and
-    credit.
+    """The report of a measured job; adds reliability and credit, which are measured per network.
 
     Args:
         loaded: the job.
-        samples: what it was measured on.
-        diagnosis: what was measured.
-        right: (n,) bool, which samples of the whole test part it classified rightly, in the order
-            of `samples`.
+        samples: its samples.
+        diagnosis: its measurements.
+        right: (n,) bool, correctly classified samples of the whole test part, in the order of
+            `samples`.
         device: where.
-        note: called where memory makes passes smaller, and where there are fewer batches than were
-            asked for.
-        group: how many networks were measured at once.
+        note: called if passes are halved, and if there are fewer batches than asked for.
+        group: number of networks measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
@@ -497,7 +485,7 @@ def build_report(
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [other_data, turned, report.notes])),
-        # tokens are no independent draws, so that their share has no such interval
+        # tokens are not independent draws, so their accuracy has no such interval
         intervals=report.intervals
         if per_token
         else {**report.intervals, "acc": share_interval(hits, len(right))},
@@ -530,12 +518,12 @@ OTHER_BASELINE = (
     "the recorded baseline is of other data; audit its frozen run along with it, or "
     "give --frozen-baseline"
 )
-"""Why (d) is not judged by the manifest's baseline where the run is measured on other data than it
-was trained with."""
+"""Reason for (d) without a baseline, if a run is measured on other data than it was trained
+with."""
 
 
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
-    """A warning when the samples are not those the run was trained and evaluated with."""
+    """A warning if the samples differ from those the run was trained with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
     if spec != manifest.data:
@@ -546,8 +534,7 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
 
 
 def _network_facts(loaded: Loaded) -> Json:
-    """What the network is, and the longest sum in it (``fan_in``), from which rounding errors
-    follow."""
+    """Facts on the network, with its longest sum (``fan_in``), which bounds rounding errors."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
     facts: Json = {
         "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
@@ -579,6 +566,6 @@ def _device_facts(device: str) -> dict[str, str]:
     idle = idle_gpu([device])
     facts = {"device": device, "device_label": label}
     if not on_gpu:
-        # a virtual machine's processor has the same name whatever it can do
+        # processors of virtual machines share a name and differ in their instructions
         facts["instructions"] = torch.backends.cpu.get_cpu_capability()
     return {**facts, **({"idle_gpu": idle} if idle else {})}

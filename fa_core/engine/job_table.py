@@ -1,4 +1,4 @@
-"""The queue and the state of every job, behind the one lock that a pool's threads share."""
+"""The job queue and the state of every job, behind one lock that a pool's threads share."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
 
 HORIZON = 1024
-"""How far into the queue jobs are looked for that go together."""
+"""Number of queued jobs among which a group is looked for."""
 
 MOST_TOGETHER = 64
-"""Jobs that a GPU's worker is given at most: it splits them by its memory."""
+"""Maximum number of jobs for a GPU's worker, which splits them by its memory."""
 
 LEAST_TOGETHER = 8
-"""Jobs that are worth a group: a smaller share of the queue is not made smaller still."""
+"""Minimum group: a share of the queue is not made smaller than this."""
 
 
 def most_together(device: str, group: int | None) -> int:
-    """How many jobs a worker of this device takes at a time: ``group`` if given, else 1 except on
-    CUDA.
-
-    On a CPU one network after the other is faster than several at once, and takes less memory.
+    """Number of jobs a worker of this device takes at a time: ``group`` if given, else 1 except on
+    CUDA. On a CPU single networks are faster than several at once, and take less memory.
 
     >>> most_together("cpu", None), most_together("cuda:0", None), most_together("cpu", 16)
     (1, 64, 16)
@@ -44,10 +42,10 @@ def most_together(device: str, group: int | None) -> int:
 
 
 def share(queued: int, takers: int, most: int) -> int:
-    """How many of the queued jobs the next taker gets.
+    """Number of queued jobs for the next taker.
 
-    A single taker gets as many as it takes; one of several gets half of a fair share, so that
-    shares shrink towards the end and work moves when one device is slow.
+    A single taker gets its maximum; one of several gets half of a fair share, so that shares shrink
+    towards the end and a slow device leaves work to others.
 
     >>> [share(queued, 2, 64) for queued in (400, 256, 100, 20, 15, 3, 1)]
     [64, 64, 25, 8, 8, 2, 1]
@@ -59,12 +57,12 @@ def share(queued: int, takers: int, most: int) -> int:
 
 
 class JobQueue:
-    """Ids of jobs in order; its owner does the locking.
+    """Job ids in order. Not locked.
 
     Attributes:
-        ids: the jobs, as keys, in order.
-        keys: what each job may be grouped by (see `group_key`), None = measured alone; missing =
-            not looked up.
+        ids: the ids, as keys, in order.
+        keys: group key of each job (see `group_key`), None = measured alone; missing = not looked
+            up.
     """
 
     def __init__(self) -> None:
@@ -72,32 +70,31 @@ class JobQueue:
         self.keys: dict[str, Hashable | None] = {}
 
     def append(self, job_id: str) -> None:
-        """Put a job at the end."""
+        """Append a job."""
         self.ids[job_id] = None
 
     def put_first(self, job_ids: Iterable[str], alone: bool) -> None:
-        """Put jobs back in front of all others; ``alone``: each is given out by itself."""
+        """Put jobs back in front of all others; ``alone``: each is measured by itself."""
         ids = list(job_ids)
         self.ids = {**dict.fromkeys(ids), **self.ids}
         if alone:
             self.keys.update(dict.fromkeys(ids))
 
     def remove(self, job_id: str) -> None:
-        """Take a job out."""
+        """Remove a job."""
         del self.ids[job_id]
         self.keys.pop(job_id, None)
 
     def unknown(self) -> list[str]:
-        """Jobs within the horizon whose key was not looked up."""
+        """Jobs within the horizon without a looked-up key."""
         return [job_id for job_id in self._nearest() if job_id not in self.keys]
 
     def take(self, most: int, takers: int) -> list[str]:
-        """The jobs that a taker gets now, which leave the queue: the first one, and those that go
-        with it.
+        """Remove the jobs for a taker: the first one, and others of its group.
 
         Args:
-            most: how many jobs it takes at a time.
-            takers: how many takers there are.
+            most: maximum number of jobs it takes.
+            takers: number of takers.
         """
         size, nearest = share(len(self.ids), takers, most), self._nearest()
         taken = nearest[:1]
@@ -116,44 +113,42 @@ Key = Callable[[Job], Hashable | None]
 
 
 class JobFailed(MeasureError):
-    """A job that came back without a report; says why in one line."""
+    """A job that ended without a report; the message is one line."""
 
 
 class NobodyLeft(JobFailed):
-    """The processes that measure are gone, and with them all that was not over: no fault of the
-    job."""
+    """All workers are gone; not the fault of the job."""
 
 
 class NoWorker(JobFailed):
-    """No process that measures could start: no fault of the job, and the same words for each."""
+    """No worker could start; not the fault of the job, and the same message for each."""
 
 
 class JobCancelled(MeasureError, CancelledError):
-    """A job that was cancelled after it was given out; a queued one raises the plain
+    """A job that was cancelled while a worker had it; a queued one raises the plain
     `CancelledError`."""
 
 
 class Taker(Protocol):
-    """What takes jobs from a `JobTable` and measures them."""
+    """A worker that takes jobs from a `JobTable` and measures them."""
 
     def stop(self, job_id: str, running: bool) -> None:
-        """Drop a job that was cancelled; ``running``: its measurement had begun."""
+        """Drop a cancelled job; ``running``: its measurement had begun."""
 
 
 class JobTable:
-    """Every job with its view, its future, and who has it. All methods may be called from any
-    thread.
+    """Every job with its view, its future, and its taker. Thread-safe.
 
-    A taker is one that measures jobs: an object that takes some, and has them until they are over
-    or given back. What it says of others, which were cancelled meanwhile, has no effect.
+    A taker has the jobs it takes until they are final or given back. Its messages about other jobs,
+    which were cancelled meanwhile, have no effect.
 
     Args:
-        emit: called with each new view, in order per job; it must not block.
-        key: what jobs share that a taker is given together; None = given alone.
+        emit: called with each new view, in order per job; must not block.
+        key: group key of a job; None = measured alone.
 
     Attributes:
         changed: the lock, notified when there is a job to take.
-        closed: whether `close` was called.
+        closed: True after `close`.
     """
 
     def __init__(self, emit: OnEvent, key: Key = group_key) -> None:
@@ -167,10 +162,10 @@ class JobTable:
         self._takers: set[Taker] = set()
 
     def add(self, job: Job) -> Future[DiagnosticReport]:
-        """Queue a job (again, if it is over).
+        """Queue a job, or a final job again.
 
         Raises:
-            ValueError: a job of that id is queued or runs.
+            ValueError: a job of that id is queued or running.
             RuntimeError: the table is closed.
         """
         with self.changed:
@@ -186,12 +181,12 @@ class JobTable:
         return future
 
     def enter(self, taker: Taker) -> None:
-        """Count a taker among those that share the queue."""
+        """Add a taker to those that share the queue."""
         with self.changed:
             self._takers.add(taker)
 
     def leave(self, taker: Taker) -> bool:
-        """Stop counting a taker, unless it is the last one; False if it is."""
+        """Remove a taker; False if it is the last one, which stays."""
         with self.changed:
             if self._takers == {taker}:
                 return False
@@ -200,13 +195,13 @@ class JobTable:
             return True
 
     def wait(self) -> bool:
-        """Wait until there is a job to take; False once closed."""
+        """Wait for a job; False once closed."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or self._queue.ids)
             return not self.closed
 
     def take(self, taker: Taker, most: int) -> list[Job]:
-        """Jobs for a taker, at most so many, which leave the queue; none if others were faster."""
+        """Take at most so many jobs off the queue; none if other takers were faster."""
         if most > 1:
             self._look_up_keys()
         jobs: list[Job] = []
@@ -218,18 +213,17 @@ class JobTable:
                         self._held[job_id] = taker
                         self._say_silent(self._views[job_id], 0)
                         jobs.append(self._views[job_id].job)
-                    else:  # cancelled by who waited for it
+                    else:  # the future was cancelled by its waiter
                         self._set(replace(self._views[job_id], state=JobState.CANCELLED))
         return jobs
 
     def say_waiting(self, pid: int, device: str, seconds: int) -> None:
-        """Say in the view of a queued job that a worker sends nothing while it starts; each in one
-        of its own.
+        """Show in the view of a queued job that a starting worker is silent; one job per worker.
 
         Args:
             pid: its process.
-            device: what it is to measure on.
-            seconds: for how long; 0 = not any more.
+            device: its device.
+            seconds: its silence; 0 = it is no longer silent.
         """
         with self.changed:
             queued = [self._views[job_id] for job_id in islice(self._queue.ids, HORIZON)]
@@ -240,7 +234,7 @@ class JobTable:
                 self._say_silent(view, seconds, pid=pid, device=device)
 
     def _say_silent(self, view: JobView, seconds: int, **worker: object) -> None:
-        """Name the worker for which a queued job waits; 0 seconds: none."""
+        """Set or clear (0 seconds) the silent worker in a queued job's view."""
         if seconds:
             self._set(replace(view, silent=seconds, **worker))
         elif view.silent:
@@ -254,7 +248,7 @@ class JobTable:
         group: int | None,
         **facts: object,
     ) -> None:
-        """Send a taker's jobs to its process; ``facts``: fields of their views from then on."""
+        """Send a taker's jobs to its process; ``facts``: new values of fields of their views."""
         self.update(taker, [job.id for job in jobs], log=str(to.log), **facts)
         to.send(messages.Run([*jobs], group))
         for job in jobs:
@@ -262,17 +256,16 @@ class JobTable:
                 to.send(messages.Cancel(job.id))
 
     def held(self, taker: Taker) -> list[JobView]:
-        """The jobs that a taker has."""
+        """Views of a taker's jobs."""
         with self.changed:
             return [self._views[job_id] for job_id, holder in self._held.items() if holder is taker]
 
     def holder(self, job_id: str) -> Taker | None:
-        """Who has a job; None = it is queued or over."""
+        """The taker of a job; None = it is queued or final."""
         return self._held.get(job_id)
 
     def give_back(self, taker: Taker, note: str = "", *, alone: bool = False) -> None:
-        """Put what a taker has in front of the queue; ``alone``: each is to be measured by
-        itself."""
+        """Put a taker's jobs back in front of the queue; ``alone``: each is measured by itself."""
         with self.changed:
             jobs = [view.job for view in self.held(taker)]
             if not self.closed:
@@ -286,18 +279,19 @@ class JobTable:
             self.changed.notify_all()
 
     def update(self, taker: Taker, job_ids: Iterable[str], **changes: object) -> None:
-        """Change fields of the views of those of these jobs that the taker has."""
+        """Change fields of views, of those jobs that the taker still has."""
         with self.changed:
             for job_id in job_ids:
                 if self._held.get(job_id) is taker:
                     self._set(replace(self._views[job_id], **changes))
 
     def take_in(self, taker: Taker, message: messages.FromWorker, log: Path) -> JobFailed | None:
-        """Turn a message of a taker's process into views and outcomes; the failure, if it is one.
+        """Apply a message of a taker's process to views and futures; returns the failure, if it is
+        one.
 
         Args:
-            taker: who has the jobs.
-            message: what its process sent.
+            taker: has the jobs.
+            message: sent by its process.
             log: the log of that process.
         """
         match message:
@@ -320,16 +314,15 @@ class JobTable:
     def finish(
         self, job_id: str, result: DiagnosticReport | FaError, taker: Taker | None = None
     ) -> bool:
-        """Make a job final; its future first, so that a listener to the event finds the report
-        there.
+        """Make a job final; its future is set before the event is emitted.
 
         Args:
             job_id: the job.
-            result: its report, or why it has none.
-            taker: who says so; None = the pool itself.
+            result: its report or error.
+            taker: the sender of the result; None = the pool itself.
 
         Returns:
-            Whether it was not final before, and the taker has it.
+            False if it was final before, or the taker no longer has it.
         """
         with self.changed:
             view, future = self._views[job_id], self._futures[job_id]
@@ -340,7 +333,7 @@ class JobTable:
                 self._queue.remove(job_id)
             view = replace(view, silent=0)
             if isinstance(result, JobCancelled):
-                future.cancel()  # of no effect once it was given out
+                future.cancel()  # no effect on a job that was taken
             wanted = future.running() or future.set_running_or_notify_cancel()
             if isinstance(result, DiagnosticReport):
                 view = replace(view, state=JobState.DONE, done=view.total, report=result)
@@ -361,12 +354,12 @@ class JobTable:
         return True
 
     def cancel(self, job_id: str) -> bool:
-        """Make a job final, without a report; False if it is."""
+        """Cancel a job; False if it is final."""
         return self.finish(job_id, JobCancelled("cancelled"))
 
     def fail(self, job_ids: Iterable[str], error: FaError) -> None:
-        """Fail jobs for a reason that they share: each under its own name, unless it is no fault of
-        theirs."""
+        """Fail jobs with one error; unless the workers are at fault, with each job's own name in
+        it."""
         for job_id in job_ids:
             where = self.view(job_id).job.checkpoint
             theirs = JobFailed(error.what, where=where, hint=error.hint)
@@ -374,23 +367,23 @@ class JobTable:
             self.finish(job_id, error if is_shared else theirs)
 
     def queued(self) -> list[str]:
-        """The ids of the jobs that no worker has, in order."""
+        """Ids of the queued jobs, in order."""
         with self.changed:
             return list(self._queue.ids)
 
     def view(self, job_id: str) -> JobView:
-        """A job and its state now."""
+        """The current view of a job."""
         with self.changed:
             return self._views[job_id]
 
     def views(self) -> list[JobView]:
-        """Every job: those that were given out, as submitted, then the queue in its order."""
+        """All views: taken jobs as submitted, then the queue in its order."""
         with self.changed:
             begun = [view for job_id, view in self._views.items() if job_id not in self._queue.ids]
             return begun + [self._views[job_id] for job_id in self._queue.ids]
 
     def close(self) -> None:
-        """Cancel what is queued and let no taker wait."""
+        """Cancel the queue and wake all takers."""
         with self.changed:
             self.closed = True
             for job_id in self.queued():
@@ -398,8 +391,7 @@ class JobTable:
             self.changed.notify_all()
 
     def _look_up_keys(self) -> None:
-        """Look up what the next jobs may be grouped by; reads their manifests, so without the
-        lock."""
+        """Look up the group keys of the next jobs; reads manifests, so without the lock."""
         with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
         keys = {job.id: self._key(job) for job in jobs}
@@ -414,9 +406,9 @@ class JobTable:
 
 
 def _read(report: Json, where: str) -> DiagnosticReport | FaError:
-    """The report that a worker sent for a job, or why it is none."""
+    """The report that a worker sent, or the error if it is invalid."""
     try:
-        # its verdict is what these numbers say today, not something a file once claimed
+        # the verdict follows from the numbers, not from a file
         return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
     except InvalidReport as error:
         return error

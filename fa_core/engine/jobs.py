@@ -1,4 +1,4 @@
-"""Job descriptions, their progress, and the options that make them repeatable. No torch."""
+"""Jobs, their states, and the options that make them repeatable. No torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import fa_core
 from fa_core.decode import Json, reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.facts.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
+from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
@@ -24,42 +24,39 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 STAMP = "files"
-"""Where provenance has the `stamp` of the weights."""
+"""Key of provenance for the `stamp` of the weights."""
 
 HASHED = 1 << 26
-"""Bytes of checkpoints that are read when a file is opened, to see whether they changed."""
+"""Bytes of checkpoints read at most to detect changes when a file is opened."""
 
 _AGAIN = "what is shown was measured before: `fa-tui verify` compares"
 
 
 def ignore(*_: object) -> None:
-    """A listener that does nothing."""
+    """Do nothing: the default listener."""
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings that decide a run's numbers; kept in its provenance, so that it can be measured
-    again.
+    """Settings that decide a run's numbers; kept in its provenance to measure it again.
 
     Attributes:
         data: data SPEC; None = the one in the run's manifest.
-        data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may
-            not.
-        model: the network's SPEC, see `fa_core.models.named` (typed by the user, never read from a
-            file).
-        weights: which mapping of tensors in the file, by its name there; None = the first that fits
-            the network.
+        data_typed: whether the user typed the SPEC; only then it may name code.
+        model: SPEC of the network, see `fa_core.models.named`; typed by the user, never read from a
+            file.
+        weights: name of the mapping of tensors in the file; None = the first that fits the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
         batch_size: B of each; None = the manifest's, else 128.
-        norm_batches: how many of them (a) and (b) use.
-        eval_seed: which samples they hold; None = the manifest's, else 0.
-        dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or
+        norm_batches: number of batches for (a) and (b).
+        eval_seed: picks their samples; None = the manifest's, else 0.
+        dtype: arithmetic: None (half precision in float32, others unchanged), ``"as-is"`` or
             ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
             ρ); only where the run saved its credit.
-        null_draws: how many fresh feedbacks Γ's null is of; None = as the rule allows.
+        null_draws: draws of fresh feedback for Γ's null; None = the rule's default.
         resamples: R of the bootstrap over batches and samples; 0 = none.
-        precision: whether the gradients are compared with float64 ones.
+        precision: whether to compare the gradients with float64 ones.
     """
 
     data: str | None = None
@@ -79,14 +76,14 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be measured.
+    """A run to measure.
 
     Attributes:
         id: unique in its pool.
         checkpoint: absolute path of a run folder or a checkpoint file.
         method: the name for the report; empty = the manifest's.
         seed: the run's seed, if known.
-        axes: what else distinguishes the run.
+        axes: further coordinates of the run.
         options: the settings.
     """
 
@@ -99,7 +96,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_of(checkpoint: Path) -> Path | None:
-    """The run folder of a checkpoint: itself, or the one whose weights it is; None for a bare
+    """The run folder of a checkpoint: itself, or the folder of its weights file; None for a bare
     file."""
     if is_folder(checkpoint):
         return checkpoint
@@ -109,7 +106,7 @@ def run_of(checkpoint: Path) -> Path | None:
 
 
 def file_hash(path: Path, *more: Path) -> str:
-    """``sha256:…`` of a file's bytes, followed by those of others.
+    """``sha256:…`` of the bytes of one or several files.
 
     Raises:
         UnreadableInput: it cannot be read.
@@ -125,8 +122,7 @@ def file_hash(path: Path, *more: Path) -> str:
 
 
 def input_hashes(checkpoint: Path) -> dict[str, str]:
-    """Hashes of the files a measurement reads: ``weights``, and of a run also ``manifest`` and
-    ``credit``.
+    """Hashes of a measurement's files: ``weights``, for a run also ``manifest`` and ``credit``.
 
     Raises:
         UnreadableInput: no weights, or a file that cannot be read.
@@ -141,8 +137,7 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 
 def stamp(checkpoint: Path) -> list[list[int]]:
-    """Size and time of change (ns) of each file that holds the weights; none of what is not
-    there."""
+    """Size and modification time (ns) of each weights file that exists."""
     run = run_of(checkpoint)
     with suppress(OSError, UnreadableInput):
         found = [
@@ -153,10 +148,9 @@ def stamp(checkpoint: Path) -> list[list[int]]:
 
 
 def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
-    """The runs whose weights are not those that were measured any more.
+    """Runs whose weights changed since they were measured.
 
-    Files are looked into only where size or time differ from what was recorded, and then up to
-    `HASHED` bytes in all.
+    Files are hashed only if size or time differ from the record, up to `HASHED` bytes in all.
     """
     left = HASHED
     for row in rows:
@@ -180,12 +174,11 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
 
 
 FORMULAS = "2"
-"""Raised where a report gets a new number, or the same measurement another interval or null of Γ.
-Unsaid = 1."""
+"""Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, of this program, and of the packages that decide numbers."""
+    """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
     found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
@@ -197,7 +190,7 @@ def versions() -> dict[str, str]:
 
 
 def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
-    """The job that measures a row, whose checkpoint is an absolute path."""
+    """The job of a row with an absolute checkpoint path."""
     return Job(
         id=job_id,
         checkpoint=row.checkpoint or "",
@@ -209,11 +202,10 @@ def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
 
 
 def group_key(job: Job) -> tuple[str, ...] | None:
-    """What jobs share that may be measured in common passes: the ``--model`` text, or arch and
-    arch_args of the run.
+    """Key of jobs that may share passes: the ``--model`` text, or arch and arch_args of the run.
 
-    All checkpoints outside a run folder share one key: the worker, which reads them, compares their
-    networks. None = there is no such run: measured alone.
+    Checkpoints outside a run folder share one key: the worker reads them and compares their
+        networks. None = no such run: measured alone.
     """
     if job.options.model is not None:
         return (job.options.model,)
@@ -228,7 +220,7 @@ def group_key(job: Job) -> tuple[str, ...] | None:
 
 
 class JobState(str, Enum):
-    """The states of a job. The last three are final until it is retried."""
+    """States of a job. The last three are final until a retry."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -242,24 +234,22 @@ class JobState(str, Enum):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job and its state now: what a list of jobs shows, and what every event carries.
+    """A job and its current state, as lists show it and events carry it.
 
     Attributes:
         job: the job.
         state: its state.
-        device: the device it runs or ran on; of a queued job, the one whose worker will measure it
-            after others that it holds (``""`` = no worker has taken it yet, so that it can be
-            moved).
+        device: its device; of a queued job, that of the worker that has taken it (``""`` = not
+            taken, so that it can be moved).
         done: batches measured so far.
-        total: batches there are (0 = not known yet).
-        note: the last note of the worker, e.g. that it halved the batch.
-        error: one line, why it failed.
-        log: the log file of the worker it ran on.
-        pid: the process of that worker, on this machine (0 = none, or on another one).
-        silent: seconds since the last message of that worker, once they are many (0 = they are
-            not). Of a queued job that no worker has taken: of one that starts, with its ``pid`` and
-            ``device``.
-        report: what was measured, once it is done.
+        total: all its batches (0 = not known yet).
+        note: last note of the worker, e.g. that it halved the batch.
+        error: one-line error of a failed job.
+        log: log file of its worker.
+        pid: process of its worker on this machine (0 = none, or on another machine).
+        silent: seconds since its worker's last message once the worker counts as hung, else 0. In a
+            queued job that is not taken: of a starting worker, with its ``pid`` and ``device``.
+        report: its report, once it is done.
     """
 
     job: Job
@@ -276,7 +266,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_options(options: MeasureOptions) -> None:
-    """Refuse before a worker starts what every worker would refuse.
+    """Check options before a worker starts.
 
     Raises:
         UsageError: an unknown data set or network, a count below 1.
@@ -291,8 +281,8 @@ def check_options(options: MeasureOptions) -> None:
 
 
 def no_data(checkpoint: Path | str) -> FaError:
-    """The error for a checkpoint without a manifest and without --data; that it is gone or damaged
-    goes before."""
+    """The error for a checkpoint without a manifest and without --data; a missing or damaged file
+    is reported instead."""
     path = Path(checkpoint)
     if not exists(path):
         return UnreadableInput(
@@ -310,21 +300,21 @@ def no_data(checkpoint: Path | str) -> FaError:
 
 
 DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""What workers run: a class like `GroupRunner`, made for a device."""
+"""The class that workers run, e.g. `GroupRunner`; called with a device."""
 
 
 class Cancelled(Exception):
-    """The job that is being measured was cancelled."""
+    """The job was cancelled while it was measured."""
 
 
 class DeviceFull(MeasureError):
-    """The memory of a device is taken by other processes."""
+    """Other processes fill the memory of a device."""
 
 
-class Watch:
-    """Where a measuring function reports its progress; this one shows nothing."""
+class JobProgress:
+    """Progress of a measurement; this base class ignores it."""
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Batches measured so far.
 
         Raises:
@@ -332,4 +322,4 @@ class Watch:
         """
 
     def note(self, text: str) -> None:
-        """Something the user should know about this run."""
+        """A note for the user about this run."""

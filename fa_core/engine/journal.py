@@ -1,7 +1,7 @@
 """The journal of an audit in progress: JSON lines, one appended per measured run.
 
-The first line says who writes it. What is finished survives the end of the process, at a cost that
-does not grow with the file; the table of all runs takes its place at the end.
+The first line names the writing process. Finished runs survive its end, at a cost that does not
+grow with the file; the table of all runs replaces it at the end.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ KEPT = "what was there before is untouched"
 
 
 class Journal:
-    """A journal that is being written. No other process can write it meanwhile.
+    """A journal, locked against other processes while it is written.
 
     Args:
-        path: where; a file that is there is replaced.
-        rows: what it begins with.
-        on_notice: called where another program changed the file meanwhile, and with where that file
-            is kept.
+        path: its path; an existing file is replaced.
+        rows: its first rows.
+        on_notice: called if another program changed the file, with the path where that file is
+            kept.
 
     Attributes:
-        count: how many rows it holds.
+        count: number of rows.
 
     Raises:
-        UsageError: another process writes there, or it is no place for a regular file.
+        UsageError: another process writes it, or the path cannot be a regular file.
         FaError: it cannot be written.
     """
 
@@ -75,7 +75,7 @@ class Journal:
         self._end = self._size = file.seek(0, os.SEEK_END)
 
     def _keep_other(self) -> None:
-        """Keep what another program put in the journal's place, and put the journal back.
+        """Restore the journal after another program replaced it; that program's file is kept.
 
         Raises:
             FaError: it cannot be written.
@@ -99,14 +99,14 @@ class Journal:
         self._on_notice(f"{self.path}: {where} while it was written")
 
     def append(self, row: AuditRow) -> None:
-        """Put a row at the end, on disk when this returns.
+        """Append a row and sync it to disk.
 
         Raises:
-            FaError: the disk is full, or gone; what was there before is whole.
+            FaError: the disk is full or gone; earlier rows stay intact.
         """
         line = _line(row)
         self._keep_other()
-        # known before it is written: an interruption leaves any part of the line
+        # set before writing: an interruption may leave part of the line
         self._size = self._end + len(line)
         try:
             self._file.seek(self._end)
@@ -121,7 +121,7 @@ class Journal:
         self.count += 1
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
-        """Put the table of all rows in the journal's place; no rows: nothing is left there.
+        """Replace the journal by the table of all rows; without rows, remove it.
 
         Raises:
             FaError: it cannot be written; the journal stays.
@@ -145,7 +145,7 @@ def _line(row: AuditRow) -> bytes:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    """Around the replacing of a file: refused while another process writes a journal there."""
+    """Context for replacing a file; refuses if another process writes a journal there."""
     with path.open("rb") if path.exists() else contextlib.nullcontext() as file:
         if file is not None:
             _lock(file, path)
@@ -153,10 +153,10 @@ def _held(path: Path) -> Iterator[None]:
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Lock an open file until it is closed, also by the end of the process.
+    """Lock an open file until it is closed or the process ends.
 
     Raises:
-        UsageError: another process has it; says which.
+        UsageError: another process has locked it; names the process.
     """
     try:
         import fcntl
@@ -176,7 +176,7 @@ def _lock(file: IO[bytes], path: Path) -> None:
 
 
 def _writer(path: Path) -> str:
-    """Who writes a journal, as its first line says."""
+    """The writer of a journal, from its first line."""
     who: Json = {}
     with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
         who = loads(file.read(_HEAD).partition(b"\n")[0])

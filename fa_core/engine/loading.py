@@ -1,14 +1,12 @@
-"""Inputs of a job, read and checked: samples, manifest, hashes, weights, network, memory."""
+"""Loading of a job's inputs: samples, manifest, hashes, weights, network."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +14,6 @@ from torch import Tensor, nn
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import (
-    DeviceFull,
     Job,
     MeasureOptions,
     input_hashes,
@@ -24,38 +21,28 @@ from fa_core.engine.jobs import (
     run_of,
     stamp,
 )
-from fa_core.errors import FaError, MeasureError, UnreadableInput
-from fa_core.facts.runs import WEIGHTS, Manifest, is_run, read_manifest
-from fa_core.files import exists, free_ram, open_file, size_of
-from fa_core.formats.checkpoint_file import files_of
+from fa_core.engine.out_of_memory import check_fits
+from fa_core.errors import UnreadableInput
+from fa_core.facts.run_names import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.files import exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.microbatches import cut
-from fa_core.measure.pass_errors import is_out_of_memory
 
 BATCHES, BATCH_SIZE = 10, 128
-"""K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""
+"""Default K and B (docs/protocol.md §3)."""
 
 TEST_BATCH = 1000
-"""Samples per forward pass when only the accuracy is wanted."""
-
-GROUP_SHARE = 0.7
-"""Part of a device's free memory that a group may plan with; the rest is for what cannot be
-estimated."""
-
-FULL_OF_OTHERS = 0.5
-"""A device of which other processes hold this part and more counts as theirs."""
-
-T = TypeVar("T")
+"""Samples per forward pass that measures only the accuracy."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which samples.
+    """The samples of a measurement.
 
     Attributes:
         data: data SPEC.
-        typed: whether the user typed it, so that it may name code.
+        typed: whether the user typed it; only then it may name code.
         batches: K.
         batch_size: B.
         eval_seed: picks the samples of the batches.
@@ -70,40 +57,38 @@ class Plan:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The samples themselves, on the device.
+    """Loaded samples on the device.
 
     Attributes:
         test_x: the whole test part, for the accuracy.
         test_y: its labels.
         batches: K disjoint (x, y), or mappings, for the diagnostics.
         data_hash: of the test part.
-        batched: so many of the first test samples are those of the batches; 0 = it is not known
-            where they are.
-        order: (n,), the place of each test sample in the data set's test part; None = they are in
-            its order.
-        given: test batches of the user's, for the accuracy in place of `test_x` and `test_y`.
-        scaling: how pixels became numbers, where that was a choice.
+        batched: number of leading test samples that form the batches; 0 = unknown.
+        order: (n,), index of each test sample in the data set's test part; None = unchanged order.
+        given: the user's test batches, which replace `test_x` and `test_y`.
+        scaling: scaling of pixels, where there was a choice.
     """
 
     test_x: Tensor
     test_y: Tensor
-    batches: list[Any]
+    batches: Sequence[object]
     data_hash: str
     batched: int = 0
     order: Tensor | None = None
-    given: list[Any] | None = None
+    given: Sequence[object] | None = None
     scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:
-        """One value per test sample, in the order of the data set's test part: the same for every
+        """One value per test sample, reordered as in the data set's test part: the same for every
         eval seed."""
         if self.order is None:
             return values
         return torch.empty_like(values).index_copy_(0, self.order, values)
 
 
-def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
-    """What the options leave open comes from the manifest, the rest from the protocol.
+def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
+    """The plan of a measurement: options first, then the manifest, then the protocol's defaults.
 
     Raises:
         UsageError: no data to measure on, or sizes below 1.
@@ -123,7 +108,7 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
 
 @lru_cache(maxsize=2)
 def evaluation(plan: Plan, device: str) -> Evaluation:
-    """The samples of a plan, kept for the next job that wants the same.
+    """The samples of a plan, cached for the next job.
 
     Raises:
         UsageError, UnreadableInput: as `load_data`.
@@ -146,15 +131,15 @@ def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
 
 @dataclass(frozen=True)
 class Files:
-    """A job's files.
+    """A job and its files.
 
     Attributes:
         job: the job.
         manifest: its run's manifest, if it has one.
-        plan: which samples it is measured on.
-        hashes: of the files that were read.
+        plan: its samples.
+        hashes: of the files.
         checkpoint: its weights, on the CPU.
-        stamp: of the files that hold them, before they were read.
+        stamp: of the weights files before they were read.
     """
 
     job: Job
@@ -167,16 +152,16 @@ class Files:
 
 @dataclass(frozen=True)
 class Loaded(Files):
-    """A job that is ready to be measured: its network, with the weights in it, is on the device."""
+    """A job with its network and weights on the device."""
 
     network: nn.Module
 
 
 def read(job: Job, device: str) -> Files:
-    """Read a job's files; a checkpoint that is larger than free memory is refused before.
+    """Read a job's files; refuses a checkpoint larger than free memory.
 
     Raises:
-        FaError: why they cannot be read.
+        FaError: they cannot be read.
     """
     path = Path(job.checkpoint)
     run = run_of(path)
@@ -184,7 +169,7 @@ def read(job: Job, device: str) -> Files:
         manifest = read_manifest(run)
     else:
         manifest = None
-    plan = settle(job.options, manifest, path)
+    plan = resolve_plan(job.options, manifest, path)
     if run is None:
         weights = path
     else:
@@ -205,10 +190,10 @@ def read(job: Job, device: str) -> Files:
 
 
 def load(job: Job, device: str, files: Files | None = None) -> Loaded:
-    """Read a job's files, if they are not given, and put its network on the device.
+    """Read a job's files, unless given, and put its network on the device.
 
     Raises:
-        FaError: why it cannot be loaded: also tensors of no known network, or that do not fit it.
+        FaError: it cannot be loaded, e.g. its tensors match no known network.
     """
     files, options = files or read(job, device), job.options
     network = network_for(
@@ -219,10 +204,9 @@ def load(job: Job, device: str, files: Files | None = None) -> Loaded:
 
 
 class Loader:
-    """Reads the files of the next jobs in a thread of its own, while the device computes.
+    """Reads the files of the next jobs in a background thread.
 
-    Networks are built when a job's turn comes: the user's own code may draw random numbers, and so
-    may what is measured meanwhile.
+    Networks are built in the caller's thread: user code and measurements share the random state.
 
     Args:
         device: where networks go.
@@ -230,118 +214,26 @@ class Loader:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        # read once in this thread, the number of its own threads no longer follows the loader's
+        # fixes this thread's number of threads before the loader sets its own
         torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "loader", torch.set_num_threads, (1,))
         self._asked: dict[str, Future[Files]] = {}
 
     def ask(self, jobs: Iterable[Job]) -> None:
-        """Begin to read these, in this order, if they were not asked for already."""
+        """Start reading these jobs, in order, unless already requested."""
         for job in jobs:
             if job.id not in self._asked:
                 self._asked[job.id] = self._thread.submit(read, job, self._device)
 
     def get(self, job: Job) -> Loaded:
-        """A job, loaded; waits for it.
+        """Wait for a job and load it.
 
         Raises:
-            FaError: why it cannot be loaded.
+            FaError: it cannot be loaded.
         """
         self.ask([job])
         return load(job, self._device, self._asked.pop(job.id).result())
 
     def forget(self, job: Job) -> None:
-        """Drop what was read for a job, if anything."""
+        """Drop the files of a job."""
         self._asked.pop(job.id, None)
-
-
-def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
-    """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the
-    numbers stay the same.
-
-    Args:
-        run: takes the most samples that a pass may hold.
-        size: the first try.
-        note: called each time it is halved.
-
-    Raises:
-        MeasureError: one sample is too much.
-    """
-    while True:
-        try:
-            return run(size)
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            if size <= 1:
-                hint = "free the device, or choose another one with --device"
-                raise MeasureError(
-                    "out of memory, even with one sample at a time", hint=hint
-                ) from error
-        # outside the except clause, whose exception keeps the failed pass alive
-        size = (size + 1) // 2
-        release()
-        note(f"out of memory: batch halved to passes of {size} samples (the numbers stay the same)")
-
-
-def release() -> None:
-    """Give back memory that is not referred to any more."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def free_memory(device: str) -> int:
-    """Bytes that this process can still get on a device, of RAM as the system estimates them."""
-    if device.startswith("cuda"):
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + cached
-    return free_ram()
-
-
-def check_fits(path: Path, device: str) -> None:
-    """Refuse a checkpoint that is larger than the memory it has to go through and into, before it
-    is read.
-
-    Raises:
-        MeasureError: says both sizes.
-        UnreadableInput: no such file.
-    """
-    size = 0
-    for each in files_of(path):
-        with open_file(each) as file:
-            size += size_of(file)
-    for place in dict.fromkeys(("cpu", device)):
-        if size > (free := free_memory(place)):
-            what = (
-                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free "
-                f"on {place}"
-            )
-            raise MeasureError(
-                what, where=path, hint="free memory, or measure it on a larger machine"
-            )
-
-
-def group_size(bytes_per_member: int, device: str) -> int:
-    """How many networks fit into a device's free memory at once, at least 1."""
-    return max(1, int(free_memory(device) * GROUP_SHARE) // max(1, bytes_per_member))
-
-
-def does_not_fit(where: str, device: str) -> FaError:
-    """The error when memory ran out before the first pass, while the network or the samples were
-    put there."""
-    what, hint = (
-        f"out of memory: the network or the samples do not fit on {device}",
-        "free the device",
-    )
-    if not device.startswith("cuda"):
-        return MeasureError(what, where=where, hint=f"{hint}, or choose another one with --device")
-    free, total = torch.cuda.mem_get_info(device)
-    others = total - free - torch.cuda.memory_reserved(device)
-    kind = DeviceFull if others >= FULL_OF_OTHERS * total else MeasureError
-    held = f", other processes hold {_gigabytes(others)} of its {_gigabytes(total)}"
-    return kind(what + held, where=where, hint=f"{hint}, or choose another one with --device")
-
-
-def _gigabytes(size: int) -> str:
-    return f"{size / 1e9:.3g} GB"

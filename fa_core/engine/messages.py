@@ -1,7 +1,7 @@
-"""A child process as its client sees it, and the messages between them: one JSON object per line.
+"""Child processes and the messages exchanged with them, one JSON object per line.
 
-The children are workers, and the process that joins a Ray cluster. Python's json writes them,
-because diverged runs hold NaN and Infinity and msgspec turns those into null.
+The children are workers and the process that joins a Ray cluster. Messages are written by Python's
+json: diverged runs hold NaN and Infinity, which msgspec turns into null.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from fa_core.engine.devices import worker_device
 from fa_core.engine.jobs import Job
 
 LOG_TAIL_BYTES = 4096
-"""How much of a worker's log is read for its last lines."""
+"""Bytes of a worker's log read for its last lines."""
 
 EXIT_TIMEOUT = 10.0
-"""Seconds that a worker which closed its end may take to exit."""
+"""Timeout in seconds for the exit of a worker that closed its pipe."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 TRACEBACK_IN_LOG = "the log has the traceback"
-"""Hint of a fault of this program, or of the user's own code."""
+"""Hint of an internal error, or one of the user's own code."""
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
@@ -41,11 +41,11 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Run(_Message, frozen=True):
-    """To the worker: measure these; the next come after it said `Idle`.
+    """To the worker: measure these jobs; the next follow its `Idle`.
 
     Attributes:
-        jobs: what to measure, in this order.
-        group: how many networks to measure at once; None = as the worker finds best.
+        jobs: the jobs, in order.
+        group: networks measured at once; None = the worker's choice.
     """
 
     jobs: list[Job]
@@ -53,23 +53,23 @@ class Run(_Message, frozen=True):
 
 
 class Cancel(_Message, frozen=True):
-    """To the worker: stop this job at the next batch, or do not begin it."""
+    """To the worker: stop this job at the next batch, or skip it."""
 
     job_id: str
 
 
 class Ready(_Message, frozen=True):
-    """From the worker: it is up."""
+    """From the worker: it is ready."""
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: it measures these now; the others of a `Run` wait for their turn."""
+    """From the worker: these jobs of a `Run` are being measured; the others wait."""
 
     job_ids: list[str]
 
 
 class Progress(_Message, frozen=True):
-    """From the worker: batches measured, of how many, the same for all these jobs."""
+    """From the worker: batches measured and their total, the same for all these jobs."""
 
     job_ids: list[str]
     done: int
@@ -77,8 +77,7 @@ class Progress(_Message, frozen=True):
 
 
 class Note(_Message, frozen=True):
-    """From the worker: something the user should know about these runs; about no single one if
-    there is no id."""
+    """From the worker: a note for the user about these runs, or without ids about the worker."""
 
     job_ids: list[str]
     text: str
@@ -92,12 +91,10 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """From the worker: why there is no report, in the parts of an `FaError`; without a job, why
-    there is no worker.
+    """From the worker: an `FaError` in its parts, of a job, or without an id of the worker itself.
 
     Attributes:
-        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have
-            filled it.
+        device: ``"lost"`` = the worker lost its device; ``"full"`` = other processes fill it.
     """
 
     job_id: str
@@ -114,7 +111,7 @@ class Stopped(_Message, frozen=True):
 
 
 class Idle(_Message, frozen=True):
-    """From the worker: every job of the last `Run` has its outcome."""
+    """From the worker: all jobs of the last `Run` have an outcome."""
 
 
 ToWorker: TypeAlias = Run | Cancel
@@ -122,37 +119,37 @@ FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stoppe
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
-    """One line, NaN and Infinity as Python's json writes them."""
+    """A message as one line, NaN and Infinity as in Python's json."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
 def decode(line: bytes | str, kinds: object) -> Any:
-    """The message on this line, one of these kinds.
+    """The message in a line.
 
     Raises:
-        ValueError, msgspec.ValidationError: it is none of them.
+        ValueError, msgspec.ValidationError: not a message of these kinds.
     """
     return msgspec.convert(json.loads(line), kinds)
 
 
 TEMPORARY = "fa-tui-"
-"""How the names of temporary folders with logs begin."""
+"""Prefix of temporary folders with logs."""
 
 
 class ChildProcess:
-    """A Python module of this project that runs with pipes to it.
+    """A Python module of this project that runs as a child process.
 
-    It runs in its own session, so that Ctrl-C at the terminal reaches only the client, and writes
-    to a log file, so that it never paints over a screen. It ends by itself when its stdin closes.
+    It runs in its own session, so that Ctrl-C reaches only the client, and writes to a log file, so
+    that it never paints over a screen. It ends when its stdin closes.
 
     Args:
-        arguments: what follows ``python -m``.
+        arguments: those of ``python -m``.
         log: the file for its stdout and stderr.
         environment: its environment.
-        says: the kinds of its messages.
+        says: union of its message types.
 
     Attributes:
-        ready: whether a worker said so.
+        ready: whether it sent `Ready`.
         killed: whether `kill_later` ended it.
     """
 
@@ -169,10 +166,8 @@ class ChildProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
-                # -m puts the current folder first on the path: a folder of ours, so that no file of
-                # the user's
-                # (random.py, types.py) is taken for a library; the child goes to the user's folder
-                # afterwards.
+                # -m puts this folder first on the path: a random.py of the user's must not shadow
+                # a library. The child changes to the user's folder later.
                 cwd=log.parent,
                 env=environment,
                 start_new_session=True,
@@ -187,24 +182,24 @@ class ChildProcess:
         return self._popen.poll() is None
 
     def send(self, message: ToWorker) -> None:
-        """Hand a message over; it is lost if the child is gone, which `receive` reports."""
+        """Send a message; lost if the child is gone, which `receive` reports."""
         assert self._popen.stdin is not None
         with self._write_lock, contextlib.suppress(OSError, ValueError):
             self._popen.stdin.write(encode(message))
             self._popen.stdin.flush()
 
-    def receive(self) -> Any:
-        """The next message (blocks); None when the child is gone, or killed as it wrote what is no
+    def receive(self) -> FromWorker | None:
+        """The next message (blocks); None if the child is gone, or was killed for an invalid
         message."""
         assert self._popen.stdout is not None
         try:
             line = self._popen.stdout.readline()
         except (OSError, ValueError):
             return None
-        if not line.endswith(b"\n"):  # gone, perhaps in the middle of a line
+        if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
             return None
         try:
-            message = decode(line, self._says)
+            message: FromWorker = decode(line, self._says)
         except (ValueError, msgspec.ValidationError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()
@@ -213,12 +208,12 @@ class ChildProcess:
         return message
 
     def kill(self) -> None:
-        """End it now, with everything it started."""
+        """Kill the child and its descendants."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 
     def kill_later(self, seconds: float, still: Callable[[], bool] | None = None) -> None:
-        """Kill it after a while, if it lives and the condition, if any, holds then."""
+        """Kill the child after a delay, if it is alive and the condition holds then."""
 
         def kill() -> None:
             if self.alive and (still is None or still()):
@@ -230,22 +225,21 @@ class ChildProcess:
         timer.start()
 
     def hang_up(self) -> None:
-        """Close its stdin, which ends it; what it was measuring is lost."""
+        """Close its stdin, which ends it; unfinished measurements are lost."""
         assert self._popen.stdin is not None
         with self._write_lock, contextlib.suppress(OSError):
             self._popen.stdin.close()
 
     def close(self, grace: float) -> None:
-        """Hang up and wait for the end; killed after ``grace`` seconds."""
+        """Hang up and wait for its exit; kills it after ``grace`` seconds."""
         self.hang_up()
         self._wait(grace)
         if self._popen.stdout is not None:
             self._popen.stdout.close()
 
     def autopsy(self) -> tuple[str, list[str]]:
-        """How one that closed its end ended: by a signal or with a status; and hints at why.
-
-        They are its last words, and that memory may have run out.
+        """How the child ended (a signal or an exit status), and hints at the cause: its last lines
+        of output, and whether memory ran out.
         """
         code = self._wait(EXIT_TIMEOUT)
         cause = self._nonsense or f"exited with status {code}"
@@ -293,7 +287,7 @@ def worker_process(device: str, *, threads: int | None, measure: str, log: Path)
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
-    """The last non-empty lines of a log file, without reading all of it."""
+    """The last non-empty lines of a log file; reads only its end."""
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -305,8 +299,8 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
 
 
 def memory_limit(words: str) -> str:
-    """The limit on this process's memory, where there is one and these words say that memory was
-    refused."""
+    """A hint at this process's memory limit, if there is one and the text is about refused
+    memory."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -320,28 +314,26 @@ def memory_limit(words: str) -> str:
 _REFUSED = re.compile(
     "MemoryError|memory alloc|allocat|bad_alloc|out of memory|map segment|new thread", re.IGNORECASE
 )
-"""What Python, torch, OpenBLAS and the loader say when they get no memory."""
+"""Error messages of Python, torch, OpenBLAS and the loader for refused memory."""
 
 
 def private_stdout() -> IO[bytes]:
-    """For a child: a private copy of stdout; what other code prints goes to the log, not among the
-    messages."""
+    """In a child: a private copy of stdout for messages; other output goes to the log."""
     private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return private
 
 
 def environment(threads: int | None) -> dict[str, str]:
-    """The environment of a child that computes with this many CPU threads (None = torch's
-    default)."""
+    """The environment of a child with this many CPU threads (None = torch's default)."""
     environment = dict(os.environ)
-    # threads that wait by spinning cost 10 to 40 times the time when the machine has other work
+    # spinning threads make passes 10 to 40 times slower on a busy machine
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if "CUDA_VISIBLE_DEVICES" not in environment:
-        # NVML counts devices in this order; torch would put the fastest first
+        # NVML's order of devices; torch's default puts the fastest first
         environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if paths := environment.get("PYTHONPATH"):
-        # the child may start in another folder
+        # relative paths would break: the child starts in another folder
         environment["PYTHONPATH"] = os.pathsep.join(
             map(os.path.abspath, filter(None, paths.split(os.pathsep)))
         )

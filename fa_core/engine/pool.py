@@ -1,4 +1,4 @@
-"""Jobs in, reports out: a queue, and a thread per worker process. No torch in this process."""
+"""A pool of worker processes with a job queue and a thread per worker. No torch in this process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
+from fa_core.engine.heartbeat import CHECK_EVERY, Heartbeat
 from fa_core.engine.job_table import (
     JobFailed,
     JobTable,
@@ -30,31 +31,21 @@ from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 
 GRACE = 5.0
-"""Seconds a cancelled job gets to stop at its next batch before its worker is killed, and a pool to
-end."""
+"""Seconds before the worker of a cancelled job, or of a closed pool, is killed."""
 
 STRIKES = 3
-"""Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to
-other devices."""
-
-
-SILENCE = 10
-"""Seconds without a message after which a worker that has jobs is named."""
-
-LOOK = 1.0
-"""Seconds between two looks at which workers are silent."""
+"""Failures of a device in a row, in jobs or worker starts, before its work goes to other
+devices."""
 
 
 class Pool(AbstractContextManager["Pool"]):
-    """Jobs in, reports out. Measuring is a subclass's business.
+    """A queue of jobs whose futures give reports. Subclasses measure.
 
     Args:
-        on_event: called with a job's view whenever it changes, in order, from one thread of the
-            pool's own.
+        on_event: called with a job's view at each change, in order, from one thread of the pool.
 
     Attributes:
-        log_dir: where workers log; kept at `close` only if a job failed and one of them wrote
-            something.
+        log_dir: folder of worker logs; kept at `close` if a job failed and a log is not empty.
     """
 
     def __init__(self, on_event: OnEvent | None, key: Key = group_key) -> None:
@@ -68,11 +59,10 @@ class Pool(AbstractContextManager["Pool"]):
         self._table = JobTable(self._events.put, key)
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Put a job at the end of the queue.
+        """Queue a job.
 
         Returns:
-            A future of the report. It raises `JobFailed`, or `JobCancelled` if cancelled while it
-            ran.
+            A future of the report; raises `JobFailed`, or `JobCancelled` for a running job.
 
         Raises:
             ValueError: a job of that id is queued or runs.
@@ -80,15 +70,15 @@ class Pool(AbstractContextManager["Pool"]):
         return self._table.add(job)
 
     def make_room(self, devices: Sequence[str]) -> None:
-        """Have a worker for each of these devices at most, where that is more than before."""
+        """Raise the worker limit to one per device."""
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
-        """Submit a job again that is over."""
+        """Submit a final job again."""
         return self.submit(self._table.view(job_id).job)
 
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over. What measures it stops at the next batch, or goes on
-        with others."""
+        """Cancel a job; False if it is final. Its worker stops at the next batch, or goes on with
+        other jobs."""
         with self._table.changed:
             holder = self._table.holder(job_id)
             running = self._table.view(job_id).state is JobState.RUNNING
@@ -98,16 +88,15 @@ class Pool(AbstractContextManager["Pool"]):
         return cancelled
 
     def jobs(self) -> list[JobView]:
-        """Every job: those that were given to a worker, as submitted, then the queue in its
-        order."""
+        """All views: taken jobs as submitted, then the queue in its order."""
         return self._table.views()
 
     @abstractmethod
     def pids(self) -> list[int]:
-        """The processes of this machine that work for it."""
+        """Process ids of its workers on this machine."""
 
     def close(self) -> None:
-        """Cancel everything that is not over, end the workers, report the last events."""
+        """Cancel all jobs that are not final, end the workers, emit the last events."""
         self._end()
         self._events.put(None)
         if threading.current_thread() is not self._notifier:
@@ -118,7 +107,7 @@ class Pool(AbstractContextManager["Pool"]):
 
     @abstractmethod
     def _end(self) -> None:
-        """Close the job table, and end the workers."""
+        """Close the job table and end the workers."""
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -129,23 +118,20 @@ class Pool(AbstractContextManager["Pool"]):
 
 
 class WorkerPool(Pool):
-    """Measures jobs in worker processes: in the order they were submitted, or those that go
-    together first.
+    """Measures jobs in worker processes, as submitted or in groups.
 
-    Workers start with the first jobs and stay warm. One that dies fails the job it was measuring
-    and is replaced when the next job comes; if it held several, they are measured again one by one,
+    Workers start with the first jobs and stay alive. A dead worker fails the job it was measuring,
+    and is replaced with the next job; if it held several jobs, they are measured again one by one,
     so that only the culprit fails.
 
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
-        on_event: called with a job's view whenever it changes, in order, from one thread of the
-            pool's own.
-        measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
-        group: how many networks a worker measures at once; None = as its memory allows on CUDA,
-            else 1.
-        key: what jobs share that a worker is given together.
-        on_notice: called with what a worker says of no single job.
-        clock: seconds (tests bring their own).
+        on_event: called with a job's view at each change, in order, from one thread of the pool.
+        measure: runner of the workers (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
+        group: networks measured at once; None = as many as fit into memory on CUDA, else 1.
+        key: group key of a job.
+        on_notice: called with notes on a worker, not on a job.
+        clock: monotonic seconds; replaced in tests.
     """
 
     def __init__(
@@ -168,7 +154,7 @@ class WorkerPool(Pool):
         self._workers: list[WorkerThread] = []
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Put a job at the end of the queue, and start one more worker if a device has none."""
+        """Queue a job, and start a worker if a device has none."""
         future = super().submit(job)
         if len(self._workers) < len(self._devices):
             device = self._devices[len(self._workers)]
@@ -177,26 +163,25 @@ class WorkerPool(Pool):
             self._table.enter(worker)
             worker.start()
             if len(self._workers) == 1:
-                threading.Thread(target=self._watch, name="silence", daemon=True).start()
+                threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
         return future
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK):
-            self.name_silent()
+        while not self._ended.wait(CHECK_EVERY):
+            self.check_heartbeats()
 
-    def name_silent(self) -> None:
-        """Set in the views of jobs how long their worker has sent nothing, where that is long."""
+    def check_heartbeats(self) -> None:
+        """Show which workers hang."""
         for worker in list(self._workers):
-            worker.name_silence()
+            worker.check_heartbeat()
 
     def make_room(self, devices: Sequence[str]) -> None:
-        """Have as many workers as these at most, where that is more than before; those at work stay
-        as they are."""
+        """Raise the worker limit; running workers are unaffected."""
         if len(devices) > len(self._devices):
             self._devices = list(devices)
 
     def pids(self) -> list[int]:
-        """The worker processes that live."""
+        """Process ids of the live workers."""
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def _end(self) -> None:
@@ -216,28 +201,27 @@ class WorkerPool(Pool):
 
 
 class WorkerThread(threading.Thread):
-    """A thread that takes jobs, keeps one worker process alive, and turns its messages into views
-    and results.
+    """Thread of one worker process: hands it jobs, restarts it, and applies its messages to the job
+    table.
 
     Args:
-        pool: starts the worker process, and knows how it is used.
-        table: where jobs come from and go back to.
-        device: the device its worker measures on.
+        pool: starts the process.
+        table: source of the jobs.
+        device: device of the worker.
     """
 
     def __init__(self, pool: WorkerPool, table: JobTable, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self._pool, self._table, self._device = pool, table, device
         self._worker: ChildProcess | None = None
-        self._steps = 0  # messages of the worker that began or ended something
+        self._steps = 0  # messages that began or ended something
         self._retired = False
         self._strikes = 0
-        self._heard = pool.clock()
-        self._is_silent = False
+        self._heartbeat = Heartbeat(pool.clock)
 
     @property
     def pid(self) -> int | None:
-        """The process of its worker, if one lives."""
+        """Process id of the worker, if it is alive."""
         worker = self._worker
         if worker is not None and worker.alive:
             return worker.pid
@@ -254,8 +238,7 @@ class WorkerThread(threading.Thread):
             self._worker.close(GRACE)
 
     def stop(self, job_id: str, running: bool) -> None:
-        """Have the worker drop a job that was cancelled; it is killed if it goes on with it, and
-        with no other."""
+        """Tell the worker to drop a cancelled job; kills it if it goes on with this job alone."""
         steps, worker = self._steps, self._worker
         if worker is None:
             return
@@ -268,13 +251,13 @@ class WorkerThread(threading.Thread):
         worker.send(messages.Cancel(job_id))
 
     def end(self) -> None:
-        """End the worker now; the table is closed, so that its jobs count as cancelled."""
+        """End the worker; the table is closed, so its jobs count as cancelled."""
         if self._worker is not None:
             self._worker.kill_later(GRACE)
             self._worker.hang_up()
 
     def _ready_worker(self) -> ChildProcess | FaError:
-        """A living worker, or why there is none."""
+        """A live worker, started if necessary, or the error."""
         worker = self._worker
         try:
             if worker is None or not worker.alive:
@@ -300,12 +283,12 @@ class WorkerThread(threading.Thread):
         return worker
 
     def _refused(self, error: FaError) -> FaError:
-        """Fail what is queued: another try would be refused as well."""
+        """Fail all queued jobs: another try would be refused as well."""
         self._table.fail(self._table.queued(), error)
         return error
 
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
-        """Hand jobs over and take in messages until they are over, one way or another."""
+        """Send jobs to the worker and apply its messages until all jobs are final or it is gone."""
         self._hear()
         self._table.hand_over(
             self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid
@@ -329,35 +312,28 @@ class WorkerThread(threading.Thread):
         self._lost(worker, single=len(jobs) == 1)
 
     def _hear(self) -> None:
-        """The worker sent something, or has something new to do."""
+        """Record a message from the worker, or new work for it."""
         with self._table.changed:
-            self._heard = self._pool.clock()
-            if self._is_silent:
-                self._set_silent(0)
+            if self._heartbeat.beat():
+                self._show_silence(0)
 
-    def name_silence(self) -> None:
-        """Set in the views of its jobs how long its worker has sent nothing, once that is long.
-
-        One that does not start has no jobs: a queued one says it.
-        """
+    def check_heartbeat(self) -> None:
+        """Show in its jobs that the worker hangs; while it starts, in a queued one."""
         with self._table.changed:
-            seconds = int(self._pool.clock() - self._heard)
-            if seconds >= SILENCE:
-                self._set_silent(seconds)
+            if seconds := self._heartbeat.silence():
+                self._show_silence(seconds)
 
-    def _set_silent(self, seconds: int) -> None:
-        self._is_silent = seconds > 0
+    def _show_silence(self, seconds: int) -> None:
         worker = self._worker
         if worker is not None and not (worker.ready and seconds):
             self._table.say_waiting(worker.pid, self._device, seconds)
         self._table.update(self, [view.job.id for view in self._table.held(self)], silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
-        """Count what the device has spoilt; True if this worker takes no more, and its other jobs
-        went back.
+        """Count a failure of the device; True if its worker was dismissed and its jobs went back.
 
-        At the last strike the work is left to other devices. Where there is none, and the device is
-        lost, what is queued fails for the same reason.
+        The last strike leaves the work to other devices. Without other devices, and with a lost
+        device, all queued jobs fail with the same error.
         """
         self._strikes += 1
         out = self._strikes >= STRIKES
@@ -373,19 +349,18 @@ class WorkerThread(threading.Thread):
         return lost or self._retired
 
     def _dismiss(self, worker: ChildProcess) -> None:
-        """Part with a worker; the next job gets a new one."""
+        """Close a worker; the next job starts a new one."""
         self._worker = None
         worker.close(GRACE)
 
     def _reap(self, worker: ChildProcess) -> tuple[str, str]:
-        """Part with a worker that is gone: how it ended, and hints at why."""
+        """Close a worker that is gone; returns how it ended, and hints at the cause."""
         cause, hints = worker.autopsy()
         self._dismiss(worker)
         return cause, "; ".join([*hints, f"log: {worker.log}"])
 
     def _lost(self, worker: ChildProcess, single: bool) -> None:
-        """The worker is gone: fail the job that did it; if that may be one of several, measure them
-        one by one."""
+        """Handle a dead worker: fail its only job, or have its jobs measured one by one."""
         cause, hint = self._reap(worker)
         what = f"its worker on {self._device} {cause}"
         if worker.killed or self._table.closed:

@@ -1,9 +1,8 @@
-"""A recorded report and a new measurement of the same run, compared value by value. Pure Python.
+"""Comparison of a recorded report with a new measurement, value by value. Pure Python.
 
-Every value of the two reports has a name, such as ``credit.gamma[2]``. All are compared, and must
-be equal unless `_ALLOWED` states a tolerance; the exceptions are the tables `_OUTSIDE` and `_TOLD`
-and the reasons of `_excuse`. A field that is added to the report is therefore compared without a
-change here.
+Every value of the two reports has a name, such as ``credit.gamma[2]``. All must be equal unless
+`_ALLOWED` has a tolerance; exceptions are the tables `_OUTSIDE` and `_TOLD` and the reasons of
+`_excuse`. New fields of the report are compared without a change here.
 """
 
 from __future__ import annotations
@@ -31,17 +30,16 @@ UNIT_ROUNDOFF = {
     "float16": 2.0**-11,
     "bfloat16": 2.0**-8,
 }
-"""u: half the distance from 1 to the next number, per arithmetic."""
+"""Unit roundoff u per arithmetic: half the distance from 1 to the next number."""
 
 SAFETY = 8.0
-"""What the non-linearities, LayerNorm's division and the norms may add to the products'
-rounding."""
+"""Factor for the rounding of non-linearities, LayerNorm's division and norms, besides products."""
 
 USUAL_FAN_IN = 1024
-"""Longest sum assumed where a report does not say."""
+"""Assumed longest sum of reports without one."""
 
 LOST = 0.5
-"""Share of zeros above which a layer's credit is mostly lost to its own arithmetic."""
+"""Share of zeros above which a layer's credit counts as lost to underflow."""
 
 Value: TypeAlias = "str | float | bool"
 
@@ -51,10 +49,10 @@ _OUTSIDE = {
     "provenance.files": "sizes and times of files; their hashes are compared",
     "provenance.settings.data_typed": "whether a person typed the data SPEC",
 }
-"""Values that no measurement gives, and why."""
+"""Values that are not measured, with the reason."""
 
 _NAMES = ("method_name", "seed", "axes")
-"""Compared with the manifest; outside for a checkpoint that has none."""
+"""Compared with the manifest; not compared for a checkpoint without one."""
 
 _CIRCUMSTANCES = (
     *("versions", "device", "device_label", "processor", "instructions", "threads", "idle_gpu"),
@@ -64,31 +62,31 @@ _TOLD = (
     *("thresholds", "unmeasured", "credit.missing"),
     *(f"provenance.{name}" for name in _CIRCUMSTANCES),
 )
-"""Values whose difference is printed and does not decide: circumstances, choices and wording."""
+"""Values whose difference is printed but does not fail: circumstances, choices and wording."""
 
 _NEEDED = ("provenance.hashes", "provenance.data_hash")
-"""Members of the provenance that a record must hold."""
+"""Keys of provenance that a record must have."""
 
 _BASELINE = (
     *("frozen_baseline_acc", "intervals.margin_pp"),
     *(f"provenance.{name}" for name in (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)),
 )
-"""Values that another run gives, or the user."""
+"""Values from another run or the user."""
 
 _FORMULAS = (
     *("intervals", "credit.null"),
     *("credit.gamma_of_batch_means", "credit.gamma_concatenated"),
 )
-"""Values that other ``versions.formulas`` give otherwise, or not at all."""
+"""Values that depend on ``versions.formulas``."""
 
 _DRAWN = (
     *("credit.null", "credit.rho", "credit.rho_relative", "credit.rho_finite"),
     *("credit.deep_rho", "credit.deep_rho_finite", "resampling"),
 )
-"""Values that depend on a stream of random numbers, which another version of torch may change."""
+"""Values that depend on random numbers, which may change with the version of torch."""
 
 _ALLOWED: tuple[tuple[str, float, float], ...] = (
-    # an accuracy is a count: its near-ties are decided in float64
+    # an accuracy is a count, with near-ties decided in float64
     ("headline_acc", 0.0, 0.0),
     ("frozen_baseline_acc", 0.0, 0.0),
     (f"provenance.{OTHER_BASELINES}", 0.0, 0.0),
@@ -106,7 +104,7 @@ _ALLOWED: tuple[tuple[str, float, float], ...] = (
     ("credit.nudge_relative", 50.0, 0.0),
     ("credit.zeros", 50.0, 1.0),
     ("credit", 2.0, 1.0),
-    # an interval's width is made of small differences, which rounding moves further
+    # an interval's width comes from small differences, which rounding changes more
     ("intervals.stability", 50.0, 1.0),
     ("intervals.acc", 50.0, 1e-6),
     ("intervals.margin_pp", 50.0, 1e-6),
@@ -130,18 +128,18 @@ _ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHE
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that is not as recorded.
+    """A value that differs from the record.
 
     Attributes:
         kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
-            measured now and not in the record; ``unchecked``: recorded, and not measured in the
-            same way now; ``version``, ``device``, ``threshold``.
-        name: which value, e.g. ``bp_grad_norms[4]``.
-        recorded: its value in the record; None where it has none.
-        measured: its value now; None where it has none.
-        tolerance: how far apart they may be; None where they must be equal.
-        decides: whether it makes the verification fail.
-        why: why that is no failure, of a value that is lacking or unchecked.
+            measured now but not recorded; ``unchecked``: recorded but not measured in the same way
+            now; ``version``, ``device``, ``threshold``.
+        name: of the value, e.g. ``bp_grad_norms[4]``.
+        recorded: its value in the record, or None.
+        measured: its value now, or None.
+        tolerance: allowed difference; None = must be equal.
+        decides: whether it fails the verification.
+        why: reason why a lacking or unchecked value is no failure.
     """
 
     kind: str
@@ -167,15 +165,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """How a record and a new measurement of one run differ.
+    """Differences between a record and a new measurement of a run.
 
     Attributes:
-        differences: every value that is not as recorded, deciding or not.
-        compared: how many values were compared.
-        largest: the largest difference over its tolerance (at most 1 = agreement).
-        bit_for_bit: whether every number that was compared is equal.
-        same_machine: whether processor and versions are as recorded, so that no tolerance is given.
-        outside: names of recorded values that no measurement gives.
+        differences: all values that differ, deciding or not.
+        compared: number of compared values.
+        largest: largest difference relative to its tolerance (at most 1 = agreement).
+        bit_for_bit: whether all compared numbers are equal.
+        same_machine: whether processor and versions are as recorded; then no tolerance applies.
+        outside: names of recorded values that are not measured.
     """
 
     differences: list[Difference]
@@ -187,17 +185,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def agrees(self) -> bool:
-        """Whether no difference decides."""
+        """Whether the verification passes."""
         return not any(difference.decides for difference in self.differences)
 
     @cached_property
     def unchecked(self) -> int:
-        """How many recorded values could not be compared."""
+        """Number of recorded values that could not be compared."""
         return sum(difference.kind == UNCHECKED for difference in self.differences)
 
     @property
     def headline(self) -> str:
-        """The outcome in a few words."""
+        """The outcome as a short text."""
         if not self.agrees:
             counts = Counter(each.kind for each in self.differences if each.decides)
             kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
@@ -210,7 +208,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"agrees: {self.compared} values, {exact}"
 
     def lines(self) -> list[str]:
-        """What is not as recorded: a line each; what is merely told on one line."""
+        """A line per deciding difference, and one line for all others."""
         lines = []
         loud = [each for each in self.differences if each.decides or each.kind in _LOUD]
         for shared, alike in groupby(loud, key=_shared):
@@ -235,8 +233,8 @@ _LOUD = (LACKING, UNCHECKED)
 def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Comparison:
     """Compare a record with a new measurement of the same run.
 
-    What is allowed follows from the measurement alone: its arithmetic, depth and zeros. On the same
-    processor with the same versions every number must be equal.
+    Tolerances follow from the new measurement alone: its arithmetic, depth and zeros. On the same
+        processor with the same versions all numbers must be equal.
     """
     old, new = _values(recorded), _values(measured)
     exact = same_machine(recorded.provenance, measured.provenance)
@@ -274,7 +272,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
 
 
 def same_machine(recorded: Mapping[str, object], measured: Mapping[str, object]) -> bool:
-    """Whether the same kind of processor ran the same versions with as many threads."""
+    """Whether processor, versions and number of threads are the same."""
     if measured.get("device") != "cpu" or measured.get("instructions") is None:
         return False
     before, now = _mapping(recorded.get("versions")), _mapping(measured.get("versions"))
@@ -284,17 +282,17 @@ def same_machine(recorded: Mapping[str, object], measured: Mapping[str, object])
 
 
 def _agree(one: Mapping[str, object], other: Mapping[str, object], names: Iterable[str]) -> bool:
-    """Whether two mappings have equal values under some names."""
+    """Whether two mappings have equal values for some keys."""
     return all(one.get(name) == other.get(name) for name in names)
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
-    """How far rounding can move a norm, relative to it.
+    """Relative rounding error of a norm.
 
         8 · (2L + 2) · √n · u
 
     A product that sums n terms has a relative error of about √n·u (rounding errors of random sign);
-    a network of L blocks chains 2L + 2 of them; 8 covers what is not a product.
+    a network of L blocks chains 2L + 2 of them; 8 covers other operations.
 
     Source: Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
     Comput. 2019.
@@ -306,7 +304,7 @@ def relative_tolerance(report: DiagnosticReport) -> float:
     blocks = max(1, len(report.residual_norms) - 1)
     fan_in = report.provenance.get("fan_in", USUAL_FAN_IN)
     dtype = report.dtype or ""
-    # the coarsest of what ran: "float32, bfloat16 inside"
+    # the coarsest arithmetic that ran: "float32, bfloat16 inside"
     ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in dtype]
     unit = max(ran, default=UNIT_ROUNDOFF["float32"])
     products = 2 * blocks + 2
@@ -314,7 +312,7 @@ def relative_tolerance(report: DiagnosticReport) -> float:
 
 
 def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
-    """`excess` of numbers; of anything else 0 for equal values, ∞ for others."""
+    """`excess` for numbers; for other values 0 if equal, else ∞."""
     if is_number(was) and is_number(now):
         return excess(float(was), float(now), tolerance)
     if was == now:
@@ -323,8 +321,7 @@ def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
 
 
 def excess(old: float, new: float, tolerance: float) -> float:
-    """|old − new| over what is allowed: 0 for equal values, NaN included; ∞ where nothing is
-    allowed."""
+    """|old − new| / tolerance: 0 for equal values, NaN included; ∞ for a tolerance of 0."""
     if old == new or (math.isnan(old) and math.isnan(new)):
         return 0.0
     difference = abs(old - new)
@@ -334,7 +331,7 @@ def excess(old: float, new: float, tolerance: float) -> float:
 
 
 class _Excuses:
-    """Why a value that differs could not be compared."""
+    """Reason why a value that differs could not be compared."""
 
     def __init__(self, recorded: DiagnosticReport, measured: DiagnosticReport, exact: bool) -> None:
         before = _mapping(recorded.provenance.get("versions"))
@@ -348,7 +345,7 @@ class _Excuses:
             self.lost = {l for l, share in enumerate(zeros) if share and share > LOST}
 
     def reason(self, name: str, was: Value | None, now: Value | None) -> str:
-        """Empty where the difference is one."""
+        """Why a value could not be compared; ``""`` if it could."""
         if now is None and _under(name, _BASELINE):
             if self.given == GIVEN:
                 return "given by hand"
@@ -371,7 +368,7 @@ class _Excuses:
 def _judged(
     name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses
 ) -> Difference:
-    """A value that differs, as what it counts."""
+    """The `Difference` of a value."""
     found = Difference(
         kind=_kind_of(name, now if was is None else was),
         name=name,
@@ -393,7 +390,7 @@ def _judged(
 
 
 def _kind_of(name: str, value: Value | None) -> str:
-    """The kind of difference that a name and its value make."""
+    """The kind of a difference, from the name and value."""
     for prefix, kind in _KINDS:
         if _under(name, (prefix,)):
             return kind
@@ -403,7 +400,8 @@ def _kind_of(name: str, value: Value | None) -> str:
 
 
 def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
-    """The verdict text, which follows from the recorded numbers and from the measured ones."""
+    """Differences of the recorded verdict from the verdicts of the recorded and the measured
+    numbers."""
     was = recorded.recorded_verdict
     if was is None:
         yield Difference(kind=LACKING, name="verdict", recorded=None, measured=recorded.verdict)
@@ -420,7 +418,7 @@ def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator
 
 
 def _values(report: DiagnosticReport) -> dict[str, Value]:
-    """Name → value of everything that a report says; the verdict is judged apart."""
+    """Name → value of all parts of a report but the verdict."""
     data: Json = msgspec.to_builtins(report.as_recorded())
     data["thresholds"] = report.thresholds.numbers()
     for name in ("verdict", WHAT_IF):
@@ -453,25 +451,25 @@ def _tolerance(name: str, now: Value | None, relative: float) -> float:
 
 @lru_cache(maxsize=1000)
 def _allowed(stem: str) -> tuple[float, float]:
-    """Of the first line of `_ALLOWED` that applies."""
+    """The tolerance of the first matching row of `_ALLOWED`."""
     rules = ((times, size) for name, times, size in _ALLOWED if not name or _under(stem, (name,)))
     return next(rules)
 
 
 def _under(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether the name is one of these, or that of a value inside one."""
+    """Whether the name is one of these, or of a value inside one."""
     return any(name == each or name.startswith((each + ".", each + "[")) for each in prefixes)
 
 
 def _stem(name: str) -> str:
-    """The name without places in lists."""
+    """The name without list indices."""
     if "[" not in name:
         return name
     return re.sub(r"\[\d+\]", "", name)
 
 
 def _shared(difference: Difference) -> tuple[str, ...]:
-    """What differences that share a line have in common."""
+    """The key of differences that share a line."""
     if difference.kind not in _LOUD:
         return difference.kind, difference.name
     stem = _stem(difference.name)
@@ -489,7 +487,7 @@ def _order(difference: Difference) -> tuple[bool, int]:
 
 
 def _mapping(value: object) -> Mapping[str, object]:
-    """What a file may hold something else in place of."""
+    """A mapping from a file; empty if the value is none."""
     if isinstance(value, Mapping):
         return value
     return {}

@@ -1,11 +1,10 @@
-"""Recorded audits, measured again with their own settings and compared with what is recorded."""
+"""Verification of recorded audits: measured again with their settings, and compared."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +14,7 @@ from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
-from fa_core.facts.runs import canonical_method, is_run, read_manifest
+from fa_core.facts.run_names import canonical_method, is_run, read_manifest
 from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.gamma import null_draws
@@ -24,7 +23,7 @@ from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow, Problem
 
 DRAWS_AT_MOST = 200
-"""Draws of a recorded null that are drawn again; more would let a file say how long it takes."""
+"""Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
@@ -32,12 +31,12 @@ _AS_RECORDED = MeasureOptions()
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
-    """One recorded run, measured again.
+    """A recorded run, measured again.
 
     Attributes:
         row: the record.
-        measured: what came out now.
-        comparison: how the two differ.
+        measured: the new report.
+        comparison: their differences.
     """
 
     row: AuditRow
@@ -49,10 +48,9 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a verification.
 
     Attributes:
-        runs: the runs that were measured again, in order.
-        failures: records that could not be, and why.
-        skipped: files with records that name no checkpoint, as those of other programs, and how
-            many.
+        runs: the verified runs, in order.
+        failures: records that could not be measured, with their errors.
+        skipped: notes on files whose records name no checkpoint, e.g. those of other programs.
         interrupted: whether the user stopped it.
     """
 
@@ -67,16 +65,16 @@ def verify(
     how: Measuring = Measuring(),  # noqa: B008 (immutable)
     typed: MeasureOptions = _AS_RECORDED,
 ) -> VerifyResult:
-    """Measure recorded runs again with their recorded settings, and compare.
+    """Measure recorded runs again with their recorded settings and compare.
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        how: where to measure, and who is notified.
-        typed: what the user typed, see `recorded_options`.
+        how: execution and listeners.
+        typed: options of the command, see `recorded_options`.
 
     Raises:
         UnreadableInput: no record among the rows, or none that names a checkpoint.
-        UsageError: a device that is not there.
+        UsageError: an unknown device.
         MeasureError: a cluster that does not answer.
     """
     records = [row for row in rows if row.report.coverage]
@@ -106,7 +104,7 @@ def verify(
 
 
 def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
-    """The records that name no checkpoint, a line per file."""
+    """Notes on records that name no checkpoint, one per file."""
     counts = Counter(row.source for row in records if row.checkpoint is None)
     return [
         Problem(source, f"{source}: {count} {_names(count)} {NO_CHECKPOINT}")
@@ -121,11 +119,10 @@ def _names(count: int) -> str:
 
 
 def find_checkpoint(row: AuditRow) -> Path:
-    """Where the run's files are now: as recorded, or in the same place relative to the record, or
-    the record's folder.
+    """Current path of the run's files: as recorded, relative to the record, or the record's folder.
 
     Raises:
-        UnreadableInput: it is gone, or no file, or its name is longer than a file's can be.
+        UnreadableInput: the path is missing, not a file, or too long.
     """
     where = f"{row.source}: {row.key}"
     if len(row.checkpoint or "") > LONGEST_NAME:
@@ -148,18 +145,18 @@ def find_checkpoint(row: AuditRow) -> Path:
 
 
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
-    """The settings a run was measured with; what the user typed now goes before them.
+    """The settings a run was measured with, overridden by typed options.
 
-    Of what was typed these count: the data SPEC (a recorded one may name no code), the network,
-    which is needed where one was used before, and the name of the weights in a file. A report that
-    holds no settings is measured with its own K and B.
+    These options override: the data SPEC (a recorded one may name no code), the network, which is
+        required if one was recorded, and the name of the weights in a file. A report without
+        settings is measured with its own K and B.
 
     Raises:
-        UsageError: it was measured with the user's own network, and that was not typed again.
-        UnreadableInput: settings that are none.
+        UsageError: the user's own network was recorded, and is not typed again.
+        UnreadableInput: invalid settings.
     """
     report = row.report
-    kept: Any = report.provenance.get("settings")
+    kept = report.provenance.get("settings")
     where = f"{row.source}: {row.key}"
     usual = {"batches": report.n_batches, "batch_size": report.batch_size}
     try:
@@ -174,7 +171,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         )
         hint = f"type it yourself if you trust it: --model {options.model}"
         raise UsageError(what, where=where, hint=hint)
-    # a null of as many draws as the recorded one: the first of many are those of few
+    # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(
         options,
@@ -188,19 +185,18 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
 
 
 def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
-    """A record and a new measurement of its run, compared."""
+    """Compare a record with a new measurement of its run."""
     (run,) = verifications([(row, measured)])
     return run
 
 
 def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
-    """Records and new measurements of their runs, compared, with the baselines of these
-    measurements."""
+    """Compare records with new measurements, which supply the frozen baselines."""
     found = []
     for row, measured in _with_baselines(list(pairs)):
         comparison = compare(row.report, _named(row, measured))
         if measured.frozen_baseline_acc is None:
-            # it came from elsewhere: another run of that audit, or the user
+            # from another run of that audit, or the user
             measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
         found.append(Verification(row=row, measured=measured, comparison=comparison))
     return found
@@ -209,8 +205,8 @@ def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Ve
 def _with_baselines(
     pairs: Sequence[tuple[AuditRow, DiagnosticReport]],
 ) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
-    """(d)'s baseline as it was found: of the same file's frozen runs, or of the folders next to a
-    run."""
+    """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
+    folders."""
     by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row, measured in pairs:
         by_source[row.source].append(replace(row, report=measured))
@@ -228,8 +224,7 @@ def _with_baselines(
 
 
 def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
-    """The measurement, with the names that its run's manifest has; without names for a run with
-    none."""
+    """The measurement with the names in its run's manifest, or without names."""
     run = run_of(Path(row.checkpoint or ""))
     if run is None or not is_run(run):
         return replace(measured, method_name="", seed=None, axes={})

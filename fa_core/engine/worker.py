@@ -1,12 +1,12 @@
-"""The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
+"""The worker process: reads jobs from stdin, measures them, writes messages to stdout.
 
-Started by `fa_core.engine.messages`; a user never needs to. Ends when its stdin closes.
+Started by `fa_core.engine.messages`. Ends when its stdin closes.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
+import pkgutil
 import queue
 import signal
 import sys
@@ -21,35 +21,34 @@ from typing import IO, Protocol
 
 from fa_core.decode import Json
 from fa_core.engine import messages
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch, ignore
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, JobProgress, ignore
 from fa_core.errors import FaError, is_device_lost
 
 Send = Callable[[messages.FromWorker], None]
 
 PROGRESS_PER_SECOND = 160
-"""Most progress messages: each job of a group that goes one batch further is one for its client to
-show."""
+"""Maximum rate of progress messages: each one updates every job of a group in the client."""
 
 NICENESS = 10
-"""Of a worker that computes on the CPU: interactive programs come first."""
+"""Niceness of a worker on the CPU: interactive programs come first."""
 
 
 class WorkerEvents:
-    """Writes what happens to each of several jobs to the client.
+    """Sends the events of jobs to the client.
 
     Args:
-        send: hands a message over.
+        send: sends a message.
         is_cancelled: whether the client cancelled a job id.
     """
 
     def __init__(self, send: Send, is_cancelled: Callable[[str], bool]) -> None:
         self._send, self._is_cancelled = send, is_cancelled
 
-    def begin(self, jobs: Sequence[Job]) -> Watch:
-        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are
+    def begin(self, jobs: Sequence[Job]) -> JobProgress:
+        """Announce jobs; returns their common progress, which raises `Cancelled` once all are
         cancelled."""
         self._send(messages.Begun([job.id for job in jobs]))
-        return _GroupWatch([job.id for job in jobs], self._send, self._is_cancelled)
+        return _GroupProgress([job.id for job in jobs], self._send, self._is_cancelled)
 
     def note(self, job: Job, text: str) -> None:
         self._send(messages.Note([job.id], text))
@@ -83,12 +82,12 @@ class WorkerEvents:
         report: Callable[[], Json],
         explained: Callable[[Job, Exception], Exception],
     ) -> None:
-        """Send the outcome of a job: its report, or why it has none.
+        """Send the outcome of a job: its report or error.
 
         Args:
             job: the job.
-            report: measures it, or raises; not called once it is cancelled.
-            explained: what to send of an error.
+            report: measures it or raises; not called for a cancelled job.
+            explained: converts an exception to the error to send.
         """
         try:
             if self.is_cancelled(job):
@@ -102,16 +101,15 @@ class WorkerEvents:
             self.done(job, found)
 
 
-class _GroupWatch(Watch):
-    """The `Watch` of the jobs that are measured at once; reports no more often than the client can
-    use."""
+class _GroupProgress(JobProgress):
+    """Progress of jobs that are measured at once, with a limited rate of messages."""
 
     def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
         self._job_ids, self._send, self._is_cancelled = job_ids, send, is_cancelled
         self._next = 0.0
         self._total = 0
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if all(map(self._is_cancelled, self._job_ids)):
             raise Cancelled
         now = time.monotonic()
@@ -124,16 +122,17 @@ class _GroupWatch(Watch):
 
 
 class Control(threading.Thread):
-    """Reads the client's messages, so that a cancellation is noticed while a batch is computed.
+    """Reads the client's messages in a thread, so that cancellations arrive while a batch is
+    computed.
 
     Args:
-        stdin: where the messages come from.
+        stdin: source of the messages.
         on_end: called once the client is gone, before this process ends.
 
     Attributes:
-        has_failed: whether a failure was sent to the client: then the log stays.
-        sending: held while a message is sent.
-        runs: what the client wants measured.
+        has_failed: whether an error was sent; then the log is kept.
+        sending: lock held while a message is sent.
+        runs: requested measurements.
     """
 
     def __init__(self, stdin: IO[bytes], on_end: Callable[[], None] = ignore) -> None:
@@ -154,7 +153,7 @@ class Control(threading.Thread):
                     self.runs.put(run)
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
-        # The client is gone, or wants no more: nothing here is worth finishing.
+        # the client is gone or closed: unfinished work is dropped
         self.sending.acquire(timeout=1.0)
         self._on_end()
         if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
@@ -162,10 +161,10 @@ class Control(threading.Thread):
         os._exit(0)
 
     def _tidy(self) -> None:
-        """Remove a log that no error names, and its folder with the last one: a killed client
+        """Remove a log that no error refers to, and its folder with the last log: a killed client
         cannot."""
         for log in self._logs.glob("worker*.log"):
-            # another worker removes its own meanwhile
+            # another worker may remove its own
             with suppress(OSError):
                 if log.samefile(f"/dev/fd/{sys.stderr.fileno()}"):
                     log.unlink()
@@ -177,7 +176,7 @@ class Control(threading.Thread):
 
 
 class Runner(Protocol):
-    """What measures jobs on a device."""
+    """Measures jobs on a device."""
 
     def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         """Measure jobs and report the outcome of each."""
@@ -185,17 +184,15 @@ class Runner(Protocol):
 
 @cache
 def runner_for(measure: str, device: str, cwd: str) -> Runner:
-    """What measures jobs on a device: ``module:callable``, imported from the user's folder too."""
-    module, _, name = measure.partition(":")
-    if not module.startswith("fa_core."):
+    """The runner ``module:callable`` for a device, importable from the user's folder too."""
+    if not measure.startswith("fa_core."):
         sys.path.insert(0, cwd)
-    runner: Runner = getattr(importlib.import_module(module), name)(device)
+    runner: Runner = pkgutil.resolve_name(measure)(device)
     return runner
 
 
 def main() -> None:
-    """Serve until stdin closes: on a device, with what measures, in a folder, as `WorkerProcess`
-    names them."""
+    """Serve until stdin closes; arguments: device, runner, working folder."""
     device, measure, cwd = sys.argv[1:]
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -215,7 +212,7 @@ def main() -> None:
                 return
             except BrokenPipeError:
                 control.has_failed = failed_before
-        control.join()  # it ends this process: the client is gone
+        control.join()  # the client is gone: the process ends
 
     os.chdir(cwd)
     try:
@@ -228,7 +225,7 @@ def main() -> None:
             send(messages.Idle())
     except Exception:
         traceback.print_exc()
-        # not by returning: Python cannot shut down in order while a thread waits on its stdin
+        # no return: Python cannot shut down while a thread waits on its stdin
         os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""What a run is and what was measured on it, as data.
+"""Facts and measurements of runs, as data.
 
-Imports no other folder of `fa_core`; any folder may import it.
+Imports no other folder of `fa_core`.
 """

@@ -1,16 +1,13 @@
-"""Controls: the runs that methods are compared with."""
+"""Controls: runs for comparison with methods."""
 
 FROZEN = "frozen"
-"""The control whose accuracy is the baseline."""
+"""The control that is the frozen baseline."""
 
 CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
-"""What methods are compared with. They have options of their own, not those of the method they are
-trained with."""
+"""All controls. They have their own options, not those of their training rule."""
 
 WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, and none applies to an
-untrained net."""
+"""Controls without a frozen baseline: baselines themselves, and untrained nets."""
 
 TRAINED_BY = {FROZEN: "dfa", "shallow": "bp", "random_targets": "bp"}
-"""Controls that train by another rule, and by which one unless they say
-(`fa_core.methods.controls`)."""
+"""Control → default training rule (`fa_core.methods.controls`)."""

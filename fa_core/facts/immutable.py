@@ -1,4 +1,4 @@
-"""Frozen structs whose refusal says what to do instead."""
+"""Frozen structs with a helpful error on assignment."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ Frozen = TypeVar("Frozen", bound=type[Any])
 
 
 def refuse_changes(cls: Frozen) -> Frozen:
-    """Class decorator: setting or deleting an attribute names `with_thresholds`.
+    """Class decorator: the error of setting or deleting an attribute points to `with_thresholds`.
 
-    msgspec's own refusal says neither why nor what to do. Each subclass needs the decorator, since
-    msgspec gives every frozen class its own refusal.
+    Each subclass needs the decorator, since msgspec overrides these methods in every frozen class.
     """
     cls.__setattr__ = _refuse
     cls.__delattr__ = _refuse  # type: ignore[assignment]  # one refusal for both

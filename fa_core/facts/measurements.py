@@ -1,4 +1,4 @@
-"""Measurements inside a report: its resamples, and its gradients against float64 ones."""
+"""Nested measurements of a report: resamples, and gradients compared with float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colour and the marker of every method: the same in every figure and on every screen."""
+"""Colours and markers of methods, the same in all figures and screens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 
 class MethodStyle(NamedTuple):
-    """How a method is drawn.
+    """Drawing style of a method.
 
     Attributes:
         colour: as #rrggbb.
@@ -23,7 +23,7 @@ class MethodStyle(NamedTuple):
 
 
 MARKERS = "os^Dv><PXp"
-"""Matplotlib's filled markers, so that no method is known by its colour alone."""
+"""Matplotlib's filled markers."""
 
 METHOD_STYLES = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, MethodStyle]
@@ -35,10 +35,10 @@ _COLOURS = [style.colour for style in METHOD_STYLES.values()][: len(MARKERS)]
 
 
 def method_style(method: str) -> MethodStyle:
-    """A method's own style, whatever else is drawn.
+    """A method's own style.
 
-    A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; any
-    other name has the style that its checksum gives.
+    A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; other
+    names have a style by checksum.
 
     >>> method_style("dfa").colour == method_style("dfa_penalty").colour
     True
@@ -59,7 +59,7 @@ def method_style(method: str) -> MethodStyle:
 
 
 def known_method(method: str) -> str:
-    """The known method that this is, or is a variant of; ``""`` if there is none.
+    """The known method of a name or variant; ``""`` if there is none.
 
     >>> known_method("dfa_penalty"), known_method("dfa"), known_method("dfax")
     ('dfa', 'dfa', '')
@@ -73,8 +73,8 @@ def known_method(method: str) -> str:
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
-    """The styles of methods that are drawn together: colours are their own, a marker moves on where
-    two are the same.
+    """Distinct styles of methods drawn together: their own colours, with the next marker for equal
+    styles.
 
     >>> len(set(method_styles(f"m{i}" for i in range(20)).values()))
     20

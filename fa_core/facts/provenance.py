@@ -1,33 +1,33 @@
-"""Members of a report's ``provenance`` and ``credit`` that the program reads, by name and type."""
+"""Names and types of the fields of ``provenance`` and ``credit`` that the program reads."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
 
 from fa_core.decode import Json
 
 BASELINE_FROM = "frozen_baseline_from"
-"""Where a recorded baseline came from that was not in the run's manifest."""
+"""Source of a baseline that was not in the run's manifest."""
 
 BASELINE_RULE = "frozen_baseline_rule"
-"""The rule that trained the frozen net, if it is not the run's own."""
+"""The rule that trained the frozen net, if not the run's own."""
 
 OTHER_BASELINES = "other_frozen_baselines"
 """Accuracies of frozen nets trained by other rules: rule → fraction."""
 
 TRAINED_ON = "trained_on"
-"""Hash of the data that a run was trained with; it may be measured on others."""
+"""Hash of the training data; a run may be measured on other data."""
 
 GIVEN = "given"
-"""Value of `BASELINE_FROM` for a baseline that the user gave while measuring the run."""
+"""Value of `BASELINE_FROM` for a baseline given by the user."""
 
 CUSTOM_BACKWARD = "custom_backward"
-"""Names of the network's modules and functions with a backward pass of their own."""
+"""Names of modules and functions with their own backward pass."""
 
 GRADIENT_BY = "gradient_by"
-"""How the gradient of such a network was found; absent: by its own backward pass."""
+"""Computation of the gradient of such a network; absent: by its own backward pass."""
 
 
 class _Null(TypedDict, total=False):
@@ -55,8 +55,8 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
-    checkpoint: Any
-    classes: Any
+    checkpoint: object
+    classes: object
     fan_in: Annotated[float, msgspec.Meta(gt=0)]
     custom_backward: list[str]
     other_frozen_baselines: dict[str, float]

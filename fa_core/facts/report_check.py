@@ -1,4 +1,4 @@
-"""Refusals of numbers that contradict each other within one report."""
+"""Checks for contradictory numbers in a report."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from fa_core.facts.report_facts import ReportFacts
 Facts = TypeVar("Facts", bound=ReportFacts)
 
 MOST_LAYERS = 10_000
-"""L of the deepest network that is read; the deepest that was published has as many."""
+"""Maximum L, that of the deepest published network."""
 
 
 COSINE_SLACK = 1e-6
-"""Rounding of a mean cosine beyond ±1."""
+"""Tolerance for the rounding of a mean cosine beyond ±1."""
 
 NO_REASON = "not in the source"
-"""Reason for an unmeasured value if the source gives none."""
+"""Reason of an unmeasured value without a recorded one."""
 
 
 def checked(facts: Facts, where: str = "") -> Facts:
-    """The report itself; refuse numbers that contradict each other.
+    """Check a report for contradictory numbers; returns the report.
 
-    A cosine that is NaN because (c) was not measured becomes None.
+    The NaN of an unmeasured (c) becomes None.
 
     Args:
         facts: the report.
@@ -37,8 +37,8 @@ def checked(facts: Facts, where: str = "") -> Facts:
     Raises:
         InvalidReport: unequal numbers of layers or too many, a negative norm, an accuracy outside
             [0, 1], a cosine outside [-1, 1], an interval with its ends out of order, a negative
-            bound, members of ``credit`` or ``provenance`` of another type than `Credit` and
-            `Provenance` say.
+            bound, fields of ``credit`` or ``provenance`` of another type than in `Credit` and
+            `Provenance`.
     """
     _check_layers(facts, where)
     _check_norms(facts.residual_norms, "residual_norms", where)
@@ -59,7 +59,7 @@ def checked(facts: Facts, where: str = "") -> Facts:
 
 
 def longest_list(facts: ReportFacts) -> int:
-    """Values in the longest list of a report that has one for each layer."""
+    """Length of a report's longest list by layer."""
     lists: list[object] = [facts.residual_norms, facts.bp_grad_norms]
     if facts.credit:
         lists += facts.credit.values()
@@ -89,7 +89,7 @@ def _check_norms(norms: Sequence[float], name: str, where: str) -> None:
 
 
 def _check_norm(norm: float, name: str, where: str) -> None:
-    """Refuse a finite negative norm; NaN and ±inf were measured and fire."""
+    """Refuse finite negative norms; NaN and ±inf are valid and fire."""
     if -math.inf < norm < 0:
         hint = "a norm, and a ratio of norms, is never negative"
         raise InvalidReport(f"{name} is {norm}", where=where, hint=hint)
@@ -106,7 +106,7 @@ def _check_accuracy(acc: float | None, name: str, where: str) -> None:
 
 
 def _check_members(found: Mapping[str, object], kind: object, name: str, where: str) -> None:
-    """Refuse members of another type than a ``TypedDict`` says."""
+    """Refuse fields of another type than in a ``TypedDict``."""
     try:
         msgspec.convert(found, kind)
     except msgspec.ValidationError as error:
@@ -116,7 +116,7 @@ def _check_members(found: Mapping[str, object], kind: object, name: str, where: 
 
 
 def _with_cosine(facts: Facts, where: str) -> Facts:
-    """The report with its (c) checked; None for the NaN of a (c) that was not measured."""
+    """The report with (c) checked; None for the NaN of an unmeasured (c)."""
     cosine = facts.cross_batch_stability
     if cosine is None:
         return facts

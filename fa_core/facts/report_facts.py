@@ -1,11 +1,11 @@
-"""The measurements of one run, as its file holds them. Immutable; nothing is judged here."""
+"""The measurements of a run, as in its file. Immutable and not judged."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 
@@ -23,16 +23,16 @@ Axis: TypeAlias = str | int | float | bool | None
 """A run's coordinate along an axis of a sweep."""
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-"""A number of things of which there is at least one."""
+"""A count of at least one."""
 
 WHAT_IF = "(what if)"
-"""Name of an assumed baseline for a decoder: no file is written with such a key."""
+"""Key of an assumed baseline for decoders; never written to files."""
 
 NORMS = ("residual_norms", "bp_grad_norms")
-"""The fields with a number per layer."""
+"""Fields with a number per layer."""
 
 UNSTATED = DiagnosticThresholds()
-"""The thresholds of a report whose source states none."""
+"""Thresholds of a report without recorded ones."""
 
 _SCALARS = (
     *("cross_batch_stability", "headline_acc", "frozen_baseline_acc"),
@@ -144,7 +144,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:
-        # a report that was read from JSON has plain numbers already
+        # a report from JSON has plain numbers already
         if not _is_plain(self):
             for name, value in _with_plain_numbers(self).items():
                 msgspec.structs.force_setattr(self, name, value)
@@ -193,13 +193,13 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         return []
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> Self:
-        """The same measurements judged by these thresholds."""
+        """The measurements judged by these thresholds."""
         if self.thresholds == thresholds:
             return self
         return msgspec.structs.replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float | None) -> Self:
-        """The same measurements with another measured frozen baseline (a fraction)."""
+        """The measurements with another measured frozen baseline (a fraction)."""
         reasons = dict(self.unmeasured)
         if acc is not None:
             reasons.pop("d", None)
@@ -210,9 +210,9 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         )
 
     def with_assumed_baseline(self, acc: float) -> Self:
-        """The same measurements, (d) judged by an assumed frozen baseline (a fraction): a what-if.
+        """The measurements with (d) judged by an assumed frozen baseline (a fraction).
 
-        What is recorded stays: `frozen_baseline_acc`, and all that `to_dict` gives.
+        `frozen_baseline_acc` and `to_dict` are unchanged.
         """
         return msgspec.structs.replace(self, assumed_baseline_acc=acc)
 
@@ -239,12 +239,12 @@ _MAYBE_INT = frozenset({int, type(None)})
 
 def _with_plain_numbers(facts: ReportFacts) -> Json:
     """The fields that hold numbers, as Python floats and ints."""
-    plain: Json = {name: as_floats(getattr(facts, name), name) for name in NORMS}
+    fields = msgspec.structs.asdict(facts)
+    plain: Json = {name: as_floats(fields[name], name) for name in NORMS}
     for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
         for name in names:
-            value = getattr(facts, name)
-            if value is not None:
-                plain[name] = convert(value, name)
+            if fields[name] is not None:
+                plain[name] = convert(fields[name], name)
     intervals = {}
     for name, ends in facts.intervals.items():
         low, high = as_floats(ends, f"intervals.{name}")
@@ -252,8 +252,8 @@ def _with_plain_numbers(facts: ReportFacts) -> Json:
     return {**plain, "intervals": intervals}
 
 
-def _as_count(value: Any, name: str) -> int:
+def _as_count(value: object, name: str) -> int:
     number = as_float(value, name)
     if not number.is_integer():
         raise UsageError(f"{name} is {number}", hint="give a whole number")
-    return int(value)
+    return int(number)

@@ -1,4 +1,4 @@
-"""The four thresholds that a run is judged by."""
+"""The four thresholds of the diagnostics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ NEVER_NEGATIVE: Mapping[str, str] = {
     "g_norm_floor": "a gradient norm",
     "h_norm_explosion_ratio": "growth per block",
 }
-"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is
-never negative."""
+"""Threshold that must not be negative → name of its number, which never is."""
 
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
-"""A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
+"""Type of these thresholds for decoders, which report the location."""
 
 
 @refuse_changes
@@ -49,7 +48,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True):
     frozen_acc_margin_pp: float = 2.0
 
     def __post_init__(self) -> None:
-        # for each report of a file: faster than over `numbers`
+        # runs for each report of a file: faster than over `numbers`
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if type(value) is not float or not value:

@@ -1,7 +1,6 @@
 """Readers and writers of audits, traces and checkpoints, recognised by content, not by name.
 
-Imports judged reports and no torch; imported by whatever reads or writes files, never
-by `facts` or `judgement`.
+Imports no torch, and is never imported by `facts` or `judgement`.
 """
 
 from __future__ import annotations

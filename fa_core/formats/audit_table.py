@@ -9,7 +9,7 @@ import msgspec
 
 from fa_core.decode import Json, RepeatedKeys
 from fa_core.errors import UnreadableInput
-from fa_core.facts.runs import numbered
+from fa_core.facts.run_names import numbered
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, convert, plain
 from fa_core.formats.report_object import decode_report, read_list, row_of, sniff_list
@@ -19,11 +19,11 @@ from fa_core.rows import AuditRow, Problem
 _OF_A_REPORT = frozenset(
     {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
 )
-"""Two of these in the first member of an object show that its members are reports."""
+"""Fields of which a report has at least two."""
 
 
 def sniff(document: Document) -> bool:
-    """Whether the object has ``reports`` or a ``summary`` that lists runs, or is itself one of
+    """Whether the object has ``reports`` or a ``summary`` list of runs, or its members are
     reports."""
     if document.kind != "object" or "reports" in document.members:
         return document.kind == "object"
@@ -34,7 +34,7 @@ def sniff(document: Document) -> bool:
 
 
 def _listed(document: Document, name: str) -> Document | None:
-    """A member that is a list of runs, as a document of format 3."""
+    """A member that lists runs, as a document of format 3."""
     listed = document.listed(name)
     if listed and sniff_list(listed):
         return listed
@@ -42,7 +42,7 @@ def _listed(document: Document, name: str) -> Document | None:
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The rows, the reports that are none, and the keys that occur more than once.
+    """The rows, and problems for invalid reports and repeated keys.
 
     Raises:
         UnreadableInput: ``reports`` is not an object.
@@ -62,13 +62,13 @@ def read(document: Document) -> Iterator[Finding]:
         )
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
-        convert(reports, Json, place)  # says what it is instead
+        convert(reports, Json, place)  # the error names the actual type
     if isinstance(reports, RepeatedKeys):
         names = numbered(key for key, _ in reports.pairs)
         for name, (key, _) in zip(names, reports.pairs, strict=True):
             if name != key:
-                said = f"{place}.{key}: the key stands more than once; one more is read as {name}"
-                yield Problem(document.path, said)
+                what = f"{place}.{key}: the key stands more than once; one more is read as {name}"
+                yield Problem(document.path, what)
         reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     attempt = Attempts(document.path)
     for key, node in reports.items():
@@ -78,7 +78,7 @@ def read(document: Document) -> Iterator[Finding]:
 
 
 def sniff_journal(document: Document) -> bool:
-    """Whether the first line is that of a `fa_core.engine.journal`."""
+    """Whether the first line is a header of `fa_core.engine.journal`."""
     if document.kind == "object":
         first = document.members
     else:
@@ -87,8 +87,7 @@ def sniff_journal(document: Document) -> bool:
 
 
 def read_journal(document: Document) -> Iterator[Finding]:
-    """The rows of an audit that goes on, or was ended before its table was written; (d) by its own
-    frozen runs."""
+    """The rows of a running or interrupted audit; (d) by its own frozen runs."""
     yield from document.problems
     attempt = Attempts(document.path)
     rows: list[AuditRow] = []

@@ -1,10 +1,11 @@
-"""Atomic writing of audits: the audit table (format 1), audit lists and penalty logs."""
+"""Atomic writers of audit tables (format 1), audit lists and penalty logs."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -12,15 +13,14 @@ import msgspec
 from fa_core.atomic import write_json
 from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
-from fa_core.facts.runs import canonical_method, numbered
+from fa_core.facts.run_names import canonical_method, numbered
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1); an unmeasured (c) as
-    `printable_drift`."""
+    """A run's entry in ``summary`` (docs/protocol.md §10.1); (c) as in `printable_drift`."""
 
     method: str
     seed: int | None
@@ -35,16 +35,16 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
 def write_audit_table(
     path: Path | str, rows: Iterable[AuditRow], extra: Mapping[str, object] | None = None
 ) -> None:
-    """Write rows as an audit table; a reader sees the old file or the new one, never half of one.
+    """Write rows as an audit table, atomically.
 
     Args:
         path: the file; a link is followed.
-        rows: what to write, in this order.
+        rows: the rows, in order.
         extra: further top-level members (``reports`` and ``summary`` are ours).
 
     Raises:
-        UsageError: the path is that of a folder, a device, a FIFO or a socket.
-        FaError: the folder may not be written to, or is full.
+        UsageError: the path is a folder, a device, a FIFO or a socket.
+        FaError: the folder is not writable, or the disk is full.
     """
     reports: Json = {}
     summary: list[Json] = []
@@ -67,10 +67,8 @@ def write_audit_table(
 
 
 def printable_drift(report: DiagnosticReport) -> Json:
-    """The report as JSON with a NaN for an unmeasured (c), which programs of the published files
-    print as a number.
-
-    ``unmeasured`` says that it is none, and why; by that it is read back as not measured.
+    """The report as JSON with NaN for an unmeasured (c), which programs of the published files
+    print as a number. ``unmeasured`` has the reason, by which it is read back as not measured.
     """
     data = report.to_dict()
     if report.cross_batch_stability is not None:
@@ -90,29 +88,30 @@ _LISTED = {
     "notes": "notes",
     "verdict": "short_verdict",
 }
-"""Name in a list → the report's."""
+"""Name in an audit list → field of the report."""
+
+_listed_of = attrgetter(*_LISTED.values())
 
 
 def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
-    """Format 3: an entry per run with its numbers and a short verdict, without what they were
-    measured by."""
+    """Format 3: an entry per run with its numbers and a short verdict, without provenance."""
     return [
         _present(
             method=row.method,
             seed=row.seed,
             **row.axes,
-            **{name: getattr(row.report, own) for name, own in _LISTED.items()},
+            **dict(zip(_LISTED, _listed_of(row.report), strict=True)),
         )
         for row in rows
     ]
 
 
 def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> list[Json] | Json:
-    """Format 4: of one run an object, of several a list of them.
+    """Format 4: an object for one run, a list for several.
 
     Args:
         rows: audits.
-        traces: the epochs before the audited one, by checkpoint.
+        traces: earlier epochs, by checkpoint.
     """
     logs = []
     for name, row in zip(unique_keys(rows), rows, strict=True):
@@ -159,10 +158,8 @@ def _present(**fields: object) -> Json:
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:
-    """The row's report with what the row knows in addition, so that reading the file gives the row
-    back.
-
-    A baseline that was only assumed is left out: in a file it would be a measured one.
+    """The row's report with the row's own facts, so that reading the file restores the row. An
+    assumed baseline is left out: in a file it would count as measured.
     """
     report = row.report.as_recorded()
     provenance = report.provenance
@@ -180,10 +177,10 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 
 
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
-    """A key per row: ``<method>_s<seed>`` and the axes that differ among the method's runs.
+    """A unique key per row: ``<method>_s<seed>`` and the axes that differ among the method's runs.
 
-    Where runs share it the run folder's name follows, then also its folder's; the order of the rows
-    does not matter. A number sets apart what even those do not.
+    Equal keys get the run folder's name, then its parent's, independent of the order of the rows; a
+    number if they are still equal.
     """
     axes = differing_axes((row.method, row) for row in rows)
     keys = [_own_key(row, axes[row.method]) for row in rows]

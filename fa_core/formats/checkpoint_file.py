@@ -1,7 +1,7 @@
-"""Format 6, checkpoints: recognised by their first bytes, named by file or folder. No torch.
+"""Format 6, checkpoints: recognised by their first bytes, named after file or folder. No torch.
 
 A model-hub folder is one run: the index of its shards, or its only file. A folder of torch's
-distributed checkpoints is one, too, by its ``.metadata``; it has to be converted first.
+distributed checkpoints is one run as well, by its ``.metadata``; it has to be converted first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
+from fa_core.facts.run_names import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
@@ -24,13 +24,13 @@ from fa_core.rows import AuditRow, row_of_file
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
-"""Names that promise a checkpoint: only used to complain about files that break the promise."""
+"""Suffixes of checkpoints; files of these names that are no checkpoint are reported."""
 
 _FIRST = 4096
 _SMALLEST_PICKLE = 32
-"""Bytes; the name of the function that rebuilds a tensor takes more."""
+"""Minimum bytes of a pickle with a tensor."""
 HEADER_LIMIT = 1 << 25
-"""Bytes of a safetensors header, or of an index: about 300,000 tensors."""
+"""Maximum bytes of a safetensors header or an index: about 300,000 tensors."""
 
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
@@ -46,11 +46,10 @@ _NO_RUN = re.compile(
 
 
 def kind_of(head: bytes, path: str) -> str:
-    """What a file's first bytes and name say: safetensors, zip, pickle, distributed, or ``""`` for
-    no checkpoint.
+    """Kind of a checkpoint by first bytes and name: safetensors, zip, pickle, distributed, or
+    ``""`` for none.
 
-    A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets,
-    too).
+    A bare pickle, which may hold anything, counts only with a suffix of checkpoints.
     """
     if distributed(path):
         if head[:1] == b"\x80":
@@ -74,19 +73,18 @@ def kind_of(head: bytes, path: str) -> str:
 
 
 def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
-    """The checkpoint as a row without measurements; its safetensors metadata may name method and
-    seed.
+    """The checkpoint as an unmeasured row; its safetensors metadata may name method and seed.
 
     Args:
         path: the file.
         kind: from `kind_of`.
-        file: the file, opened for reading.
-        size: its size in bytes.
+        file: open for reading.
+        size: in bytes.
 
     Raises:
-        UnreadableInput: truncated, or not what its first bytes say.
+        UnreadableInput: truncated, or not of this kind.
     """
-    import zipfile  # for the first checkpoint: it costs the start a millisecond
+    import zipfile  # imported for the first checkpoint: it takes a millisecond
 
     row = _named(path)
     method, seed = row.method, row.seed
@@ -114,22 +112,21 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
 
 
 def sniff_index(document: Document) -> bool:
-    """Whether a document says which shard holds which tensor."""
+    """Whether a document is an index of tensors in shards."""
     return document.path.endswith(_INDEX) and "weight_map" in document.members
 
 
 def read_index(document: Document) -> Iterator[Finding]:
-    """The checkpoint as a row without measurements."""
+    """The checkpoint as an unmeasured row."""
     yield msgspec.structs.replace(_named(document.path), checkpoint=document.path)
 
 
 def no_run(path: str, named: bool = False) -> str:
-    """Why a file, whatever it holds, is no run of its own: text, or ``""`` where it may be one.
+    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one.
 
     Args:
         path: the file.
-        named: whether the user named it: of weights that a hub folder has in two formats, either
-            may be named.
+        named: whether the user named it: either file may be named of weights in two formats.
     """
     folder, name = os.path.split(path)
     match = _NO_RUN.fullmatch(name)
@@ -152,10 +149,10 @@ def no_run(path: str, named: bool = False) -> str:
 
 
 def shards(path: Path) -> dict[str, Path]:
-    """Tensor name → the file that holds it, as an index says.
+    """Tensor name → its file, from an index.
 
     Raises:
-        UnreadableInput: it is no index, or names files of another folder.
+        UnreadableInput: not an index, or one with files of another folder.
     """
     with reading(path, "is no index of shards", COPY_AGAIN):
         named = loads(read_file(path, HEADER_LIMIT))["weight_map"]
@@ -165,7 +162,7 @@ def shards(path: Path) -> dict[str, Path]:
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files that a checkpoint is made of: itself, and what it names if it is an index.
+    """All files of a checkpoint: itself, and the shards of an index.
 
     Raises:
         UnreadableInput: a damaged index.
@@ -176,7 +173,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def distributed(path: str) -> UnreadableInput | None:
-    """What to say about one of torch's distributed checkpoints: how to convert it; None for other
+    """The error for torch's distributed checkpoints, with the way to convert them; None for other
     files."""
     folder, name = os.path.split(path)
     if name != DISTRIBUTED:
@@ -191,8 +188,8 @@ def distributed(path: str) -> UnreadableInput | None:
 
 
 def _named(path: str) -> AuditRow:
-    """The row of a checkpoint: named by its folder where files of all such folders are called the
-    same."""
+    """The row of a checkpoint, named after its folder if all such folders use the same file
+    name."""
     folder, name = os.path.split(path)
     config = os.path.join(folder, "config.json")  # noqa: PTH118
     hub = name == WEIGHTS and os.path.exists(config)  # noqa: PTH110
@@ -203,8 +200,8 @@ def _named(path: str) -> AuditRow:
 
 
 def damage(path: Path) -> UnreadableInput | None:
-    """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they
-    show no damage."""
+    """The error for a damaged checkpoint, judged by first bytes and size; None = no visible
+    damage."""
     if path.name.endswith(_INDEX):
         return None
     if refusal := distributed(str(path)):
@@ -222,7 +219,7 @@ def damage(path: Path) -> UnreadableInput | None:
 
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
-    """What to say about a file that only promises to be a checkpoint."""
+    """The error for a file with a checkpoint's suffix but other contents."""
     if head:
         what = "not a checkpoint"
     else:
@@ -233,7 +230,7 @@ def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
 
 
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
-    """The ``__metadata__`` of a safetensors file whose header and length agree."""
+    """The ``__metadata__`` of a safetensors file, if header and length agree."""
     file.seek(0)
     end = 8 + int.from_bytes(file.read(8), "little")
     with reading(path, "malformed safetensors header", COPY_AGAIN):
@@ -259,5 +256,5 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
 
 
 def promises_checkpoint(path: str) -> bool:
-    """Whether a file's name promises a checkpoint."""
+    """Whether a file has a checkpoint's suffix."""
     return path.lower().endswith(SUFFIXES)

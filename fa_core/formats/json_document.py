@@ -1,7 +1,6 @@
 """One JSON file as a document: an object, a list, or lines.
 
-A format reads a document part by part, so that a part that is not sane (`fa_core.decode`) spoils no
-other.
+Formats read a document part by part, so that an invalid part (`fa_core.decode`) affects no other.
 """
 
 from __future__ import annotations
@@ -24,13 +23,14 @@ Node: TypeAlias = Any
 """A JSON value: a Python object, or `msgspec.Raw` (the text of a report in a big table)."""
 
 Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
-"""What reading a file yields."""
+"""Results of reading a file."""
 
 T = TypeVar("T")
 
 
 SPLIT_FROM = 1 << 20
-"""Bytes from which a table is split into the texts of its reports, each decoded into its type."""
+"""Bytes from which a table is split into the texts of its reports, which are decoded into their
+type."""
 
 
 class _Table(msgspec.Struct):
@@ -41,7 +41,7 @@ _TABLE = msgspec.json.Decoder(_Table)
 _HEAD = 256
 _REPORTS = b'"reports"'
 _MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
-_BRACE = 64  # bytes in which an object's brace follows its last member
+_BRACE = 64  # bytes after the last member in which the closing brace must follow
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,10 +52,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         kind: ``"object"``, ``"list"``, or ``"lines"`` (one JSON value per line).
         data: the file's bytes in UTF-8.
         members: of an object.
-        items: of a list, with their index; or of lines, with their line number (from 1).
-        problems: lines that are no JSON.
-        unfinished: the last line was half written.
-        at: where the list is in the file.
+        items: of a list with index, or of lines with line number (from 1).
+        problems: lines that are not JSON.
+        unfinished: whether the last line is incomplete.
+        at: JSON path of the list in the file.
     """
 
     path: str
@@ -68,7 +68,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     at: str = "$"
 
     def place(self, index: int) -> str:
-        """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
+        """Location of an item for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
         if self.kind == "lines":
             return f"{self.path}: line {index}"
         return f"{self.path}: {self.at}[{index}]"
@@ -77,12 +77,12 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         """The members of an object.
 
         Raises:
-            UnreadableInput: they are not sane.
+            UnreadableInput: they are invalid.
         """
         return convert(self.members, Json, f"{self.path}: {self.at}")
 
     def listed(self, name: str) -> Document | None:
-        """A member that is a list, as a document; None if there is none."""
+        """A list member as a document; None if there is none."""
         items = plain(self.members.get(name))
         if isinstance(items, list):
             items = list(enumerate(items))
@@ -93,7 +93,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return Document(path=self.path, kind="list", items=items, at=f"$.{name}")
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, Json]]:
-        """The items that are sane JSON objects, with their index."""
+        """The valid JSON objects among the items, with their index."""
         for index, item in self.items[:limit]:
             value = plain(item)
             if isinstance(value, dict):
@@ -101,7 +101,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_document(path: str, data: bytes) -> Document:
-    """A file's bytes as a document.
+    """Decode a file's bytes as a document.
 
     Raises:
         UnreadableInput: empty, truncated or malformed (with the line), or neither object nor list.
@@ -129,13 +129,13 @@ def open_document(path: str, data: bytes) -> Document:
 
 
 def _split(data: bytes) -> dict[str, msgspec.Raw]:
-    """The texts of an audit table's reports; those of diverged runs may hold NaN and Infinity.
+    """The texts of an audit table's reports, which may hold NaN and Infinity.
 
-    msgspec refuses these literals, so it splits a copy of the text that has numbers of the same
-    length in their places; the members are views of the text itself.
+    msgspec refuses these literals, so it splits a copy with numbers of the same length in their
+    places; the members are views of the original.
 
     Raises:
-        ValueError: no object of reports, malformed, or a key holds one of these numbers.
+        ValueError: malformed, no object of reports, or a key with one of these numbers.
     """
     try:
         return _TABLE.decode(data).reports
@@ -156,12 +156,11 @@ def _split(data: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the members fill their object from the first to the last, supposing equal gaps
-    between all.
+    """Whether the members fill their object without bytes left over, with equal gaps between them.
 
-    A decoder drops the earlier of two equal keys silently; then bytes are left over. Adding lengths
-    costs a hundredth of reading; what is in doubt (mixed indentation, escaped keys, ``reports``
-    twice) is read slowly.
+    A decoder silently drops the earlier of two equal keys; then bytes are left over. Adding lengths
+    costs a hundredth of reading; doubtful files (mixed indentation, escaped keys, ``reports``
+    twice) are read slowly.
     """
     names = list(members)
     joined = "".join(names)
@@ -179,8 +178,8 @@ def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
     return gap > 0 and closed and data.count(_REPORTS, 0, start) + data.count(_REPORTS, end) == 1
 
 
-def plain(node: Node) -> Any:
-    """A part of a document; None where that is not sane (`checked`)."""
+def plain(node: Node) -> object:
+    """A part of a document; None if it is invalid (`checked`)."""
     try:
         checked(node)
     except ValueError:
@@ -192,12 +191,12 @@ def convert(node: Node, kind: type[T], where: str) -> T:
     """A part of a document as a typed value.
 
     Args:
-        node: a value, or the text of one.
-        kind: the type to read it as.
+        node: a value or its text.
+        kind: its type.
         where: file and JSON path of the node, for the message.
 
     Raises:
-        UnreadableInput: not sane, or of another shape; the message names the path inside the node.
+        UnreadableInput: invalid, or of another shape; the message has the path inside the node.
     """
     try:
         if isinstance(node, msgspec.Raw):
@@ -213,14 +212,14 @@ def convert(node: Node, kind: type[T], where: str) -> T:
 
 
 MOST_PROBLEMS = 10_000
-"""Parts of one file that cannot be read: with more of them it is another kind of file."""
+"""Maximum of unreadable parts of a file, beyond which it is another kind of file."""
 
 ENTRY_BYTES, CELL_BYTES = 900, 20
-"""Memory that an entry of a log takes once it is decoded, and a cell of a table."""
+"""Bytes of memory per decoded entry of a log, and per cell of a table."""
 
 
 class Attempts:
-    """Reads the parts of a file one by one, and counts those that cannot be read.
+    """Reads the parts of a file and counts unreadable ones.
 
     Args:
         path: the file.
@@ -231,14 +230,14 @@ class Attempts:
         self._failed = 0
 
     def __call__(self, read: Callable[[], T], what: str) -> T | Problem:
-        """What a part is read as, or the problem that it is skipped with.
+        """The result of reading a part, or the problem if it is skipped.
 
         Args:
-            read: reads it; it may raise a `FaError`.
-            what: the part.
+            read: reads the part; may raise a `FaError`.
+            what: name of the part.
 
         Raises:
-            UnreadableInput: there are more than `MOST_PROBLEMS` of these problems.
+            UnreadableInput: more than `MOST_PROBLEMS` problems.
         """
         try:
             return read()
@@ -254,7 +253,7 @@ class Attempts:
 
 
 def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
-    """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as
+    """`convert` with the file's spelling of fields in messages: `.residual_norms[1]` as
     `.h_norms[1]`."""
     try:
         return convert(found, kind, where)
@@ -272,7 +271,8 @@ def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str
 
 
 def _as_utf8(path: str, data: bytes) -> bytes:
-    """Without a byte order mark; UTF-16 (a Windows shell's redirection) becomes UTF-8."""
+    """The text as UTF-8 without a byte order mark; UTF-16 comes from a Windows shell's
+    redirection."""
     if data.startswith(codecs.BOM_UTF8):
         return data[len(codecs.BOM_UTF8) :]
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -282,7 +282,7 @@ def _as_utf8(path: str, data: bytes) -> bytes:
 
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:
-    """What to say of a file that is no JSON."""
+    """The error for a file that is not JSON."""
     import json
 
     if isinstance(error, UnicodeDecodeError):
@@ -297,7 +297,7 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
 
 
 def _one_per_line(data: bytes) -> bool:
-    """Whether the first line with something on it is a whole JSON object and more lines follow."""
+    """Whether the first line that is not blank is a whole JSON object and more lines follow."""
     head, newline, rest = data.lstrip().partition(b"\n")
     if not newline or not rest.strip():
         return False

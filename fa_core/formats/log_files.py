@@ -1,4 +1,4 @@
-"""CSV logs and TensorBoard's event files, read with the standard library alone."""
+"""Readers of CSV logs and TensorBoard's event files, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core.decode import Json, harmless, integer, reading
+from fa_core.decode import Json, integer, reading
 from fa_core.errors import UnreadableInput
 from fa_core.files import check_room, open_file
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES, Finding
 from fa_core.formats.log_names import is_log
 from fa_core.formats.logged import MOST_NAMES, Entry, named_by_place, traces_of
+from fa_core.sanitize import WHITE_SPACE, sanitize
 
 _CSV_BYTES = 1 << 28
 _AGAIN = "write it again as CSV"
 _RECORD_BYTES = 1 << 20
 _FIELDS = 1 << 22
-"""Fields of a run's event files in all: some 700,000 scalars."""
+"""Maximum fields in a run's event files: some 700,000 scalars."""
 
 _EVENTS = b"brain.Event:"
 
 
 def read(path: str, head: bytes, file: BinaryIO, size: int, named: bool) -> Iterator[Finding]:
-    """The traces of a file that may be such a log; nothing if it is none.
+    """The traces of a file; nothing if it is no such log.
 
     Args:
         path: the file.
@@ -39,8 +40,7 @@ def read(path: str, head: bytes, file: BinaryIO, size: int, named: bool) -> Iter
         named: whether the user named the file.
 
     Raises:
-        UnreadableInput: a log that cannot be read; a named event file that is not the newest of its
-            run.
+        UnreadableInput: an invalid log, or a named event file that is not the newest of its run.
     """
     if is_events(head):
         yield from _events(Path(path), named)
@@ -50,7 +50,7 @@ def read(path: str, head: bytes, file: BinaryIO, size: int, named: bool) -> Iter
 
 
 def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]:
-    """A table with a row per epoch or step; an empty cell is not logged."""
+    """The trace of a table with a row per epoch or step; empty cells are not logged."""
     first = head.splitlines()[0].decode("utf-8-sig", "replace")
     delimiter = max(",;\t", key=first.count)
     with reading(path, "not a table", _AGAIN):
@@ -82,23 +82,22 @@ def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
     yield from traces_of(named_by_place(path), entries, unfinished=cut)
 
 
-def _value(text: Any) -> Any:
-    """A number that is written as text, as a number; None for an empty text."""
+def _value(text: object) -> object:
+    """A cell as a number or text; None if it is empty."""
     if not isinstance(text, str):
         return text
     with suppress(ValueError):
         return integer(text)
     with suppress(ValueError):
         return float(text)
-    return harmless(text.strip()) or None
+    return sanitize(text.strip(), WHITE_SPACE) or None
 
 
 def _events(path: Path, named: bool) -> Iterator[Finding]:
-    """The scalars of the folder's event files, as one run: a run that was started again goes on in
-    a new file.
+    """The scalars of a folder's event files as one run: a resumed run continues in a new file.
 
-    The last file that can be read speaks for all of them. A file that ends inside a record is read
-    up to there.
+    Only the last readable file yields the run. A truncated file is read up to its last whole
+    record.
     """
     parts, listed = [path], [path.name]
     if _OF_EVENTS in path.name:
@@ -118,7 +117,7 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
     at_step: dict[int, Json] = {}
     for part in parts:
         if why := _why_no_events(part):
-            notes.append(f"{harmless(part.name)} is left out: {why}")
+            notes.append(f"{sanitize(part.name, WHITE_SPACE)} is left out: {why}")
             continue
         with open_file(part) as file:
             for data in _records(file, os.fstat(file.fileno()).st_size):
@@ -137,32 +136,29 @@ def _events(path: Path, named: bool) -> Iterator[Finding]:
 
 _OF_EVENTS = "tfevents"
 _PARTS = 1000
-"""Event files of a folder that are read, the newest: a run that was started again has one for each
-start."""
+"""Maximum event files read of a folder, the newest: a run has one per start."""
 
 
 @lru_cache(maxsize=1)
 def _event_files(folder: Path, changed: int) -> list[str]:
-    """The names of a folder's event files, in order.
-
-    It is asked for at each of them, so it is listed once.
+    """Names of a folder's event files, in order; cached, since every one of them asks for it.
 
     Args:
-        folder: where they are.
-        changed: when a file was put there or taken away.
+        folder: the folder.
+        changed: modification time of the folder.
     """
     return sorted(name for name in os.listdir(folder) if _OF_EVENTS in name)  # noqa: PTH208 (names)
 
 
 _MAGIC_END = 80
-"""Bytes in which an event file says what it is."""
+"""Bytes by which an event file is recognised."""
 
 
 class _Budget:
-    """What may be decoded of a run's event files: a field takes a microsecond, and few bytes.
+    """Limit on the decoded fields of a run's event files: each takes a microsecond.
 
     Args:
-        where: the file that speaks for them.
+        where: the file named in the error.
     """
 
     def __init__(self, where: str) -> None:
@@ -172,7 +168,7 @@ class _Budget:
         """Count a record or a field.
 
         Raises:
-            UnreadableInput: there are too many.
+            UnreadableInput: too many.
         """
         self._left -= 1
         if self._left < 0:
@@ -181,7 +177,7 @@ class _Budget:
 
 
 def _why_no_events(path: Path) -> str:
-    """Why a file is not read as an event file; empty if it is one."""
+    """Why a file is not an event file; empty if it is one."""
     if path.name.endswith("~"):
         return "an old version"
     try:
@@ -199,16 +195,16 @@ def _why_no_events(path: Path) -> str:
 
 
 def is_events(head: bytes) -> bool:
-    """Whether a file's first bytes are those of an event file."""
+    """Whether a file begins like an event file."""
     return _EVENTS in head[:_MAGIC_END]
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
-    """What the records of an event file hold (images and graphs left out), and None if the last one
-    is not whole.
+    """The data of an event file's records, without images and graphs; then None if the last record
+    is truncated.
 
-    A record: its length in 8 bytes, their checksum in 4, the data, its checksum in 4. The checksums
-    are not looked at.
+    A record: length in 8 bytes, their checksum in 4, data, its checksum in 4. Checksums are
+        ignored.
     """
     at = 0
     while at < size:
@@ -226,13 +222,11 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes | None]:
 
 
 def _event(data: bytes, budget: _Budget) -> tuple[int, dict[str, float]]:
-    """Step and scalars of an event: 2 = step, 5 = summary, in it 1 = value, in it 1 = tag, 2 =
-    number or 8 = tensor.
-
-    Of a tensor 1 is the type (1 = float), 4 its bytes or 5 the list of its numbers.
+    """Step and scalars of an event. Fields: 2 = step, 5 = summary; summary 1 = value; value 1 =
+    tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float), 4 = bytes, 5 = list of numbers.
 
     Raises:
-        ValueError, LookupError, struct.error: broken.
+        ValueError, LookupError, struct.error: malformed.
         UnreadableInput: the budget is spent.
     """
     event = dict(_fields(data, budget))
@@ -250,7 +244,7 @@ def _event(data: bytes, budget: _Budget) -> tuple[int, dict[str, float]]:
 
 
 def _fields(data: bytes, budget: _Budget) -> Iterator[tuple[int, Any]]:
-    """The fields of a protobuf message: number, and its integer or its bytes.
+    """The fields of a protobuf message: number and integer or bytes.
 
     Raises:
         ValueError, LookupError: broken.

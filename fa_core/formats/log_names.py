@@ -1,9 +1,9 @@
-"""Meaning of logged names: the one table that every reader of logs and lists uses.
+"""The table of logged names, shared by all readers of logs and lists.
 
-A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and
-``val_acc`` are one. The ``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out.
-Where a log has a number under ``fa/`` and under another name too, ``fa/`` counts: both sides of (d)
-are then measured on the same samples.
+Names are compared in lower case with ``_`` for all other signs: ``val/acc``, ``Val Acc`` and
+``val_acc`` are equal. The ``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left
+out. A number under ``fa/`` precedes one under another name: both sides of (d) are then measured on
+the same samples.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "notes": ("notes",),
     "verdict": ("verdict",),
 }
-"""Field → its names, of which the first one with a value counts; an accuracy is that of one name in
-all of a run."""
+"""Field → its names, of which the first with a value counts; a run's accuracy has one name
+throughout."""
 
 JUDGED = frozenset(
     {
@@ -81,10 +81,10 @@ JUDGED = frozenset(
         "growth",
     }
 )
-"""Fields that are measured where a network is evaluated, not at every step."""
+"""Fields that are measured at evaluation, not at every step."""
 
 _OWN = "fa/"
-"""How every name of `ProtocolMonitor` begins."""
+"""Prefix of the names of `ProtocolMonitor`."""
 
 _SAME = {
     "growth": "residual_norms",
@@ -92,10 +92,10 @@ _SAME = {
     "stability_layer": "cross_batch_stability",
     "epoch": "step",
 }
-"""Field → the one that it says the same of, if only roughly."""
+"""Field → the field of which it is another form, if only roughly."""
 
 DEEPEST = "L"
-"""The layer of a name such as ``h_L_norm``."""
+"""The layer in a name such as ``h_L_norm``."""
 
 _RANKS = {name: (field, rank) for field, names in NAMES.items() for rank, name in enumerate(names)}
 _LAYER = re.compile(r"(residual|hidden|h|bp_grad|g|gamma)_?(?:norms?_)?(\d{1,6}|l)(?:_norm)?")
@@ -105,8 +105,8 @@ _GAMMA_OF = re.compile(r"gamma_[a-z]+(?:_[a-z]+)*")
 
 
 class Columns(NamedTuple):
-    """Field → the name that counts; and for numbers logged layer by layer field → layer (``"L"``:
-    the last) → name."""
+    """Field → its name in the log; for numbers logged layer by layer field → layer (``"L"``: the
+    last) → name."""
 
     whole: dict[str, str]
     layers: dict[str, dict[str, str]]
@@ -114,7 +114,7 @@ class Columns(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def columns_of(names: tuple[str, ...]) -> Columns:
-    """What the names of an entry, or of a run, stand for.
+    """The fields of an entry's or a run's names.
 
     >>> columns_of(("acc", "Accuracy/val", "fa/h_3", "val_loss", "gamma_dfa"))
     Columns(whole={'test_acc': 'Accuracy/val', 'gamma': 'gamma_dfa'}, layers={'residual_norms':
@@ -148,7 +148,7 @@ def is_own(name: str) -> bool:
 
 
 def outdone(names: Iterable[str]) -> set[str]:
-    """Names that do not count, because an own one says the same.
+    """Names that are ignored in favour of a ``fa/`` name of the same field.
 
     >>> sorted(outdone(["fa/acc", "fa/step", "epoch", "val_acc", "loss"]))
     ['epoch', 'val_acc']
@@ -159,14 +159,14 @@ def outdone(names: Iterable[str]) -> set[str]:
 
 
 def _meant(name: str) -> str:
-    """What a name stands for, as `_SAME` joins it; empty for nothing."""
+    """The field of a name, joined by `_SAME`; empty for none."""
     columns = columns_of((name,))
     field = next(iter((*columns.whole, *columns.layers)), "")
     return _SAME.get(field, field)
 
 
 def given_in(fields: Mapping[str, object]) -> Columns:
-    """What an entry gives a value to."""
+    """The fields with a value in an entry."""
     return columns_of(tuple(name for name, value in fields.items() if value is not None))
 
 
@@ -179,7 +179,7 @@ def is_measured(fields: Mapping[str, object]) -> bool:
 
 
 def is_log(names: Iterable[object]) -> bool:
-    """Whether names are of a training log: an epoch or step, and something that is known of it."""
+    """Whether names are those of a training log: an epoch or step, and a known field."""
     columns = columns_of(tuple(name for name in names if isinstance(name, str)))
     known = {*columns.whole, *columns.layers}
     return not known.isdisjoint(("epoch", "step")) and not known.isdisjoint(

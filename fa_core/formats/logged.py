@@ -1,11 +1,11 @@
-"""Training logs of any kind of file, merged into the epochs of a run, with evidence.
+"""Training logs of all kinds of file, merged into the epochs of a run, with evidence.
 
-Every reader of logs hands over its entries as mappings from logged names to values; which name is
-which number is decided in `fa_core.formats.log_names`.
+Readers of logs supply entries: mappings from logged names to values. Names are looked up in
+`fa_core.formats.log_names`.
 
-Those that are JSON are read here: format 5, a trace, one object per epoch on a line or in a list,
-or transformers' ``trainer_state.json``; format 4, the log of a penalty run, which is an audit of
-its last epoch as well.
+JSON logs are read here: format 5, a trace with an object per epoch, in lines or a list, or
+    transformers' ``trainer_state.json``; format 4, the log of a penalty run, also an audit of its
+    last epoch.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TypeAlias
 import msgspec
 
 from fa_core.decode import Json
-from fa_core.errors import FaError, InvalidReport, UnreadableInput, printable
-from fa_core.facts.runs import canonical_method
+from fa_core.errors import FaError, InvalidReport, UnreadableInput
+from fa_core.facts.run_names import canonical_method
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
     Attempts,
@@ -47,22 +47,22 @@ from fa_core.numbers import is_number
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.sanitize import sanitize
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]
-"""Where it is, for messages (file, and line or JSON path), and what is logged there."""
+"""Location for messages (file, and line or JSON path), and the logged values."""
 
 _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
 _AXES = ("lam", "d", "L", "arch", "of")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
 _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "events"})
-"""Names that log files have whatever the run is."""
+"""Usual names of log files, which do not name the run."""
 
 
 def named_by_place(path: str) -> AuditRow:
-    """The row of a log: named by its file, or by its folder where every run's log has that file's
-    name.
+    """The row of a log, named after its file, or its folder if the file's name is a usual one.
 
     >>> named_by_place("out/dfa_s1/metrics.csv").key, named_by_place("dfa_s1.csv").key
     ('dfa_s1', 'dfa_s1')
@@ -84,14 +84,14 @@ def traces_of(
     unfinished: bool = False,
     notes: tuple[str, ...] = (),
 ) -> Iterator[Trace | Problem]:
-    """The traces of a log, one per run, or per method and seed, where its entries name them, and
-    the entries that are none.
+    """The traces of a log, one per run, or per method and seed if entries name them, and problems
+    for invalid entries.
 
     Args:
         name: the log's row.
         entries: in the order in which they were logged.
         unfinished: the log ends inside an entry.
-        notes: what there is to know of the file.
+        notes: notes on the file.
     """
     runs: dict[tuple[str, str, int | None], list[Entry]] = {}
     for where, fields in entries:
@@ -101,7 +101,7 @@ def traces_of(
         method, seed = owner(fields, row_of_file(label) if label else name)
         runs.setdefault((label, method, seed), []).append((where, fields))
     for (label, method, seed), logged in runs.items():
-        epochs, problems, said = epochs_of(logged)
+        epochs, problems, merged_notes = epochs_of(logged)
         yield from problems
         if not epochs:
             continue
@@ -111,12 +111,11 @@ def traces_of(
         elif len(runs) > 1:
             run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
         run = msgspec.structs.replace(run, method=method, seed=seed)
-        yield trace_of(run, epochs, (*notes, *said), unfinished)
+        yield trace_of(run, epochs, (*notes, *merged_notes), unfinished)
 
 
 def _run_label(fields: Mapping[str, object]) -> str:
-    """The run that an entry names, ``""`` without one: a method and a seed, as run folders are
-    named."""
+    """The run that an entry names, as run folders are named: method and seed; ``""`` for none."""
     label = fields.get("run")
     if isinstance(label, str) and "/" not in label and row_of_file(label).seed is not None:
         return label
@@ -126,7 +125,7 @@ def _run_label(fields: Mapping[str, object]) -> str:
 def trace_of(
     run: AuditRow, epochs: list[TraceEpoch], notes: tuple[str, ...], unfinished: bool = False
 ) -> Trace:
-    """The trace of the run that a row names."""
+    """The trace of a row's run."""
     return Trace(
         source=run.source,
         key=run.key,
@@ -140,7 +139,7 @@ def trace_of(
 
 
 def owner(fields: Mapping[str, object], name: AuditRow) -> tuple[str, int | None]:
-    """Method and seed as an entry states them, or else as the file is named."""
+    """Method and seed from an entry, else from the file's name."""
     method, seed = name.method, name.seed
     for key in NAMES["method"]:
         stated = fields.get(key)
@@ -155,7 +154,7 @@ def owner(fields: Mapping[str, object], name: AuditRow) -> tuple[str, int | None
 
 
 def axes_of(fields: Mapping[str, object]) -> Json:
-    """What a log's header or an entry says of the run's place in a sweep."""
+    """The run's axes in a sweep, from a log's header or an entry."""
     axes: Json = {}
     gathered = fields.get("axes")
     if isinstance(gathered, Mapping):
@@ -168,13 +167,12 @@ def axes_of(fields: Mapping[str, object]) -> Json:
 
 
 def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
-    """The epochs in increasing order, the entries that are none, and what else there is to know, a
-    line each.
+    """The epochs in increasing order, problems for invalid entries, and notes.
 
-    The entries of one epoch are merged, the value logged last counting.
+    The entries of an epoch are merged; the last value counts.
 
     An accuracy most of whose values are above 1 (and none above 100) is in percent. This project's
-    own numbers count before those of others (`outdone`).
+    own numbers precede others (`outdone`).
 
     Args:
         entries: in the order in which they were logged.
@@ -217,12 +215,12 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
         epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
     used = used_in(columns).union(_OWN, _SETTINGS)
-    unused = [printable(name) for name in names if name not in used]
+    unused = [sanitize(name) for name in names if name not in used]
     if repeated:
         notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
-        notes.append(f"the accuracy is {printable(accuracy)}")
-    notes += [f"{printable(name)} is in percent: divided by 100" for name in sorted(percent)]
+        notes.append(f"the accuracy is {sanitize(accuracy)}")
+    notes += [f"{sanitize(name)} is in percent: divided by 100" for name in sorted(percent)]
     notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
     return epochs, problems, tuple(notes)
 
@@ -230,16 +228,16 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
 def _contradict(
     known: Mapping[str, object], fields: Mapping[str, object], names: Iterable[str]
 ) -> bool:
-    """Whether two entries of one epoch hold different values under some of the names."""
+    """Whether two entries of an epoch differ in the values of some names."""
     for name in names:
-        # as text: NaN differs from itself
+        # as text, since NaN differs from itself
         if name in known and name in fields and repr(known[name]) != repr(fields[name]):
             return True
     return False
 
 
 MOST_NAMES = 20_000
-"""Of values that one log holds; a name for each layer of a network is far less."""
+"""Maximum number of values in a log."""
 
 
 def _without(entries: Sequence[Entry], names: Container[str]) -> list[Entry]:
@@ -251,7 +249,7 @@ def _without(entries: Sequence[Entry], names: Container[str]) -> list[Entry]:
 
 
 def _positioned(entries: Sequence[Entry], columns: Columns) -> tuple[Sequence[Entry], list[str]]:
-    """The entries that have the own position, where the log has one: another logger counts other
+    """The entries with `ProtocolMonitor`'s position, if the log has one: other loggers count other
     steps."""
     own = columns.whole.get("step", "")
     if not is_own(own):
@@ -277,8 +275,7 @@ def _in_percent(entries: Sequence[Entry], name: str) -> bool:
 
 
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
-    """The epoch of each entry, or its step where epochs do not number what was measured; and what
-    is said of it."""
+    """The epoch of each entry, or its step if epochs do not number the measurements; and notes."""
     epoch, step = columns.whole.get("epoch", ""), columns.whole.get("step", "")
     epochs = [number_in(fields, epoch) for _, fields in entries]
     steps = [number_in(fields, step) for _, fields in entries]
@@ -303,14 +300,14 @@ _NEAR = 0.05
 
 
 def _at_end(position: float | None) -> int | None:
-    """The epoch (or step) at whose end an entry counts: 0.5 is a part of epoch 1."""
+    """The epoch (or step) of an entry, rounded up: 0.5 is a part of epoch 1."""
     if position is None or not math.isfinite(position):
         return None
     return math.ceil(position - _NEAR)
 
 
 def epoch_of(fields: Mapping[str, object], where: str) -> TraceEpoch:
-    """What one entry alone says was measured.
+    """The measurements of a single entry.
 
     Raises:
         UnreadableInput: a value of the wrong type.
@@ -321,7 +318,7 @@ def epoch_of(fields: Mapping[str, object], where: str) -> TraceEpoch:
 
 
 def used_in(columns: Columns) -> set[str]:
-    """The names that stand for something."""
+    """The known names."""
     return {
         *columns.whole.values(),
         *(name for by_layer in columns.layers.values() for name in by_layer.values()),
@@ -335,9 +332,9 @@ def _epoch(
 
     Args:
         number: of the epoch.
-        fields: all that is logged of it.
+        fields: its logged values.
         where: file and JSON path or line, for messages.
-        accuracy: the name of the run's accuracy.
+        accuracy: name of the run's accuracy.
         percent: names of accuracies in percent.
 
     Raises:
@@ -374,11 +371,11 @@ def _epoch(
 
 
 def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns: Columns) -> Json:
-    """(a) and (b) from norms that are logged layer by layer, and what they rest on.
+    """(a) and (b) from norms logged layer by layer, with their evidence.
 
-    (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the
-    geometric mean, from two layers and how many blocks lie between; else not measured. (b) is exact
-    at ‖g_L‖ and a proxy at an earlier layer; a norm over all parameters is neither.
+    (a) is exact from the norms of all layers or a logged growth; from two layers and the number of
+    blocks between them a lower bound, the geometric mean; else not measured. (b) is exact at ‖g_L‖
+    and a proxy at an earlier layer; a norm over all parameters is neither.
     """
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
@@ -420,7 +417,7 @@ def _by_layer(fields: Mapping[str, object], found: Mapping[str, object], columns
 
 
 def _in_order(by_layer: Mapping[str, float]) -> list[float | None]:
-    """The numbers of layers 0, 1, …, None for what is missing; or the one of the deepest."""
+    """The numbers of layers 0, 1, …, None for missing ones; or that of the deepest layer."""
     numbered = [int(layer) for layer in by_layer if layer != DEEPEST]
     if not numbered:
         return [by_layer[DEEPEST]]
@@ -428,7 +425,7 @@ def _in_order(by_layer: Mapping[str, float]) -> list[float | None]:
 
 
 def _layers_of(field: str, fields: Mapping[str, object], columns: Columns) -> dict[str, float]:
-    """The numbers of a field that are logged layer by layer."""
+    """The numbers of a field by layer."""
     found = {}
     for layer, name in columns.layers.get(field, {}).items():
         value = number_in(fields, name)
@@ -438,7 +435,7 @@ def _layers_of(field: str, fields: Mapping[str, object], columns: Columns) -> di
 
 
 def _why_no_bound(h: Iterable[str]) -> str:
-    """Why norms at these layers give no bound on growth."""
+    """The reason why norms at these layers give no bound on growth."""
     norms = [f"‖h_{layer}‖" for layer in h]
     logged = f"{' and '.join(norms)} are"
     if len(norms) == 1:
@@ -447,8 +444,7 @@ def _why_no_bound(h: Iterable[str]) -> str:
 
 
 def _bound(h: Mapping[str, float], depth: int | None, h_0: float | None) -> float | None:
-    """The largest lower bound on growth between each known layer and the next one that is known;
-    NaN if one is."""
+    """The largest lower bound on growth between neighbouring known layers; NaN if one is."""
     known = {int(layer): norm for layer, norm in h.items() if layer != DEEPEST}
     if h_0 is not None:
         known.setdefault(0, h_0)
@@ -467,13 +463,13 @@ def _bound(h: Mapping[str, float], depth: int | None, h_0: float | None) -> floa
 def _stream(
     by_layer: Mapping[str, float], depth: int | None, whole: bool
 ) -> tuple[list[float], str]:
-    """The norms of layers 0, 1, … and ``""`` where they are of all layers; else the deepest, and
-    which layer it is.
+    """The norms of layers 0, 1, … and ``""`` if they cover all layers; else the deepest, and its
+    layer.
 
     Args:
         by_layer: norms.
-        depth: L, where it is known.
-        whole: whether norms without a gap are of all layers where L is not known.
+        depth: L, if known.
+        whole: whether norms without a gap cover all layers if L is unknown.
     """
     stream: list[float] = []
     while str(len(stream)) in by_layer:
@@ -493,11 +489,11 @@ def _stream(
 
 
 _SETTINGS = ("config", "args")
-"""Mappings in a log's header, or in its entries, that may say what a run is."""
+"""Mappings in a log's header or entries that may describe the run."""
 
 
 def ends_in(header: Mapping[str, object]) -> Json:
-    """What a log's header says of ‖h_0‖ and the number of blocks L, which goes for every entry."""
+    """‖h_0‖ and the number of blocks L in a log's header, which hold for all entries."""
     columns = given_in(header)
     names = (
         columns.layers.get("residual_norms", {}).get("0", ""),
@@ -508,7 +504,7 @@ def ends_in(header: Mapping[str, object]) -> Json:
 
 
 def _ends_of(fields: Mapping[str, object]) -> tuple[float | None, int | None]:
-    """‖h_0‖ and L from an entry, or from the settings inside it."""
+    """‖h_0‖ and L from an entry or the settings inside it."""
     h_0: float | None = None
     depth: int | None = None
     for place in (fields, *(fields.get(name) for name in _SETTINGS)):
@@ -524,7 +520,7 @@ def _ends_of(fields: Mapping[str, object]) -> tuple[float | None, int | None]:
 
 
 def number_in(fields: Mapping[str, object], name: str) -> float | None:
-    """A logged number as a float; None where there is none."""
+    """A logged number as a float; None without one."""
     value = fields.get(name)
     if is_number(value):
         return float(value)
@@ -541,19 +537,18 @@ _HISTORY = "log_history"
 
 
 def sniff(document: Document) -> bool:
-    """Whether some of the first entries (or the only one) have an epoch or step, and something
-    known of it."""
+    """Whether some of the first entries have an epoch or step and a known field."""
     if document.kind == "object":
         return is_log(document.members) or {_HISTORY, "global_step"} <= document.members.keys()
     return any(is_log(fields) for _, fields in document.objects(_PEEK))
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The traces of the file (one per method and seed, where entries name them) and its bad
-    entries.
+    """The traces of a file (one per method and seed, if entries name them), and problems for
+    invalid entries.
 
-    Of a Trainer's states that lie in the checkpoints of one run the last is read; it holds the
-    others' history.
+    Of a Trainer's states in the checkpoints of a run only the last is read, which holds the
+    history.
     """
     yield from document.problems
     logged: list[Entry] = []
@@ -576,7 +571,7 @@ def read(document: Document) -> Iterator[Finding]:
 
 
 def _superseded(path: Path) -> bool:
-    """Whether the run's folder, or a later checkpoint in it, has a file of this name too."""
+    """Whether the run's folder, or a later checkpoint in it, has a file of this name."""
     mine = _CHECKPOINT.fullmatch(path.parent.name)
     if mine is None:
         return False
@@ -590,8 +585,8 @@ def _superseded(path: Path) -> bool:
 
 
 def sniff_log(document: Document) -> bool:
-    """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log
-    is of."""
+    """Whether an object, or the first one of a list, has a ``log`` of epochs, or describes its
+    run."""
     if document.kind == "lines":
         return False
     if document.kind == "list":
@@ -607,12 +602,12 @@ def sniff_log(document: Document) -> bool:
 
 
 def read_log(document: Document) -> Iterator[Finding]:
-    """Of a penalty run's log (format 4), or of each in a list: one audit row, judged at the last
-    epoch, and the trace.
+    """An audit row, judged at the last epoch, and a trace of a penalty run's log (format 4), or of
+    each in a list.
 
-    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, where the file names ‖h_0‖ and L,
-    and not measured otherwise; (b) is judged at the logged layer as a proxy; (d) is exact once a
-    baseline is given; (c) is not in such logs. What is logged of all layers is exact.
+    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, if the file names ‖h_0‖ and L,
+    else not measured; (b) is judged at the logged layer as a proxy; (d) is exact once a baseline is
+    given; (c) is not in such logs. Norms logged at all layers are exact.
 
     Raises:
         UnreadableInput: no list of epochs.
@@ -679,7 +674,7 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
         )
     yield from problems
     unused = [
-        printable(name)
+        sanitize(name)
         for name in header
         if name not in _OF_THE_HEADER and not any(columns_of((name,)))
     ]
@@ -699,8 +694,8 @@ _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 def _final(
     header: Json, last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
 ) -> DiagnosticReport:
-    """The last epoch's report with the header's final accuracy, baseline and verdict, where it has
-    them."""
+    """The last epoch's report with the header's final accuracy, baseline and verdict, if
+    present."""
     final = {
         "headline_acc": header.get("final_test_acc"),
         "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),

@@ -1,6 +1,6 @@
-"""Report objects: decoded, checked and named as rows; format 2 (one report), format 3 (a list).
+"""Decoding of report objects as rows: format 2 (one report), format 3 (a list).
 
-An entry of a list has a method, a seed and verdicts like ``walk-back: (a)``.
+A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from fa_core.decode import Json, checked, is_odd
-from fa_core.errors import InvalidReport, UnreadableInput, printable
-from fa_core.facts.runs import (
+from fa_core.decode import Json, checked
+from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.facts.run_names import (
     LONGEST_SEED,
     canonical_method,
     control_of,
@@ -34,9 +34,10 @@ from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
 from fa_core.option_values import listed
 from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.sanitize import may_need_sanitizing, sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
-"""A JSON object with one of these is a report."""
+"""Fields of which a report has at least one."""
 
 
 _REPORT = msgspec.json.Decoder(DiagnosticReport)
@@ -44,16 +45,16 @@ _OTHER_NAMES = (b'"%s"' % SOURCE_DRIFT.encode(), b'"recorded_verdict"')
 _DECIDING = tuple(
     b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound")
 )
-"""Keys that decide a verdict."""
+"""Fields that decide a verdict."""
 
 _NO_AXES: Json = {}
-"""The one dict of all rows without axes."""
+"""Shared by all rows without axes."""
 
 _canonical = lru_cache(maxsize=4096)(canonical_method)
 
 
 def decode_report(node: Node, where: str) -> DiagnosticReport:
-    """A checked report.
+    """Decode and check a report.
 
     Args:
         node: the JSON object.
@@ -76,13 +77,11 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
 
 
 def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
-    """A report decoded straight into its type; None for one that needs `decode_report`'s checks.
-
-    Those are reports with other names of a field, a key twice, text that `loads` rewrites, NaN,
-    no norms, or free-form parts.
+    """A report decoded directly into its type; None if it needs `decode_report`'s checks: other
+    names of fields, repeated keys, text that `loads` rewrites, NaN, no norms, or free-form parts.
     """
     data = bytes(text)
-    if is_odd(data) or any(name in data for name in _OTHER_NAMES):
+    if may_need_sanitizing(data) or any(name in data for name in _OTHER_NAMES):
         return None
     for name in _DECIDING:
         if data.count(name) > 1:
@@ -96,7 +95,7 @@ def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
     if report.credit or report.provenance or not report.residual_norms:
         return None
     if report.recorded_verdict is not None:
-        # the reports of a table have few different verdicts: one text for all that are equal
+        # a table has few different verdicts: equal ones share a string
         verdict = sys.intern(report.recorded_verdict)
         msgspec.structs.force_setattr(report, "recorded_verdict", verdict)
     msgspec.structs.force_setattr(report, "notes", sys.intern(report.notes))
@@ -114,10 +113,9 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
 
 
 def identity_of(key: str, report: DiagnosticReport) -> Json:
-    """Method, seed, axes and checkpoint: from the key, and from the report where the key names no
-    seed.
+    """Method, seed, axes and checkpoint, from the key, or the report if the key names no seed.
 
-    A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
+    A ``#2`` after a key only distinguishes equal keys.
     """
     head, _, tail = key.rpartition("_s")
     method = _method_before_seed(head)
@@ -146,13 +144,13 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
 
 @lru_cache(maxsize=4096)
 def _method_before_seed(head: str) -> str | None:
-    """The method, if the part of a key before its seed is one and nothing else."""
+    """The part of a key before its seed, if it is exactly a method's name."""
     method = sys.intern(_canonical(head))
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
 
 
 def sniff(document: Document) -> bool:
-    """Whether the object has a measured field of a report, and is no epoch and no run's
+    """Whether the object has a measured field of a report, and is neither an epoch nor a
     manifest."""
     if (
         document.kind != "object"
@@ -197,7 +195,7 @@ def sniff_list(document: Document) -> bool:
 
 
 def read_list(document: Document) -> Iterator[Finding]:
-    """The rows of format 3, and the entries that are none."""
+    """The rows of format 3, and problems for invalid entries."""
     rows: list[AuditRow] = []
     attempt = Attempts(document.path)
     for index, node in document.items:
@@ -231,8 +229,7 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
 
 
 def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
-    """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself,
-    not a bound."""
+    """An entry as a report. Without per-layer norms its ``max_per_block`` is the exact growth."""
     columns = given_in(fields)
     names = {
         "method_name": "method",
@@ -242,13 +239,11 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     stated = convert_spelled(
         {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
     )
-    unused = [
-        printable(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED
-    ]
+    unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
     if unused:
-        said = f"in the list, not used: {listed(sorted(unused), 6)}"
+        note = f"in the list, not used: {listed(sorted(unused), 6)}"
     else:
-        said = ""
+        note = ""
     measured = epoch_of(fields, where)
     return msgspec.structs.replace(
         measured.report(stated.method_name, stated.seed),
@@ -256,5 +251,5 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         credit={"gamma": measured.gamma} if measured.gamma else None,
         intervals=stated.intervals,
         recorded_verdict=stated.recorded_verdict,
-        notes="; ".join(filter(None, [stated.notes, said])),
+        notes="; ".join(filter(None, [stated.notes, note])),
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import Json, harmless, loads
+from fa_core.decode import Json, loads
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts import runs
+from fa_core.facts import run_names
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import logged
@@ -18,17 +18,21 @@ from fa_core.formats.report_object import decode_report
 from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
+from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_core.trace import Trace
 
 
 def sniff(folder: Path) -> bool:
-    """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files
-    too."""
-    path = folder / runs.MANIFEST
+    """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
+    files too."""
+    path = folder / run_names.MANIFEST
     try:
-        data = loads(read_file(path, runs.LARGEST_MANIFEST))
+        data = loads(read_file(path, run_names.LARGEST_MANIFEST))
     except (UnreadableInput, ValueError):
-        return any(is_file(folder / name) for name in (runs.WEIGHTS, runs.CREDIT, runs.TRACE))
+        return any(
+            is_file(folder / name)
+            for name in (run_names.WEIGHTS, run_names.CREDIT, run_names.TRACE)
+        )
     if not isinstance(data, dict):
         return False
     return (
@@ -38,10 +42,9 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for; nothing if there is no manifest
-    of ours.
+    """The row of a run folder, and its trace if requested; nothing for other folders.
 
-    A broken report or trace is a problem, not the end of the run.
+    An invalid report or trace is a problem; the row is still read.
 
     Raises:
         UnreadableInput: the manifest cannot be read.
@@ -54,19 +57,20 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
-        frozen_baseline_acc=runs.recorded_baseline(manifest),
+        frozen_baseline_acc=run_names.recorded_baseline(manifest),
     )
     try:
-        if (data := _bytes(folder / runs.AUDIT)) is not None:
+        if (data := _bytes(folder / run_names.AUDIT)) is not None:
             report = decode_report(
-                open_document(str(folder / runs.AUDIT), data).members, f"{folder / runs.AUDIT}: $"
+                open_document(str(folder / run_names.AUDIT), data).members,
+                f"{folder / run_names.AUDIT}: $",
             )
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
-        key=harmless(folder.name or folder.absolute().name),
-        method=runs.canonical_method(manifest.method),
+        key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
+        method=run_names.canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,
         checkpoint=source,
@@ -74,17 +78,17 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     yield row
     try:
-        yield from _trace(folder / runs.TRACE, row) if trace else ()
+        yield from _trace(folder / run_names.TRACE, row) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
 
 
-def _manifest(folder: Path) -> runs.Manifest | None:
-    """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
-    if not exists(folder / runs.MANIFEST):
+def _manifest(folder: Path) -> run_names.Manifest | None:
+    """The manifest; None if the folder is not a run."""
+    if not exists(folder / run_names.MANIFEST):
         return None
     try:
-        return runs.read_manifest(folder)
+        return run_names.read_manifest(folder)
     except UnreadableInput:
         if sniff(folder):
             raise
@@ -105,7 +109,7 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
 
 
 def _bytes(path: Path) -> bytes | None:
-    """A file of the folder; None if it is not there."""
+    """The bytes of a file; None if it is missing."""
     try:
         return read_file(path)
     except MissingFile:
@@ -113,10 +117,9 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def judged_by_siblings(
-    report: DiagnosticReport, folder: Path, manifest: runs.Manifest
+    report: DiagnosticReport, folder: Path, manifest: run_names.Manifest
 ) -> DiagnosticReport:
-    """The report with (d)'s baseline from the run folders next to its own, as their files record
-    it."""
+    """The report with (d)'s baseline from sibling run folders."""
     if manifest.method in WITHOUT_BASELINE:
         return report
     rule = rule_of(manifest.method, manifest.method_args)
@@ -124,13 +127,12 @@ def judged_by_siblings(
 
 
 def _siblings(folder: Path) -> FrozenRuns:
-    """The frozen runs next to a run folder; an unfinished one is none of the recipe that a run
-    has."""
+    """The finished frozen runs next to a run folder."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
-            if other != folder and runs.is_run(other):
-                manifest = runs.read_manifest(other)
+            if other != folder and run_names.is_run(other):
+                manifest = run_names.read_manifest(other)
             else:
                 manifest = None
         except FaError:
@@ -143,12 +145,12 @@ def _siblings(folder: Path) -> FrozenRuns:
 
 
 def _right(folder: Path) -> str | None:
-    """Which samples an audited run classified rightly."""
+    """The correctly classified samples of an audited run."""
     try:
-        return DiagnosticReport.from_dict(loads(read_file(folder / runs.AUDIT))).right
+        return DiagnosticReport.from_dict(loads(read_file(folder / run_names.AUDIT))).right
     except (ValueError, FaError):
         return None
 
 
-def _facts(manifest: runs.Manifest) -> Json:
+def _facts(manifest: run_names.Manifest) -> Json:
     return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)

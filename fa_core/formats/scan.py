@@ -1,4 +1,4 @@
-"""Everything that files and folders hold: the one way in for the explorer and every command."""
+"""Scan files and folders for audits, checkpoints and traces: the entry of all commands."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ import gc
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.runs import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.facts.run_names import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
-from fa_core.formats import audit_table, checkpoint_file, logged, run_folder
-from fa_core.formats import report_object as reports
-from fa_core.formats.json_document import Document, Finding, open_document
-from fa_core.plugins import FORMATS as READERS
-from fa_core.plugins import plugins, tried
+from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats.json_document import Finding, open_document
+from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
@@ -32,33 +29,29 @@ if TYPE_CHECKING:
 
 Paths: TypeAlias = Sequence[Path | str]
 
-HEAD = 1 << 18
-"""Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
-
 _FIRST = 4096
 _OTHER_LOG = re.compile(
     rb"\A(?:.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)",
     re.IGNORECASE | re.DOTALL,
 )
-"""How a log starts that is not JSON: an event file, or a table with a column of these."""
+"""Beginning of a log that is not JSON: an event file, or a table with one of these columns."""
 
 _SQLITE = b"SQLite format 3\0"
 _LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
-"""What the databases of MLflow and Trackio have near their beginning."""
+"""Marker of the databases of MLflow and Trackio."""
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 NOTHING_HERE = "nothing here that this project reads"
-"""What is reported of a folder that holds no run (yet)."""
+"""Message for a folder without a run (yet)."""
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """Everything found under some paths, in the order it was found.
+    """Everything found under some paths, in order.
 
     Attributes:
-        rows: audits, and checkpoints that are not measured yet (`coverage` of their report is
-            ``""``).
+        rows: audits, and unmeasured checkpoints (`coverage` of their report is ``""``).
         traces: runs over epochs.
-        problems: what could not be read, with the reason.
+        problems: paths that could not be read, with the reason.
     """
 
     rows: list[AuditRow] = []
@@ -66,64 +59,17 @@ class Scan(msgspec.Struct, frozen=True):
     problems: list[Problem] = []
 
 
-class Format(NamedTuple):
-    """A kind of JSON file.
-
-    Attributes:
-        name: for messages.
-        markers: one of these bytes is in the head of every such file.
-        sniff: whether a document is of this kind.
-        read: what it holds.
-    """
-
-    name: str
-    markers: tuple[bytes, ...]
-    sniff: Callable[[Document], bool]
-    read: Callable[[Document], Iterator[Finding]]
-
-    def marks(self, head: bytes) -> bool:
-        """Whether a file's head shows one of the markers."""
-        return any(marker in head for marker in self.markers)
-
-
-_POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
-_TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
-_FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
-
-FORMATS: tuple[Format, ...] = (
-    Format(
-        "audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal
-    ),
-    Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), logged.sniff_log, logged.read_log),
-    Format("epoch trace", _POSITIONS, logged.sniff, logged.read),
-    Format("single report", _FIELDS, reports.sniff, reports.read),
-    Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),
-    Format(
-        "index of shards",
-        (b'"weight_map"',),
-        checkpoint_file.sniff_index,
-        checkpoint_file.read_index,
-    ),
-)
-"""The JSON formats, in the order they are asked: a new one is a module and a line here."""
-
-_LOGS = "CSV of epochs, TensorBoard events"
-_KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
-
-
 def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
-    Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of
-    ours is an error when named and nothing to speak of in a folder. What cannot be read is listed,
-    and the rest is returned.
+    Folders are searched recursively, in sorted order, without hidden ones. An unknown file is an
+    error if named, and skipped in a folder. Unreadable paths are listed as problems.
 
     Args:
         paths: files and folders.
-        run_traces: whether to read the traces in run folders, which take longer than all the rest.
-        lone_raises: whether an only path that cannot be read, or a file in which nothing can be,
-            raises.
+        run_traces: whether to read the traces in run folders, which take longest.
+        lone_raises: whether a single path raises if it cannot be read, or a single file if nothing
+            in it can.
 
     Raises:
         UnreadableInput: as `lone_raises` says.
@@ -134,18 +80,16 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
         found = _collected(
             finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces)
         )
-    # a table of nothing hides the reason
+    # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
     return found
 
 
 def scan_again(path: str) -> Scan:
-    """What one place found by `scan` in a folder holds now: a file, or a run folder without what
-    lies deeper in it.
+    """Scan a place found by `scan` again: a file, or a run folder without its subfolders.
 
-    Nothing is raised: what cannot be read is a problem, and a file that is none of ours holds
-    nothing.
+    Never raises: an unreadable path is a problem, and an unknown file gives nothing.
 
     Args:
         path: the file or run folder.
@@ -158,7 +102,7 @@ def scan_again(path: str) -> Scan:
 
 
 def _collected(found: Iterable[Finding]) -> Scan:
-    """Findings, sorted by kind."""
+    """Findings by kind."""
     result = Scan([], [], [])
     for finding in found:
         if isinstance(finding, AuditRow):
@@ -173,8 +117,7 @@ def _collected(found: Iterable[Finding]) -> Scan:
 
 
 def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
-    """The audits under some paths as a table: rows with something measured. Checkpoints without
-    audit are left out.
+    """The audits under some paths as a table, without unmeasured checkpoints.
 
     Args:
         paths: files and folders, or one of them.
@@ -201,8 +144,7 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 def _under(
     path: str, seen: set[Identity], named_raises: bool, run_traces: bool
 ) -> Iterator[Finding]:
-    """What one named path holds; what cannot be read becomes a problem, unless it is the named path
-    and that raises."""
+    """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     empty = True
     known = len(seen)
     try:
@@ -217,7 +159,7 @@ def _under(
         return
     was_read = len(seen) == known
     if empty and not was_read and is_folder(path):
-        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
+        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {KNOWN}")
 
 
 def _at(place: Place, run_traces: bool) -> Iterator[Finding]:
@@ -230,7 +172,7 @@ def _at(place: Place, run_traces: bool) -> Iterator[Finding]:
 
 
 def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
-    """A run folder's row and trace; nothing for another folder."""
+    """A run folder's row and trace; nothing for other folders."""
     place.skip = frozenset({CREDIT})
     for finding in run_folder.read(Path(place.path), trace=run_traces):
         place.skip = RUN_FILES
@@ -238,8 +180,7 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
 
 
 def _in_file(place: Place) -> Iterator[Finding]:
-    """What one file holds; a file that is none of ours raises if it was named and yields nothing if
-    not."""
+    """Findings in a file. An unknown file raises if it was named, else yields nothing."""
     path = place.path
     if why := checkpoint_file.no_run(path, place.named):
         if place.named:
@@ -255,7 +196,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if _says_more_later(head):
             head += file.read(HEAD - len(head))
         if _OTHER_LOG.match(head):
-            # imported for the first file that may be one
+            # imported for the first such file
             from fa_core.formats import log_files
 
             found = list(log_files.read(path, head, file, size, place.named))
@@ -264,35 +205,30 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 return
         ours = _is_ours(place, head)
         head += file.read(HEAD - len(head)) if ours else b""
-        if not ours or (size > len(head) and not _may_be_known(head)):
-            yield from _brought(place, head)
+        if not ours or (size > len(head) and not may_be_known(head)):
+            yield from _from_plugin(place, head)
             return
         data = all_of(file, path)
     try:
         document = open_document(path, data)
     except UnreadableInput:
-        if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+        if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = next(
-        (form for form in FORMATS if form.marks(document.data[:HEAD]) and form.sniff(document)),
-        None,
-    )
-    yield from form.read(document) if form is not None else _brought(place, head)
+    form = format_of(document)
+    yield from form.read(document) if form else _from_plugin(place, head)
 
 
-def _brought(place: Place, head: bytes) -> Iterator[Finding]:
-    """What a plugin reads in a file that is of no format here; a named file that none of them knows
-    raises."""
-    readers, broken = _readers()
+def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
+    """Findings of a plugin in a file of unknown format; raises for a named file without any."""
+    found, broken = plugin_readers()
     while broken:
         yield Problem(place.path, broken.pop())
     with reading(place.path, "a plugin could not read it"):
-        reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
-        if reader is not None:
-            yield from reader.read(place.path)
-    if reader is not None:
-        return
+        for reader in found:
+            if reader.sniff(place.path, head):
+                yield from reader.read(place.path)
+                return
     if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
         hint = "export each run as CSV or JSON lines, a row an epoch (docs/formats.md, Logs)"
         raise UnreadableInput(
@@ -300,30 +236,17 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
         )
     if place.named:
         raise UnreadableInput(
-            "nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}"
+            "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"
         )
 
 
 def _says_more_later(head: bytes) -> bool:
-    """Whether the first bytes are too few: a text without a line end so far, or a database."""
+    """Whether more bytes are needed: a text without a line end so far, or a database."""
     return head.startswith(_SQLITE) or not (b"\n" in head or b"\0" in head)
 
 
-@lru_cache
-def _readers() -> tuple[list[Any], list[str]]:
-    """The formats of other packages, and why some of them cannot be used."""
-    found = [tried(point) for point in plugins(READERS).values()]
-    return [reader for reader, why in found if not why], [why for _, why in found if why]
-
-
-def _may_be_known(head: bytes) -> bool:
-    """Whether the head of a JSON file shows a key of some format."""
-    return any(form.marks(head) for form in FORMATS)
-
-
 def _is_ours(place: Place, head: bytes) -> bool:
-    """Whether the first bytes may be JSON of ours; a file that only promises to be a checkpoint is
-    complained about."""
+    """Whether the first bytes may be JSON."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
@@ -336,8 +259,8 @@ def _is_ours(place: Place, head: bytes) -> bool:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to
-    make many."""
+    """Pause the garbage collector: reports hold no cycles, and collecting triples the time to
+    create many."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -348,13 +271,13 @@ def _without_collector() -> Iterator[None]:
 
 
 class Place(msgspec.Struct):
-    """A file, or a folder before its content.
+    """A file or folder.
 
     Attributes:
-        path: where it is.
-        named: whether it is what the user named.
-        is_folder: which of the two.
-        skip: names of its own files that its reader has dealt with, set before going on.
+        path: its path.
+        named: whether the user named it.
+        is_folder: whether it is a folder.
+        skip: names of its files that need not be visited, set by its reader.
     """
 
     path: str
@@ -364,18 +287,16 @@ class Place(msgspec.Struct):
 
 
 Identity: TypeAlias = "tuple[int, int] | str"
-"""Device and inode; the resolved path where a system has none."""
+"""Device and inode; the resolved path on systems without inodes."""
 
 
 def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Place | Problem]:
-    """The places in a file or folder that are new, and the folders that cannot be read.
+    """Walk a file or folder: its new places, and problems for unreadable folders.
 
     Args:
         path: a file or folder.
-        seen: identities of what was visited before; shared between paths, so that nothing is read
-            twice.
-        named: whether the user named it; what is inside a folder may go, or be a link that leads
-            nowhere.
+        seen: identities visited before, shared between paths, so that nothing is read twice.
+        named: whether the user named it; other paths may vanish or be broken links.
 
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
@@ -403,7 +324,7 @@ def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Plac
 
 
 def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
-    """A file or folder; None where there is nothing new to read.
+    """A place; None if it was seen or is not readable.
 
     Raises:
         UnreadableInput: the named path is neither, or the name is longer than the system allows.
@@ -414,7 +335,8 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
             (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
         )
     except (OSError, ValueError) as error:
-        if named or getattr(error, "errno", None) == errno.ENAMETOOLONG:
+        is_too_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        if named or is_too_long:
             raise cannot_open(path, error) from error
         return None
     is_neither = not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode)
@@ -429,10 +351,10 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
 
 
 def _listing(path: str) -> list[os.DirEntry[str]]:
-    """What a search looks at in a folder, in its order.
+    """The visible entries of a folder, in order.
 
     Raises:
-        UnreadableInput: the folder may not be read.
+        UnreadableInput: no permission to read the folder.
     """
     try:
         with os.scandir(path) as listing:
@@ -442,8 +364,7 @@ def _listing(path: str) -> list[os.DirEntry[str]]:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
-    """Whether a search looks at an entry: no hidden one, none that is kept as an old version
-    (``audit.json.~1~``)."""
+    """Whether an entry is searched: not if it is hidden or a backup (``audit.json.~1~``)."""
     if entry.name.endswith("~"):
         return False
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
@@ -453,8 +374,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e-?\d+)?)")
 
 
 def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | float], str]:
-    """Seed 42 comes before 123, λ 0 before 0.01; names that are equal but for zeros come in their
-    own order."""
+    """Sort key by numbers in names: seed 42 before 123, λ 0 before 0.01."""
     parts: list[str | float] = [*_NUMBER.split(entry.name)]
     parts[1::2] = map(float, _NUMBER.findall(entry.name))
     return parts, entry.name

@@ -1,4 +1,4 @@
-"""The frozen baseline of (d) that is assumed, and the controls that get none."""
+"""Assumed frozen baselines for (d)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Facts = TypeVar("Facts", bound=ReportFacts)
 
 
 def why_no_baseline(method: str) -> str:
-    """Why (d) is not asked of a control; ``""`` for every other method.
+    """Why (d) does not apply to a control; ``""`` for other methods.
 
     >>> why_no_baseline("frozen"), why_no_baseline("dfa")
     ('frozen is a baseline itself', '')
@@ -29,26 +29,25 @@ def why_no_baseline(method: str) -> str:
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured
-    one.
+    """Assumed frozen-blocks accuracies for (d), never treated as measured.
 
     Attributes:
-        default: for every run that recorded none (a fraction), or None; not for a control that is a
-            baseline itself.
-        by_method: canonical method name → accuracy for that method, in place of a recorded one too.
+        default: a fraction for runs without a recorded one, except controls that are baselines; or
+            None.
+        by_method: canonical method name → accuracy, which overrides recorded ones.
     """
 
     default: float | None = None
     by_method: Mapping[str, float] = {}
 
     def check(self, methods: Iterable[str]) -> None:
-        """Refuse a name that no run has and no method; of no runs at all nothing is said.
+        """Refuse names of methods without runs, if there are runs.
 
         Args:
-            methods: of the runs, in order.
+            methods: the runs' methods, in order.
 
         Raises:
-            UsageError: names it, and which methods there are.
+            UsageError: with the known methods in the hint.
         """
         from fa_core.option_values import nearest
 
@@ -65,15 +64,15 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return self.default is not None or bool(self.by_method)
 
     def assumed_for(self, method: str, recorded: float | None = None) -> float | None:
-        """The accuracy assumed for a method's runs that record this one, or none; None if none is
-        assumed."""
+        """The assumed accuracy for a run of a method with a recorded accuracy or None; None if none
+        is assumed."""
         acc = self.by_method.get(method)
         if acc is None and recorded is None and method not in WITHOUT_BASELINE:
             return self.default
         return acc
 
     def assumed_in(self, report: Facts, method: str) -> Facts:
-        """The report of a run of this method, judged by the baseline."""
+        """A method's report judged by the assumed baseline."""
         acc = self.assumed_for(method, report.frozen_baseline_acc)
         if acc is None:
             return report

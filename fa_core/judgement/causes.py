@@ -1,4 +1,4 @@
-"""The backward gain γ, the cause of (b), and the modes in which a run fails. Pure Python."""
+"""The backward gain γ, the cause of (b), and failure modes. Pure Python."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from typing import NamedTuple
 
 from fa_core.facts.method_style import known_method
-from fa_core.facts.runs import canonical_method, is_control
+from fa_core.facts.run_names import canonical_method, is_control
 from fa_core.judgement.gamma import null_gamma, within_null
 from fa_core.judgement.judged_run import JudgedRun
 
 CANCELLED_BELOW = 1e-3
-"""A deepest gain under this means that the backward pass loses the error on its way."""
+"""Threshold of γ_L below which the backward pass loses the error."""
 
 CONVERGED_BELOW = 1e-2
-"""A median ‖e_T‖ under this means that there is hardly any error left to send back."""
+"""Threshold of the median ‖e_T‖ below which hardly any error is left."""
 
 NOISE_BELOW = 0.1
-"""A mean cosine under this is what K = 10 batches without a shared direction have:
+"""Threshold of the mean cosine below which K = 10 batches share no direction:
 2·√(2/(K(K−1)(C−1))), C = 10."""
 
 
@@ -30,8 +30,8 @@ def backward_gain(run: JudgedRun) -> list[float | None]:
         run: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
 
     Returns:
-        One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error,
-        no gain); an empty list where the report lacks one of the three.
+        One gain per layer, in 1/(unit of the stream); None if ‖e_T‖ is 0; an empty list if the
+        report lacks one of the three.
 
     Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero;
     collapsed DFA ≤ 3e-5.
@@ -47,7 +47,7 @@ def backward_gain(run: JudgedRun) -> list[float | None]:
 
 
 def cause_of_floor(run: JudgedRun) -> str | None:
-    """Why (b) fired: the error cancelled on its way back, or there is none.
+    """The cause of (b): the error cancelled on its way back, or there is none.
 
     Returns:
         ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
@@ -83,7 +83,7 @@ def cause_of_floor(run: JudgedRun) -> str | None:
 
 
 class FailureModes(NamedTuple):
-    """In which modes a run fails; ``""`` for neither.
+    """Failure modes of a run; ``""`` for none.
 
     Attributes:
         failure: ``"scale failure"``, ``"direction failure"`` or ``"depth unused"``.
@@ -96,14 +96,14 @@ class FailureModes(NamedTuple):
 
 
 def failure_modes(run: JudgedRun) -> FailureModes:
-    """In which modes a run fails.
+    """The failure modes of a run.
 
     *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires
     while (a) and (b) were measured and do not fail so. It is a *direction* failure only if deep Γ
-    was measured and lies within the null that was drawn beside it: the credit is then no better
-    than that of fresh feedback. BP's credit is the gradient and a control claims none, so neither
-    has it. If (b) or (c) fires, (c) interprets the gradient: *drift* if it fires (one direction in
-    every batch), *noise* if it is below 0.1 (no common one), else neither.
+    was measured and lies within its null: the credit is then no better than that of fresh feedback.
+    BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
+    interprets the gradient: *drift* if it fires (one direction in every batch), *noise* if it is
+    below 0.1 (no common one), else neither.
 
     Source: docs/protocol.md §9, modes.
 
@@ -133,7 +133,7 @@ def _direction(run: JudgedRun) -> str:
 
 
 def _credit_is_chance(run: JudgedRun) -> bool:
-    """Whether the method's credit is measured to be no better aligned than fresh feedback."""
+    """Whether the method's credit was measured and is no better aligned than fresh feedback."""
     method = run.method_name
     if known_method(canonical_method(method)) == "bp" or is_control(method):
         return False

@@ -13,7 +13,7 @@ from fa_core.judgement.judged_run import JudgedRun, margin_over
 
 
 class Confidence(NamedTuple):
-    """What the same audit would have said on other samples.
+    """Confidence of an audit under resampling.
 
     Attributes:
         intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled →
@@ -30,16 +30,16 @@ class Confidence(NamedTuple):
 
 
 def confidence(report: JudgedRun) -> Confidence | None:
-    """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
+    """Judge every resample by the report's thresholds and frozen baseline.
 
-    A diagnostic that was measured but not resampled (the margin of an accuracy that was given)
-    stays as it is in every resample.
+    A diagnostic that was measured but not resampled (e.g. the margin of a given accuracy) is the
+    same in every resample.
 
     Args:
         report: with `resampling`.
 
     Returns:
-        Shares and percentile intervals; None where nothing was resampled.
+        Shares and percentile intervals; None without resamples.
 
     Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993
     (percentile intervals).
@@ -98,7 +98,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
         level: in (0, 1).
 
     Returns:
-        (low, high) of the values that are not NaN; NaN and NaN where all are.
+        (low, high) of the values without NaN; (NaN, NaN) if all are NaN.
 
     >>> interval([5.0, 1.0, 3.0, 2.0, 4.0], level=0.5)
     (2.0, 4.0)
@@ -111,7 +111,7 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def percent(share: float) -> str:
-    """A share of resamples; only all of them are 100 %, only none are 0 %.
+    """A share of resamples as text; 100 % only for all, 0 % only for none.
 
     >>> percent(1.0), percent(0.999), percent(0.42), percent(0.001), percent(0.0)
     ('100%', '>99%', '42%', '<1%', '0%')

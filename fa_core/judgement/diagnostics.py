@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -29,28 +29,35 @@ BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
-Number = TypeVar("Number")
+Result = TypeVar("Result", covariant=True)
+
+
+class Comparable(Protocol[Result]):
+    """A number, or an array with elementwise comparison."""
+
+    def __gt__(self, other: float, /) -> Result: ...
+
+    def __lt__(self, other: float, /) -> Result: ...
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
-    """One diagnostic as data.
+    """A diagnostic as data.
 
     Attributes:
         letter: ``"a"`` to ``"d"``.
-        name: what it measures, in a few words.
+        name: short name of its number.
         phrase: its part of the verdict text.
         number: the property of `DiagnosticReport` that it judges.
         column: the column of `AuditTable` that holds it, and its name in intervals and filters.
-        threshold: the field of `DiagnosticThresholds` it is compared with.
-        bound: what the threshold is called next to its value.
+        threshold: its field of `DiagnosticThresholds`.
+        bound: name of the threshold next to its value.
         fires_above: True if it fires for value > threshold, False for value < threshold.
         unit: of number and threshold.
         suffix: the unit as written after a number.
-        digits: of its number: significant ones where it spans decades, else decimals.
+        digits: of its number: significant digits if it spans decades, else decimals.
         log: whether differences are ratios (a, b) or distances (c, d).
-        span: what a track of it shows at least.
-        calibration: what is published of its number, to choose a threshold by (docs/protocol.md
-            §5).
+        span: minimum range of a slider's track.
+        calibration: published numbers for the choice of a threshold (docs/protocol.md §5).
         step: an arrow key's step on a linear track.
     """
 
@@ -85,7 +92,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(thresholds, **{self.threshold: limit})
 
     def rule(self, thresholds: DiagnosticThresholds) -> str:
-        """When it fires, e.g. ``"growth per block > 50"``."""
+        """The condition under which it fires, e.g. ``"growth per block > 50"``."""
         return f"{self.name} {'>' if self.fires_above else '<'} {brief(self.limit(thresholds))}"
 
     def text(self, value: float) -> str:
@@ -95,20 +102,20 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return f"{value:+.{self.digits}f}"
 
     def measured(self, report: ReportFacts) -> float | None:
-        """Its number in a judged report; None where it was not measured."""
+        """Its number in a report; None if unmeasured."""
         value: float | None = getattr(report, self.number)
         return value
 
-    def beyond(self, values: Number, limit: float) -> Number:
+    def beyond(self, values: Comparable[Result], limit: float) -> Result:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
         NaN."""
         if self.fires_above:
-            return values > limit  # type: ignore[operator, return-value]
-        return values < limit  # type: ignore[operator, return-value]
+            return values > limit
+        return values < limit
 
     def distance(self, low: float, high: float) -> float | None:
-        """How far one value is from a lower one: their ratio where it spans decades (None from 0),
-        or difference."""
+        """Distance of two values: their ratio if the number spans decades (None from 0), else their
+        difference."""
         if not self.log:
             return high - low
         if low > 0:
@@ -125,8 +132,7 @@ _FACTS = msgspec.json.decode(
     Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic]
 )
 DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
-"""The diagnostics by letter, in the order of the verdict text; their facts are in
-`diagnostics.json`."""
+"""The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
 
 LOGARITHMIC = frozenset({"h_L"}).union(each.column for each in _FACTS if each.log)
 """Columns whose numbers span decades: drawn on a log scale, averaged as geometric means."""
@@ -160,11 +166,11 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
     """The diagnostics in ``"abd"``, ``"a,b,d"`` or ``"A, B, D"``.
 
     Args:
-        text: what the user wrote.
-        option: where they wrote it, for the message.
+        text: typed letters.
+        option: the option, for the message.
 
     Raises:
-        UsageError: something other than a, b, c, d in it.
+        UsageError: other letters than a, b, c, d.
 
     >>> sorted(diagnostic_letters("a, B", "--stop-on"))
     ['a', 'b']
@@ -179,7 +185,7 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
 
 
 def block_growths(norms: Sequence[float]) -> list[float]:
-    """Growth per block: ‖h_{l+1}‖/max(‖h_l‖, 1e-30), l = 0..L−1; NaN beside a non-finite norm.
+    """Growth per block: ‖h_{l+1}‖/max(‖h_l‖, 1e-30), l = 0..L−1; NaN next to a non-finite norm.
 
     >>> block_growths([1.0, 2.0, 8.0, math.inf])
     [2.0, 4.0, nan]
@@ -198,7 +204,7 @@ def largest_growth(norms: Sequence[float], bound: float | None = None) -> float 
 
     Args:
         norms: ‖h_l‖, l = 0..L.
-        bound: the number of a log with fewer than two norms, a lower bound.
+        bound: a lower bound, for a log with fewer than two norms.
 
     Returns:
         NaN if any norm is non-finite; None if nothing was measured.

@@ -1,4 +1,4 @@
-"""The frozen-blocks run that is a run's baseline: same network, data, seed, recipe and rule."""
+"""Choice of a run's frozen baseline: same network, data, seed, recipe and rule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORDERED = msgspec.json.Encoder(order="deterministic")
 
 
 def rule_of(method: str, args: Mapping[str, object]) -> str:
-    """The rule that trains a run, with its options: of a control the one that it trains by.
+    """The rule that trains a run, with its options; for a control, the rule it trains by.
 
     >>> rule_of("frozen", {}), rule_of("frozen", {"of": "bp"}), rule_of("ep", {"steps": 5})
     ('dfa', 'bp', 'ep(steps=5)')
@@ -42,15 +42,14 @@ def rule_of(method: str, args: Mapping[str, object]) -> str:
 
 
 class FrozenRun(msgspec.Struct, frozen=True):
-    """A run with frozen blocks whose accuracy is known.
+    """A run with frozen blocks and known accuracy.
 
     Attributes:
         source: its folder or file.
         rule: see `rule_of`.
         facts: see `facts_of`.
         acc: its accuracy, a fraction.
-        right: which samples it classified rightly, where that was recorded
-            (`fa_core.judgement.intervals.packed`).
+        right: correctly classified samples, if recorded (`fa_core.judgement.intervals.packed`).
     """
 
     source: str
@@ -61,20 +60,18 @@ class FrozenRun(msgspec.Struct, frozen=True):
 
 
 def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False) -> Json:
-    """What a run must share with its baseline: network and arguments, data, seed and recipe.
+    """Facts that a run shares with its baseline: network and arguments, data, seed and recipe.
 
-    λ is left out: with frozen blocks the penalty trains nothing.
+    λ is left out: with frozen blocks the penalty has no effect.
 
     Args:
-        known: the run's manifest as a mapping, or its report's provenance. What the two say of the
-            data is the data it was trained with; a provenance has the data it was measured on
-            besides.
-        seed: the run's.
-        frozen: it is a baseline itself, and so has to be trained to the end: its epochs are those
-            that are done.
+        known: the run's manifest as a mapping, or its report's provenance. The data are those of
+            training, not of measurement.
+        seed: the run's seed.
+        frozen: whether it is a baseline itself; then only completed epochs count.
 
     Returns:
-        Name → value; empty where the network or the seed is not known.
+        Name → value; empty if network or seed are unknown.
     """
     if seed is None or known.get("arch") is None:
         return {}
@@ -95,10 +92,10 @@ def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False
 
 
 class FrozenRuns:
-    """The frozen baselines that are at hand.
+    """The available frozen runs.
 
     Args:
-        runs: in the order in which one is taken before another that fits as well.
+        runs: in order of preference.
     """
 
     def __init__(self, runs: Iterable[FrozenRun]) -> None:
@@ -110,13 +107,13 @@ class FrozenRuns:
             self._same_net[facts.get("seed"), facts.get("arch")].append(run)
 
     def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
-        """A run's report with its baseline: of the frozen runs alike, the one trained by the same
+        """A run's report with its baseline: among matching frozen runs, the one trained by the same
         rule.
 
-        One of another rule is taken where the run has no baseline yet, and `BASELINE_RULE` says so;
-        those that are not judged by are kept as `OTHER_BASELINES`. One of another recipe, network
-        or data is never taken: the reason why (d) was not measured names it. A baseline that the
-        user gave stays.
+        One of another rule is used if the run has no baseline yet, and noted in `BASELINE_RULE`;
+        the others are kept as `OTHER_BASELINES`. One of another recipe, network or data is never
+        used, only named in the reason why (d) was not measured. A baseline given by the user is
+        kept.
         """
         if not facts or report.provenance.get(BASELINE_FROM) == GIVEN:
             return report
@@ -131,7 +128,8 @@ class FrozenRuns:
         return self._unmeasured(report, facts)
 
     def _unmeasured(self, report: Facts, facts: Mapping[str, object]) -> Facts:
-        """The report with the reason why no frozen run of its network and seed is its baseline."""
+        """The report with the reason why no frozen run of its network and seed can be its
+        baseline."""
         near = self._same_net.get((facts["seed"], facts["arch"]), [])
         if not near:
             return report
@@ -162,7 +160,7 @@ def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[Frozen
 
 
 def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
-    """In how many facts a frozen run differs, and the sentence that names them."""
+    """Number of facts in which a frozen run differs, and a sentence that lists them."""
     found = []
     for name in {**facts, **run.facts}:
         if facts.get(name) != run.facts.get(name):

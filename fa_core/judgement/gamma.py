@@ -1,4 +1,4 @@
-"""Γ of a run as one number: its layers, its null, the layers that come free. Pure Python."""
+"""Summaries of Γ over layers, and its null. Pure Python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from fa_core.decode import Json
 from fa_core.facts.method_style import known_method
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.judgement.intervals import t_quantile
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_float, median
@@ -17,13 +17,13 @@ Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
 
 FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
-"""Methods whose credit at l = L comes free: from the head's true weights, or by matching the
-gradient there."""
+"""Methods whose credit at l = L is exact by construction: from the head's true weights, or by
+matching the gradient."""
 
 
 def free_layers(credit: Credit, method: str = "") -> list[int]:
-    """The layers whose credit comes free: as a credit table records them, else l = L of the methods
-    in `FREE_AT_L`.
+    """The layers with free credit: as recorded in the credit table, else l = L for the methods in
+    `FREE_AT_L`.
 
     >>> (free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []},
     ...     "fa"))
@@ -39,7 +39,7 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
 
 
 def aggregation(free: Sequence[int]) -> str:
-    """How deep Γ is averaged, given the layers whose credit comes free.
+    """Description of the mean of deep Γ, given the layers with free credit.
 
     >>> aggregation([]), aggregation([4])
     ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose
@@ -52,13 +52,13 @@ def aggregation(free: Sequence[int]) -> str:
 
 
 def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float:
-    """Mean of a credit table's Γ_l over l ≥ 1 without the layers whose credit comes free; NaN where
-    there is none.
+    """Deep Γ: mean of a credit table's Γ_l over l ≥ 1 without layers of free credit; NaN without
+    any.
 
     Args:
         credit: the table.
-        method: its run's, for tables that do not record free layers; ``""`` leaves none out.
-        metric: another series of the table.
+        method: the run's method, for tables without recorded free layers; ``""`` leaves none out.
+        metric: the series to average.
 
     Source: docs/protocol.md §4.
 
@@ -69,7 +69,7 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
 
 
 def deep_layers(credit: Credit, method: str = "") -> list[int]:
-    """The layers that deep Γ is the mean over.
+    """The layers of deep Γ.
 
     >>> deep_layers({"gamma": [0.9, 0.1, 0.3]}, "fa")
     [1]
@@ -80,8 +80,7 @@ def deep_layers(credit: Credit, method: str = "") -> list[int]:
 
 
 def mean_gamma(credit: Credit) -> float:
-    """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that
-    papers report.
+    """Mean of a credit table's Γ_l over all layers, including layer 0 and free ones, as in papers.
 
     >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
     0.4
@@ -90,12 +89,11 @@ def mean_gamma(credit: Credit) -> float:
 
 
 def aggregation_collapse(credit: Credit) -> float:
-    """How far one end of the network carries the mean of Γ over the layers: max(|Γ_0|, |Γ_L|) / Σ_l
-    |Γ_l|.
+    """Share of one end of the network in the sum over layers: max(|Γ_0|, |Γ_L|) / Σ_l |Γ_l|.
 
-    1/(number of layers) where all layers have the same |Γ_l|, 1 where one end has it all; NaN of
-    fewer than two layers with a finite Γ, and where all are 0. The successor text names the failure
-    without a number: the definition is ours. Source: docs/protocol.md §4.
+    1/(number of layers) for equal |Γ_l|, 1 if one end has it all; NaN for fewer than two layers
+    with a finite Γ, or if all are 0. The successor text names the failure without a number: the
+    definition is ours. Source: docs/protocol.md §4.
 
     >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
     0.935
@@ -118,7 +116,7 @@ def _mean_over(credit: Credit, metric: str, left_out: Collection[int]) -> float:
 
 
 def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
-    """The defined numbers of the layers that are not left out."""
+    """The finite numbers of the layers that are not left out."""
     if not isinstance(layers, (list, tuple)):
         return []
     finite = []
@@ -145,11 +143,11 @@ def _null(credit: Credit) -> Json:
 
 
 def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
-    """Mean and standard deviation of deep Γ over draws of fresh feedback, as a credit table has
-    them; NaN without.
+    """Mean and standard deviation of deep Γ over draws of fresh feedback, from a credit table; NaN
+    without.
 
-    A table that does not record the free layers has the two over all l ≥ 1: the mean is then taken
-    from its layers.
+    A table without recorded free layers has both over all l ≥ 1; the mean is then computed from its
+    layers.
 
     >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01,
     ...     0.79]}}, "fa")
@@ -171,19 +169,18 @@ def _number(table: Json, name: str) -> float:
 
 
 def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:
-    """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at
-    any epoch.
+    """Mean and standard deviation of deep Γ under random feedback, independent of the network.
 
-    As drawn afresh where that was measured; else in closed form 0 and 1/√(d·(C−1)·m), m the layers
-    that deep Γ is over: a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij
+    From fresh draws if measured; else in closed form 0 and 1/√(d·(C−1)·m), with m the number of
+    layers of deep Γ: a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij
     cos(e_i, e_j)·cos(g_i, g_j), which is 1/(d·(C−1)) where gradients are spread as the errors are,
     in C−1 dimensions; layers are drawn independently.
 
     Args:
         credit: the run's credit table.
         method: canonical name.
-        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); else None where
-            nothing was drawn.
+        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); without them None
+            unless drawn.
 
     Source: docs/protocol.md §4.
 
@@ -206,7 +203,7 @@ def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, flo
 
 
 def within_null(report: JudgedRun) -> bool | None:
-    """Whether deep Γ is what feedback that knows nothing of the network gives, too.
+    """Whether deep Γ lies within the null of random feedback.
 
         |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
 
@@ -221,7 +218,7 @@ def within_null(report: JudgedRun) -> bool | None:
         report: with a ``credit`` table.
 
     Returns:
-        None where deep Γ or its null is not known, or not finite.
+        None if deep Γ or its null is unknown or not finite.
 
     Source: docs/protocol.md §4; Hahn & Meeker, Statistical Intervals, 1991, §4.7.
 
@@ -248,7 +245,7 @@ def within_null(report: JudgedRun) -> bool | None:
 
 
 def null_draws(credit: Credit) -> int:
-    """How many fresh feedbacks a credit table's null is of; 0 where that is not recorded.
+    """Number of draws of a credit table's null; 0 if not recorded.
 
     >>> (null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}),
     ...     null_draws(None))
@@ -268,16 +265,17 @@ CREDIT: Mapping[str, str] = {
     "deep_nudge": "deep nudge",
     "collapse": "collapse",
 }
-"""A run's credit as single numbers: name → heading.
+"""Summary numbers of a run's credit: name → heading.
 
-*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh
-feedback; *collapse* is how far one end carries the mean of Γ.
+*Deep* is the mean over l ≥ 1 without layers of free credit; the null is with fresh feedback;
+*collapse* is `aggregation_collapse`.
+
 Source: docs/protocol.md §4.
 """
 
 
 def credit_numbers(credit: Credit, method: str = "") -> list[float]:
-    """The numbers of `CREDIT` in its order; NaN for a missing one.
+    """The numbers of `CREDIT`, in order; NaN for missing ones.
 
     >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},
     ...     "dfa")]
@@ -301,11 +299,11 @@ AGGREGATIONS = (
     "batch means, l ≥ 1",
     "concatenated, l ≥ 1",
 )
-"""Five ways in which Γ is given as one number (docs/protocol.md §12.5)."""
+"""Five aggregations of Γ to one number (docs/protocol.md §12.5)."""
 
 
 def aggregations(credit: Credit) -> list[float]:
-    """Γ by each of `AGGREGATIONS`; NaN for what the credit table does not hold.
+    """Γ by each of `AGGREGATIONS`; NaN for missing values.
 
     >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
     [0.25, 0.0, 0.5, nan, 0.125]

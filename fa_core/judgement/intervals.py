@@ -18,26 +18,25 @@ from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import NORM_RATIO_EPS, block_growths
 
 LEVEL = 0.95
-"""Probability that an interval holds the number it is about."""
+"""Coverage probability of an interval."""
 
 TAIL = (1 - LEVEL) / 2
-"""Probability that the number lies beyond one of its ends."""
+"""Probability that the number lies beyond one end."""
 
 REFERENCE_BATCH = 128
 """B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
 
 _LARGEST = 709.0
-"""Exponentials above this have no float."""
+"""Largest exponent of a finite exponential."""
 
 FEWEST = 20
-"""Fewer samples than this leave growth without an interval: too few to see a second group of
-samples."""
+"""Minimum samples for an interval of growth: fewer may miss a second group of samples."""
 
 _EXACT_UP_TO = 1000
-"""Numbers of samples for which binomial probabilities are summed."""
+"""Maximum number of samples for exact binomial sums."""
 
 _HALVINGS = 60
-"""Steps of a bisection within [0, 1]: to the last bit of a float."""
+"""Steps of a bisection within [0, 1], to the last bit of a float."""
 
 _Z = 1.959963984540054
 """The normal distribution's quantile at (1 + LEVEL)/2."""
@@ -177,7 +176,7 @@ def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
     t = t_quantile(k - 1)
     low, high = _jackknifed(row_sums, t)
     low_with_one_more, high_with_one_more = _jackknifed([*row_sums, 0.0], t)
-    # c and the sums are rounded apart: c itself is always inside
+    # c and the sums are rounded separately: include c itself
     lowest = min(low, low_with_one_more, drift)
     highest = max(high, high_with_one_more, drift)
     return max(-1.0, lowest), min(1.0, highest)
@@ -221,7 +220,7 @@ def t_quantile(freedom: float) -> float:
 
 
 def share_interval(hits: float, samples: int) -> Interval:
-    """Of a share hits/n counted on samples drawn at random: Wilson's interval.
+    """Wilson's interval of a share hits/n on random samples.
 
     Args:
         hits: 0..n.
@@ -238,17 +237,17 @@ def share_interval(hits: float, samples: int) -> Interval:
     middle = (p + z2 / 2) / (1 + z2)
     variance = z2 * p * (1 - p) + z2**2 / 4
     half = math.sqrt(variance) / (1 + z2)
-    # at 0 and n hits an end is p itself, but for rounding
+    # at 0 and n hits an end is p itself, up to rounding
     low = min(p, middle - half)
     high = max(p, middle + half)
     return max(0.0, low), min(1.0, high)
 
 
 def exact_share_interval(hits: int, samples: int) -> Interval:
-    """Of a share hits/n of few runs: Clopper and Pearson's bounds, which never cover less than
+    """Clopper and Pearson's interval of a share hits/n of few runs, with coverage of at least
     `LEVEL`.
 
-    Of more than 1,000, Wilson's.
+    For more than 1,000, Wilson's.
 
     Source: Clopper & Pearson, Biometrika 26, 1934.
 
@@ -280,7 +279,7 @@ def _upper_bound(hits: int, samples: int) -> float:
 
 
 def packed(right: Sequence[bool]) -> str:
-    """Which of n samples were classified rightly, as ``"n:base64 of the bits"``.
+    """The correctly classified samples as text, ``"n:base64 of the bits"``.
 
     >>> packed([True, False, True])
     '3:BQ=='
@@ -305,7 +304,7 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
         right, baseline_right: as `packed` gives them, of the same samples in the same order.
 
     Returns:
-        Percentage points; None where they are not of one length, or cannot be read.
+        Percentage points; None for unequal lengths or invalid texts.
 
     Source: Tango, Statistics in Medicine 17, 1998.
 
@@ -320,7 +319,7 @@ def paired_margin(right: str, baseline_right: str) -> Interval | None:
         return None
     b = (ours & ~theirs).bit_count()
     c = (theirs & ~ours).bit_count()
-    # the lower end is the upper one of the difference the other way round
+    # the lower end is the negated upper end of the reversed difference
     low = -_score_bound(c, b, samples)
     high = _score_bound(b, c, samples)
     return 100 * low, 100 * high
@@ -346,7 +345,7 @@ def _score_bound(b: int, c: int, n: int) -> float:
 
 
 def _bits_of(text: str) -> tuple[int, int]:
-    """n and the bits; 0 and 0 for a text that is none of `packed`'s."""
+    """n and the bits of a `packed` text; (0, 0) for other texts."""
     count, _, code = text.partition(":")
     try:
         samples, bits = int(count), binascii.a2b_base64(code)
@@ -358,9 +357,9 @@ def _bits_of(text: str) -> tuple[int, int]:
 
 
 def at_reference_batch(drift: float, batch_size: int) -> float:
-    """What (c) is expected to be at B = 128: c/(c + (1 − c)·B/128), from E c(B) = 1/(1 + N/B).
+    """(c) rescaled to B = 128: c/(c + (1 − c)·B/128), from E c(B) = 1/(1 + N/B).
 
-    A cosine ≤ 0 holds no estimate of N and stays as it is.
+    A cosine ≤ 0 gives no estimate of N and is unchanged.
 
     >>> round(at_reference_batch(0.68, 1000), 2), at_reference_batch(-0.1, 1000)
     (0.21, -0.1)

@@ -1,8 +1,8 @@
-"""The judge of many runs: what fires and what is undecided, as thresholds move.
+"""Judge of many runs: firing and undecided diagnostics as thresholds move.
 
-Per diagnostic the runs are sorted by their number. A threshold is a place in that order, and a move
-changes exactly the runs between the old place and the new one. Pure Python, one path for 15 runs
-and for 100,000.
+Per diagnostic the runs are sorted by their number. A threshold has a position in that order, and a
+move changes exactly the runs between the old position and the new one. Pure Python, for 15 and for
+100,000 runs alike.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fa_core.judgement.judged_run import JudgedRun, nonfinite_in, numbers_of
 ALL = mask_of(LETTERS)
 
 Placed: TypeAlias = list[tuple[float, int]]
-"""Values with the index of the run that each is of."""
+"""Pairs of value and index of its run."""
 
 
 class Order:
-    """Values in rising order with the runs they are of, and a threshold's place among them.
+    """Values in rising order with their runs, and a threshold's position among them.
 
     Args:
-        diagnostic: whose threshold is placed.
+        diagnostic: owner of the threshold.
         values: in any order.
     """
 
@@ -45,7 +45,7 @@ class Order:
         self._place = 0
 
     def move(self, threshold: float) -> Sequence[int]:
-        """Move the threshold; the runs of the values that it passed."""
+        """Move the threshold; returns the runs of the values it passed."""
         before = self._place
         self._place = self._find(self.values, threshold)
         first, last = sorted([before, self._place])
@@ -57,14 +57,14 @@ class Judge:
 
     Args:
         runs: as read; their own thresholds are not used.
-        thresholds: what judges them.
+        thresholds: judge the runs.
 
     Attributes:
-        coverage: the diagnostics that were measured.
-        flags: the diagnostics that fire.
-        undecided: the diagnostics that neither fire nor pass for sure.
-        numbers: letter → values of all runs that a threshold decides, rising, with their runs.
-        nonfinite: the diagnostics that fire at every threshold, for a NaN or ±inf.
+        coverage: measured diagnostics.
+        flags: firing diagnostics.
+        undecided: diagnostics that neither fire nor pass with confidence.
+        numbers: letter → finite values of all runs, rising, with their runs.
+        nonfinite: diagnostics that fire at every threshold, for a NaN or ±inf.
     """
 
     def __init__(self, runs: Sequence[JudgedRun], thresholds: DiagnosticThresholds) -> None:
@@ -94,7 +94,7 @@ class Judge:
     def _add(
         self, place: int, run: JudgedRun, numbers: dict[str, Placed], ends: dict[str, Placed]
     ) -> None:
-        # functions in place of the run's cached properties: 100,000 caches take 100 MB
+        # functions instead of the run's cached properties: 100,000 caches take 100 MB
         nonfinite = nonfinite_in(run)
         self.nonfinite[place] = mask_of(nonfinite)
         decided = 0
@@ -110,7 +110,7 @@ class Judge:
             self._inconclusive[place] = mask_of(run.inconclusive) & decided
 
     def move(self, thresholds: DiagnosticThresholds) -> set[int]:
-        """Judge by other thresholds; the runs of which something may have changed."""
+        """Move the thresholds; returns the runs that may have changed."""
         touched: set[int] = set()
         for letter, diagnostic in DIAGNOSTICS.items():
             limit = diagnostic.limit(thresholds)
@@ -118,7 +118,7 @@ class Judge:
             for run in self.numbers[letter].move(limit):
                 self.flags[run] ^= bit
                 touched.add(run)
-            # between its two ends, one fires and the other does not
+            # between the two ends of an interval, one fires and the other does not
             for run in self._ends[letter].move(limit):
                 self._straddling[run] ^= bit
                 touched.add(run)

@@ -1,7 +1,7 @@
-"""A judged run: the numbers that the diagnostics judge, what fires, and what is undecided.
+"""A judged run: its numbers, firing and undecided diagnostics.
 
-The one judge of a single run. `fa_core.judgement.judge` follows moving thresholds over many runs
-and `fa_core.table` judges columns; tests keep the three equal.
+`fa_core.judgement.judge` does the same for many runs with moving thresholds, and `fa_core.table`
+for columns; tests keep the three equal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.measurements import Interval
 from fa_core.facts.provenance import OTHER_BASELINES
 from fa_core.facts.report_facts import ReportFacts
-from fa_core.facts.runs import is_control
+from fa_core.facts.run_names import is_control
 from fa_core.judgement.diagnostics import (
     ASSUMED,
     BOUND,
@@ -62,7 +62,7 @@ def numbers_of(facts: ReportFacts) -> tuple[float | None, ...]:
 
 
 def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
-    """Diagnostic letter → its first value that is NaN or ±inf, in words.
+    """Diagnostic letter → its first value that is NaN or ±inf, as text.
 
     >>> nonfinite_in(ReportFacts(residual_norms=[1.0, math.inf]))
     {'a': 'residual norm at layer 1 is inf'}
@@ -80,7 +80,7 @@ def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
     total = sum(facts.residual_norms) + sum(facts.bp_grad_norms)
     for _, _, value in scalars:
         total += value or 0.0
-    # a sum is finite only if every term is
+    # a sum is finite only if all terms are
     if math.isfinite(total):
         return {}
     found: dict[str, str] = {}
@@ -120,13 +120,12 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def nonfinite(self) -> dict[str, str]:
-        """Diagnostic letter → its first value that is NaN or ±inf, in words."""
+        """Diagnostic letter → its first value that is NaN or ±inf, as text."""
         return nonfinite_in(self)
 
     @cached_property
     def coverage(self) -> str:
-        """The diagnostics that are judged, in order, e.g. ``"abc"``; (d) also by an assumed
-        baseline."""
+        """The judged diagnostics, in order, e.g. ``"abc"``; (d) counts with an assumed baseline."""
         numbers, nonfinite = self.numbers, self.nonfinite
         return "".join(
             letter for letter in LETTERS if numbers[letter] is not None or letter in nonfinite
@@ -134,7 +133,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def measured(self) -> str:
-        """The diagnostics that were measured, in order; (d) by an assumed baseline was not."""
+        """The measured diagnostics, in order; (d) does not count with an assumed baseline."""
         if self.assumed_baseline_acc is None:
             return self.coverage
         return self.coverage.replace("d", "")
@@ -159,8 +158,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def interval(self, letter: str) -> Interval | None:
         """The 95 % interval of a diagnostic's number; None if it has none.
 
-        (d)'s is that of the paired differences to its own baseline if that was measured on the
-        same samples; else that of the accuracy, with the baseline taken as exact.
+        (d) uses the paired differences to its own baseline if measured on the same samples; else
+        the accuracy's interval, with the baseline as exact.
         """
         own = self.intervals.get(DIAGNOSTICS[letter].column)
         if letter != "d":
@@ -175,7 +174,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def judged_intervals(self) -> dict[str, Interval]:
-        """All intervals by the names of `intervals`, (d)'s as it is judged."""
+        """All intervals by the names of `intervals`, with (d)'s as judged."""
         found = {}
         for letter, diagnostic in DIAGNOSTICS.items():
             ends = self.interval(letter)
@@ -187,10 +186,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def undecided(self) -> frozenset[str]:
-        """The measured diagnostics that neither fire nor pass for sure.
+        """The measured diagnostics that neither fire nor pass with confidence.
 
-        The threshold lies within the interval of their number, so other samples might differ; or
-        the number does not fire and shows nothing (`unproven`).
+        The threshold lies within the number's interval, or the number does not fire and proves
+        nothing (`unproven`).
         """
         found = set(self.unproven)
         if self.intervals:
@@ -211,10 +210,9 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def inconclusive(self) -> frozenset[str]:
-        """The diagnostics that do not pass if they do not fire.
+        """The diagnostics that cannot pass, only fire.
 
-        Only a bound is known, and what lies beyond it may fire; or (a) of a stream that is 0, whose
-        ratios say nothing.
+        Only a lower bound is known; or (a) of a stream that is 0, whose ratios are meaningless.
         """
         found = {letter for letter, kind in self.evidence.items() if kind == BOUND}
         if self.is_dead:
@@ -231,8 +229,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the stream is 0 somewhere: a norm below 1e-30, the smallest denominator of a
-        growth ratio."""
+        """Whether some norm of the stream is below 1e-30, the smallest denominator of a growth
+        ratio."""
         return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
 
     @property
@@ -264,16 +262,16 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def short_verdict(self) -> str:
-        """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
+        """The verdict in the form of published lists, e.g. ``walk-back: (a), (d)``."""
         return short_verdict(self.flags, self.coverage)
 
     @property
     def is_control(self) -> bool:
-        """Whether its name is that of a control."""
+        """Whether its method is a control."""
         return is_control(self.method_name)
 
     def standing(self, control: bool | None = None) -> str:
-        """The word the run is counted by (`fa_core.judgement.verdict.standing`).
+        """The run's standing (`fa_core.judgement.verdict.standing`).
 
         Args:
             control: whether it is a control; None = by its name.
@@ -284,7 +282,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def recorded_differs(self) -> bool:
-        """Whether the file's own verdict names other diagnostics than the recomputed one."""
+        """Whether the recorded verdict names other diagnostics than the recomputed one."""
         recorded = recorded_flags(self.recorded_verdict)
         if recorded is None or self.recorded_verdict == self.verdict:
             return recorded is None and self.recorded_verdict is not None
@@ -292,7 +290,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return recorded != self.flags or unmeasured != (self.coverage == "")
 
     def _fires(self, letter: str) -> bool | None:
-        """Whether a diagnostic fires; None if it was not measured or shows nothing."""
+        """Whether a diagnostic fires; None if unmeasured or unproven."""
         if letter not in self.coverage or letter in self.unproven:
             return None
         return letter in self.flags

@@ -1,4 +1,4 @@
-"""The fixed verdict text, the word a run is counted by, and the letters of a recorded verdict."""
+"""The verdict text, a run's standing, and the letters of a recorded verdict."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 WALKS_BACK = "walk-back"
-"""What a run is counted as that needs walk-back."""
+"""Standing of a run that needs walk-back."""
 UNDECIDED = "undecided"
 CONTROL = "control"
-"""What a control is called in place of a verdict: it makes no claim that could be trusted or walked
-back."""
+"""Standing of a control, which makes no claim."""
 
 
 def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
@@ -50,12 +49,12 @@ def standing(
     *,
     control: bool = False,
 ) -> str:
-    """The word a run is counted by, in tables, summaries and exit codes.
+    """A run's standing in tables, summaries and exit codes.
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        undecided: letters that neither fire nor pass for sure.
+        undecided: letters that neither fire nor pass with confidence.
         control: whether it is a control's.
 
     >>> (standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab",
@@ -74,7 +73,7 @@ def standing(
 
 
 def short_verdict(flags: Collection[str], coverage: Collection[str]) -> str:
-    """The verdict as published lists have it.
+    """The verdict in the form of published lists.
 
     >>> short_verdict("da", "abcd"), short_verdict("", "ab")
     ('walk-back: (a), (d)', 'trustworthy')
@@ -85,14 +84,14 @@ def short_verdict(flags: Collection[str], coverage: Collection[str]) -> str:
 
 
 SUCCESSOR = {"D1": "a", "D2": "b", "D3": "d"}
-"""Checks of the protocol's successor, on the same numbers → our letters (docs/protocol.md §3)."""
+"""Check of the protocol's successor → letter (docs/protocol.md §3)."""
 
 _WALKED_BACK = re.compile(r"(?:needs )?walk-back:(.*)|FAIL\((.*)\)", re.DOTALL)
 
 
 @lru_cache(maxsize=256)
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
-    """The letters a recorded verdict names, or None where that is not known.
+    """The letters of a recorded verdict; None if unknown.
 
     Reads this project's text, the short form of published lists and the successor's.
 

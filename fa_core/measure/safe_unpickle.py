@@ -357,7 +357,7 @@ def _text(value: str) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("latin1")
+    return _text(text).encode("latin1")
 
 
 # the unpickler in C allocates whatever size a file states

@@ -1,4 +1,4 @@
-"""Building blocks of a report, written as Markdown or as one self-contained HTML file."""
+"""Building blocks of a report, and their Markdown and self-contained HTML forms."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.errors import printable
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+    from matplotlib.figure import Figure as Drawing
 
 
 class Heading(msgspec.Struct, frozen=True, tag=True):
@@ -30,15 +31,16 @@ class Paragraph(msgspec.Struct, frozen=True, tag=True):
 
 
 class Bullets(msgspec.Struct, frozen=True, tag=True):
-    """A list of short statements, numbered from 1 where their order counts."""
+    """A list of short statements, optionally numbered from 1."""
 
     items: tuple[str, ...]
     numbered: bool = False
 
 
 def bullets(items: Iterable[str]) -> Iterator[Bullets]:
-    """A list, if there is anything to list."""
-    if found := tuple(items):
+    """A list of some items, if there are any."""
+    found = tuple(items)
+    if found:
         yield Bullets(found)
 
 
@@ -47,10 +49,10 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
 
     Attributes:
         headings: one per column.
-        rows: cells as they are shown.
+        rows: cells as text.
         caption: above the table.
-        words: how many leading columns hold words, set left; the others hold numbers, set right.
-        marked: rows to set apart (walk-backs, say).
+        words: number of leading columns with words, set left; the others hold numbers, set right.
+        marked: highlighted rows (walk-backs, for example).
     """
 
     headings: tuple[str, ...]
@@ -72,25 +74,25 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
         Args:
             records: heading → cell, with the same headings in each.
             caption: above the table.
-            words: how many leading columns hold words.
-            marked: per record, whether its row is set apart.
+            words: number of leading columns with words.
+            marked: per record, whether its row is highlighted.
         """
         rows = tuple(tuple(record.values()) for record in records)
-        apart = frozenset(row for row, mark in enumerate(marked) if mark)
-        return cls(tuple(records[0]), rows, caption, words, apart)
+        highlighted = frozenset(row for row, mark in enumerate(marked) if mark)
+        return cls(tuple(records[0]), rows, caption, words, highlighted)
 
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
     """A figure.
 
     Attributes:
-        name: a file name's stem for forms that keep figures next to the text.
-        draw: makes it, a figure of Matplotlib's; called where it is shown.
+        name: stem of its file, in forms with figures next to the text.
+        draw: draws it with Matplotlib.
         caption: below the figure.
     """
 
     name: str
-    draw: Callable[[], Any]
+    draw: Callable[[], Drawing]
     caption: str
 
 
@@ -98,13 +100,13 @@ Block = Heading | Paragraph | Bullets | Grid | Figure
 
 
 Spelling = Callable[[str], str]
-"""How words from files are written, so that they are no markup."""
+"""Escapes text from files, so that it is no markup."""
 
 LONG = 48
-"""Cells of more characters than this wrap in HTML."""
+"""Longer cells wrap in HTML."""
 
 STYLE = Path(__file__).with_name("report.css")
-"""Of a report as a web page."""
+"""Style sheet of HTML reports."""
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
@@ -120,7 +122,7 @@ _MARKUP = re.compile(
     r"|^[#>+=-](?!\d)"
 )
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
-"""A hint for the command line, which no written report gives."""
+"""A hint for the command line, left out of reports."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -129,7 +131,7 @@ GAP = 2
 
 
 def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
-    """Columns in groups that fit side by side, each led by the first column, which names the row.
+    """Groups of columns that fit side by side, each with the first column, which names the row.
 
     >>> fitting([10, 30, 30, 5], 52)
     [[0, 1], [0, 2, 3]]
@@ -151,15 +153,14 @@ def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None 
 
     Args:
         blocks: the report.
-        figure_paths: figure name → relative path of its SVG; figures without one are left to their
-            caption.
+        figure_paths: figure name → relative path of its SVG; other figures show their caption only.
     """
     return _written(blocks, figure_paths or {}, inline, cell)
 
 
 def to_html(blocks: Iterable[Block]) -> str:
-    """The whole page; its title is the first heading, its figures are in it."""
-    # imported where a page is written: the explorer starts without
+    """A whole page with embedded figures; its title is the first heading."""
+    # imported late to keep the start of the explorer fast
     from base64 import b64encode
     from html import escape
 
@@ -169,24 +170,28 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    figures = {f"figure:{at}": block for at, block in enumerate(parts) if isinstance(block, Figure)}
+    figures = {}
+    paths = {}
+    for place, block in enumerate(parts):
+        if isinstance(block, Figure):
+            path = f"figure:{place}"
+            figures[path] = block
+            paths[block.name] = path
     parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
-    # every link is one of these: words from files are spelled out
+    # only figures are links: other text is escaped
     parser.validateLink = figures.__contains__  # type: ignore[method-assign, assignment]
-    tokens = parser.parse(
-        _written(parts, {block.name: name for name, block in figures.items()}, _literal, _literal)
-    )
-    _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
-    # put in after parsing, which reads every character of a link several times
-    inner = chain.from_iterable(token.children or () for token in tokens)
-    for image in inner:
+    tokens = parser.parse(_written(parts, paths, _literal, _literal))
+    _add_classes(tokens, [block for block in parts if isinstance(block, Grid)])
+    # embedded after parsing, which would read their characters several times
+    for image in chain.from_iterable(token.children or () for token in tokens):
         if image.type == "image":
-            drawn = b64encode(rendered(figures[str(image.attrs["src"])].draw())).decode()
+            figure = figures[str(image.attrs["src"])]
+            drawn = b64encode(rendered(figure.draw())).decode()
             image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
     page = parser.renderer.render(tokens, parser.options, {})
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(sanitize(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
         f"<body>\n{page}</body></html>\n"
@@ -194,11 +199,15 @@ def to_html(blocks: Iterable[Block]) -> str:
 
 
 def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
-    """Name what Markdown has no notation for: rows that are set apart, and long cells."""
-    # a table's first line holds its headings
-    marked = (line - 1 in grid.marked for grid in grids for line in range(len(grid.rows) + 1))
+    """Add the classes of highlighted rows and long cells, which Markdown cannot express."""
+    marked = []
+    for grid in grids:
+        # the line of headings
+        marked.append(False)
+        marked += map(grid.marked.__contains__, range(len(grid.rows)))
+    lines = iter(marked)
     for token, following in pairwise(tokens):
-        if token.type == "tr_open" and next(marked):
+        if token.type == "tr_open" and next(lines):
             token.attrSet("class", "marked")
         elif token.type == "td_open" and len(following.content) > LONG:
             token.attrSet("class", "long")
@@ -220,7 +229,8 @@ def _lines(
         yield spell(block.text)
     elif isinstance(block, Bullets):
         for number, item in enumerate(block.items, 1):
-            yield f"{f'{number}.' if block.numbered else '-'} {spell(_OPTION.sub('', item))}"
+            mark = f"{number}." if block.numbered else "-"
+            yield f"{mark} {spell(_OPTION.sub('', item))}"
     elif isinstance(block, Figure):
         if block.name in paths:
             yield f"![{spell(block.caption)}](<{paths[block.name]}>)"
@@ -241,7 +251,7 @@ def _row(cells: Iterable[str], spell_cell: Spelling) -> str:
 
 
 def cell(words: str) -> str:
-    r"""Words as the cell of a table: `inline`, with bars that end no cell.
+    r"""Text as the cell of a table: `inline`, with escaped bars.
 
     >>> print(cell("a|b"))
     a\|b
@@ -250,20 +260,22 @@ def cell(words: str) -> str:
 
 
 def inline(words: str) -> str:
-    r"""Words on one line as text: names come from files, and none of them is markup.
+    r"""Text on one line without markup, as names come from files.
 
     >>> print(inline("<b>\x1b[1m R&amp;D, Γ < 1"))
     &lt;b>\x1b[1m R&amp;amp;D, Γ < 1
     >>> print(inline("[x](javascript:y) ![i](http://z) dfa_s42 *_"))
     [x\](javascript:y) ![i\](http\://z) dfa_s42 \*\_
     """
-    return _MARKUP.sub(r"\\\g<0>", _TAG.sub("&lt;", _ENTITY.sub("&amp;", printable(words))))
+    text = _ENTITY.sub("&amp;", sanitize(words))
+    text = _TAG.sub("&lt;", text)
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def _literal(words: str) -> str:
-    r"""Words of which nothing is Markdown, in a cell or out of one.
+    r"""Text with all punctuation escaped, inside or outside a cell.
 
     >>> print(_literal("a_b|c"))
     a\_b\|c
     """
-    return _PUNCTUATION.sub(r"\\\1", printable(words))
+    return _PUNCTUATION.sub(r"\\\1", sanitize(words))

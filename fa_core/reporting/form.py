@@ -1,10 +1,11 @@
-"""The reporting form: what a paper's appendix should say about a set of audited runs, in order."""
+"""The reporting form: the parts of a paper's appendix about a set of audited runs, in order."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -63,16 +64,16 @@ def reporting_form(
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
-    Runs of different files are kept apart (they may be of different networks); the order is
-    verdicts, figure, seeds, sensitivity, utility, layers, margins, confidence and credit per file,
-    then timelines, pitfalls and provenance.
+    Files, which may be of different networks, have separate parts: verdicts, figures, seeds,
+    sensitivity, utility, layers, margins, confidence and credit. Timelines, pitfalls and provenance
+    follow.
 
     Args:
         table: n runs.
         thresholds: default: the protocol's.
-        traces: of the same runs, where there are any.
+        traces: of the same runs.
         title: the report's heading.
-        second: whether the successor's verdicts stand beside ours.
+        second: whether to add the successor's verdicts.
 
     Source: docs/protocol.md §4, §8–§12.
     """
@@ -85,32 +86,33 @@ def reporting_form(
     table = _in_order(table)
     if second:
         blocks += runs.second_readings(table, thresholds)
-    drawn = figures_of(_measured(table), thresholds, traces)
-    if len(set(architectures(_measured(table)))) > 1:
+    measured = _measured(table)
+    drawn = figures_of(measured, thresholds, traces)
+    if len(set(architectures(measured))) > 1:
         blocks.append(drawn["architectures"])
     for number, (home, mine) in enumerate(_per_collection(table), start=1):
         blocks += _collection(mine, home, thresholds, number)
     if traces:
-        blocks += [
-            Heading("Timeline", 2),
-            *(drawn[name] for name in ("timeline", "gamma") if name in drawn),
-        ]
+        blocks.append(Heading("Timeline", 2))
+        for name in ("timeline", "gamma"):
+            if name in drawn:
+                blocks.append(drawn[name])
         blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
     blocks += runs.pitfalls_block()
-    blocks += runs.provenance(_measured(table))
+    blocks += runs.provenance(measured)
     blocks += citations(table)
     return blocks
 
 
 def citations(table: AuditTable) -> Iterator[Block]:
-    """How to cite the published audits, where runs come from their files."""
-    theirs = {one.table for one in experiments() if one.table}
-    published = theirs.intersection(PurePath(str(source)).name for source in table.source)
+    """Citations of the published audits among the runs' files."""
+    sources = {PurePath(str(source)).name for source in table.source}
+    published = sources.intersection(one.table for one in experiments())
     if published:
-        yield Heading("Citations", 2)
         source = document().source
-        names = listed(sorted(published))
-        yield Paragraph(f"The numbers of {names} are published: {source.citation()}")
+        files = listed(sorted(published))
+        yield Heading("Citations", 2)
+        yield Paragraph(f"The numbers of {files} are published: {source.citation()}")
         yield Paragraph(source.bibtex())
 
 
@@ -119,28 +121,13 @@ BLANK_ROWS = 5
 
 
 def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
-    """The form to be filled in by hand: every part and column of `reporting_form` without runs,
-    what to disclose."""
-    # two methods, so that they have a difference; published norms, so that they have groups
-    made = []
-    for method in ("bp", "dfa"):
-        for seed, h_L in enumerate(PUBLISHED[method][1][:2]):
-            layers = [1.0, 1.0, 1.0, 1.0, h_L]
-            report = DiagnosticReport(
-                "", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers}
-            )
-            made.append(
-                AuditRow(
-                    source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report
-                )
-            )
-    table = AuditTable.from_rows(made)
-    thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
-    for block in reporting_form(table, title=title):
+    """The form to fill in by hand: the parts and columns of `reporting_form` without runs."""
+    thresholds = runs.thresholds_block(DiagnosticThresholds())
+    blocks: list[Block] = []
+    for block in reporting_form(_example_runs(), title=title):
         if isinstance(block, Grid):
-            blocks.append(
-                replace(block, rows=(("",) * len(block.headings),) * BLANK_ROWS, marked=frozenset())
-            )
+            empty = ("",) * len(block.headings)
+            blocks.append(replace(block, rows=(empty,) * BLANK_ROWS, marked=frozenset()))
         elif isinstance(block, Bullets) and block.numbered:
             blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
         elif isinstance(block, Figure):
@@ -150,13 +137,30 @@ def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
     return blocks
 
 
+def _example_runs() -> AuditTable:
+    """Runs that fill every table: two methods, with published norms."""
+    rows = []
+    for method in ("bp", "dfa"):
+        _, norms = PUBLISHED[method]
+        for seed, h_L in enumerate(norms[:2]):
+            layers = [1.0, 1.0, 1.0, 1.0, h_L]
+            credit = {"gamma": layers}
+            report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit=credit)
+            row = AuditRow(
+                source="Runs", key=f"{method}{seed}", method=method, seed=seed, report=report
+            )
+            rows.append(row)
+    return AuditTable.from_rows(rows)
+
+
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
-    places = {method: place for place, method in enumerate(table.methods)}
+    methods = table.methods
     keys = []
     for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
-        keys.append((places[method], math.inf if seed is None else seed, row))
-    return table.select([row for _, _, row in sorted(keys)])
+        rank = math.inf if seed is None else seed
+        keys.append((methods.index(method), rank, row))
+    return table.select([row for *_, row in sorted(keys)])
 
 
 def _measured(table: AuditTable) -> AuditTable:
@@ -164,7 +168,7 @@ def _measured(table: AuditTable) -> AuditTable:
 
 
 def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
-    """Every file or folder with its runs."""
+    """Files or folders with their runs."""
     homes = np.asarray(collections(table))
     for home in dict.fromkeys(homes.tolist()):
         yield home, table.select(homes == home)
@@ -183,35 +187,36 @@ CAPTIONS: Mapping[str, str] = {
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "gamma": "Γ over epochs; shaded: two standard deviations of Γ under random feedback.",
 }
-"""Of the figures by the names that `write_report` knows; the others are called like the axis that
-they are over."""
+"""Figure → its caption, except for figures over an axis."""
 
 
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
-    """Every figure there is of some runs and traces, by its name."""
+    """Every figure of some runs and traces, by its name."""
     found = timelines(traces, table, thresholds)
-    axes = [axis for axis in varying_axes(table) if families(table, axis)]
-    draw: dict[str, Callable[[], Drawing]] = {
-        **{name: partial(each, table, thresholds) for name, each in FIGURES.items() if len(table)},
-        **{axis: partial(axis_figure, table, axis, thresholds) for axis in axes},
-    }
-    if "lam" not in axes:
+    draw: dict[str, Callable[[], Drawing]] = {}
+    if len(table):
+        for name, figure in FIGURES.items():
+            draw[name] = partial(figure, table, thresholds)
+    for axis in varying_axes(table):
+        if families(table, axis):
+            draw[axis] = partial(axis_figure, table, axis, thresholds)
+    if "lam" not in draw:
         draw.pop("rescue", None)
-    if any(point.coverage or point.acc is not None for one in found for point in one.points):
+    points = chain.from_iterable(one.points for one in found)
+    if any(point.coverage or point.acc is not None for point in points):
         draw["timeline"] = partial(timeline_figure, found, thresholds)
     if any(one.gamma_per_layer for one in found):
         draw["gamma"] = partial(gamma_figure, found)
-    over = (
-        "Accuracy, growth and deepest gradient norm against {0}; each line joins the means over "
-        "seeds of runs that "
-        "differ in {0} alone."
-    )
-    return {
-        name: Figure(name, each, CAPTIONS.get(name, over.format(name)))
-        for name, each in draw.items()
-    }
+    figures = {}
+    for name, drawing in draw.items():
+        over_axis = (
+            f"Accuracy, growth and deepest gradient norm against {name}; each line joins the means "
+            f"over seeds of runs that differ in {name} alone."
+        )
+        figures[name] = Figure(name, drawing, CAPTIONS.get(name, over_axis))
+    return figures
 
 
 def _collection(
@@ -224,10 +229,12 @@ def _collection(
     if not len(measured):
         return
     for name, figure in figures_of(measured, thresholds).items():
-        if name != "architectures":
-            yield replace(
-                figure, name=f"{name}-{number}" if name in CAPTIONS else f"axis-{number}-{name}"
-            )
+        if name == "architectures":
+            continue
+        stem = f"axis-{number}-{name}"
+        if name in CAPTIONS:
+            stem = f"{name}-{number}"
+        yield replace(figure, name=stem)
     parts = {
         "Over seeds": [
             *analyses.seeds_blocks(over_seeds(measured, thresholds)),
@@ -246,17 +253,20 @@ def _collection(
 
 
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
-    """The tables that a paper prints: verdicts and numbers over seeds, per file."""
-    table, blocks = _in_order(table), list[Block]()
+    """The tables of a paper: verdicts and numbers over seeds, per file."""
+    table = _in_order(table)
+    blocks: list[Block] = []
     for _, mine in _per_collection(table):
-        blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
-        if len(measured := _measured(mine)):
+        blocks += runs.verdict_table(mine, thresholds)
+        blocks += runs.evidence_note(mine)
+        measured = _measured(mine)
+        if len(measured):
             blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
     return [*blocks, *citations(table)]
 
 
 KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
-"""File endings that `write_report` knows."""
+"""Known file endings of reports."""
 
 
 def write_report(
@@ -272,14 +282,14 @@ def write_report(
     """Write a report; Markdown has its figures in files next to it.
 
     Args:
-        path: its ending is one of `KINDS`.
+        path: with one of the endings `KINDS`.
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``,
-            ``gamma``, or the name of an axis (``lam``: the penalty).
+        figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline``,
+            ``gamma``, or an axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
-        second: whether they have the successor's verdicts too.
+        second: whether these add the successor's verdicts.
 
     Returns:
         The files written, the report first.
@@ -296,11 +306,10 @@ def write_report(
         return write_blocks(path, reporting_form(table, thresholds, traces, title, second=second))
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
+    elif kind == ".csv":
+        content = to_csv(table, thresholds).encode()
     else:
-        if kind == ".csv":
-            content = to_csv(table, thresholds).encode()
-        else:
-            content = to_parquet(table, thresholds)
+        content = to_parquet(table, thresholds)
     write_bytes(path, content)
     return [path]
 
@@ -310,7 +319,7 @@ WRITERS: Mapping[str, Callable[[list[Block]], str]] = {
     ".html": to_html,
     ".tex": to_latex,
 }
-"""File ending → what writes blocks."""
+"""File ending → writer of blocks."""
 
 
 def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
@@ -328,17 +337,19 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         FaError: the file cannot be written.
     """
     kind = known_ending(path, [*WRITERS])
-    figures = [block for block in blocks if isinstance(block, Figure) and kind == ".md"]
-    files = {figure.name: path.with_name(f"{path.stem}-{figure.name}.svg") for figure in figures}
-    for figure in figures:
-        write_bytes(files[figure.name], rendered(figure.draw()))
-    paths = {name: quote(file.name) for name, file in files.items()}
-    if paths:
-        text = to_markdown(blocks, paths)
-    else:
-        text = WRITERS[kind](blocks)
-    write_bytes(path, text.encode())
-    return [path, *files.values()]
+    if kind != ".md":
+        write_bytes(path, WRITERS[kind](blocks).encode())
+        return [path]
+    files = [path]
+    paths = {}
+    for block in blocks:
+        if isinstance(block, Figure):
+            file = path.with_name(f"{path.stem}-{block.name}.svg")
+            write_bytes(file, rendered(block.draw()))
+            files.append(file)
+            paths[block.name] = quote(file.name)
+    write_bytes(path, to_markdown(blocks, paths).encode())
+    return files
 
 
 def _figure(
@@ -355,10 +366,12 @@ def _figure(
     if not len(table) and name not in ("timeline", "gamma"):
         raise UsageError("no audited run to draw", where=f"--figure {name}")
     missing = {
-        **{axis: f"no two runs differ in {axis} alone" for axis in varying_axes(table)},
         "timeline": "no traces here to draw over epochs",
         "gamma": "no trace here holds Γ per layer",
         "rescue": "no two runs differ in the penalty λ alone",
     }
-    why = missing.get(name, f"no figure {name!r} for these runs")
+    why = f"no figure {name!r} for these runs"
+    if name in varying_axes(table):
+        why = f"no two runs differ in {name} alone"
+    why = missing.get(name, why)
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

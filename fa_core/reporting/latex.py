@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from fa_core.errors import printable
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, fitting
+from fa_core.sanitize import sanitize
 
 WIDE, LONG = 96, 45
-"""Characters of a line in footnotesize, and rows on a page: a table with more goes on below, or on
-the next page."""
+"""Characters per line in footnotesize, and rows per page; larger tables are split."""
 
 _CODES = re.compile(
     r"‖(?P<norm>\w)(?:_(?P<at>\w+))?‖"
@@ -26,51 +25,54 @@ _MATH = (
 _WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
 """Signs, each followed by its code."""
 _PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}
-_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()} | {
-    pair[0]: pair[1:] for pair in _WORDS.split()
-}
+_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()}
+_PLAIN |= {pair[0]: pair[1:] for pair in _WORDS.split()}
 _PLAIN |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 _SIGNS = str.maketrans(_PLAIN)
 
 
 def to_latex(blocks: Iterable[Block]) -> str:
-    """LaTeX without a preamble; figures are left to their own files."""
+    """LaTeX without a preamble and without figures."""
     parts = ["% needs \\usepackage{booktabs}"]
     for block in blocks:
         if isinstance(block, Heading):
-            parts.append(f"\\{'sub' * max(block.level - 2, 0)}section*{{{spelled(block.text)}}}")
+            level = "sub" * max(block.level - 2, 0)
+            parts.append(f"\\{level}section*{{{spelled(block.text)}}}")
         elif isinstance(block, Grid):
             parts += _tables(block)
         elif isinstance(block, Bullets):
-            if block.numbered:
-                kind = "enumerate"
-            else:
-                kind = "itemize"
-            items = (f"  \\item {spelled(item)}" for item in block.items)
-            parts.append("\n".join([f"\\begin{{{kind}}}", *items, f"\\end{{{kind}}}"]))
+            kind = "enumerate" if block.numbered else "itemize"
+            lines = [f"\\begin{{{kind}}}"]
+            for item in block.items:
+                lines.append(f"  \\item {spelled(item)}")
+            lines.append(f"\\end{{{kind}}}")
+            parts.append("\n".join(lines))
         elif not isinstance(block, Figure):
             parts.append(spelled(block.text))
     return "\n\n".join(parts) + "\n"
 
 
 def spelled(words: str) -> str:
-    r"""Words of which nothing is markup; numbers and norms as mathematics.
+    r"""Escaped text, with numbers and norms as mathematics.
 
     >>> print(spelled("dfa_s42: ‖h_L‖ 5.18e8, -0.02 & 50 %"))
     dfa\_s42: $\|h_{L}\|$ $5.18\times10^{8}$, $-0.02$ \& 50 \%
     >>> print(spelled("(5.18 ± 1.50)e-4"))
     (5.18 $\pm$ 1.50)$\times10^{-4}$
     """
-    text, parts, end = printable(words), list[str](), 0
+    text = sanitize(words)
+    parts = []
+    end = 0
     for found in _CODES.finditer(text):
         parts.append(_literal(text[end : found.start()]))
         parts.append(f"${_coded(found)}$")
         end = found.end()
-    return "".join([*parts, _literal(text[end:])])
+    parts.append(_literal(text[end:]))
+    return "".join(parts)
 
 
 def _literal(words: str) -> str:
-    """Words without mathematics; two hyphens are no dash."""
+    """Escaped text without mathematics; two hyphens do not become a dash."""
     return re.sub("-(?=-)", "-{}", words.translate(_SIGNS))
 
 
@@ -85,21 +87,35 @@ def _coded(found: re.Match[str]) -> str:
 
 
 def _tables(grid: Grid) -> Iterator[str]:
-    """The parts of a table that is too wide below each other, each led by the first column; a long
-    one on pages."""
+    """A table in parts: a long one on several pages, a wide one in blocks below each other."""
     widths = [max(map(len, column)) for column in zip(grid.headings, *grid.rows, strict=True)]
+    groups = fitting(widths, WIDE)
     for start in range(0, max(len(grid.rows), 1), LONG):
         lines = ["\\begin{table}[tbp]", "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}"]
         if grid.caption:
-            lines.append(f"\\caption{{{spelled(grid.caption)}{' (continued)' if start else ''}}}")
-        for columns in fitting(widths, WIDE):
-            kinds = "".join("l" if i < grid.words else "r" for i in columns)
-            lines += [f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}", "\\toprule"]
-            lines += [_row(grid.headings, columns), "\\midrule"]
-            lines += [_row(row, columns) for row in grid.rows[start : start + LONG]]
-            lines += ["\\bottomrule", "\\end{tabular}\\par\\medskip"]
-        yield "\n".join([*lines, "\\end{table}"])
+            continued = " (continued)" if start else ""
+            lines.append(f"\\caption{{{spelled(grid.caption)}{continued}}}")
+        for columns in groups:
+            lines += _tabular(grid, columns, grid.rows[start : start + LONG])
+        lines.append("\\end{table}")
+        yield "\n".join(lines)
+
+
+def _tabular(grid: Grid, columns: list[int], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    """Some columns and rows of a table."""
+    kinds = ""
+    for i in columns:
+        kinds += "l" if i < grid.words else "r"
+    yield f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}"
+    yield "\\toprule"
+    yield _row(grid.headings, columns)
+    yield "\\midrule"
+    for row in rows:
+        yield _row(row, columns)
+    yield "\\bottomrule"
+    yield "\\end{tabular}\\par\\medskip"
 
 
 def _row(cells: tuple[str, ...], columns: Iterable[int]) -> str:
-    return f"{' & '.join(spelled(cells[i]) for i in columns)} \\\\"
+    shown = [spelled(cells[i]) for i in columns]
+    return f"{' & '.join(shown)} \\\\"

@@ -1,7 +1,6 @@
 """Parts of every figure: style, page, legend, axes, curves, markers, thresholds.
 
-The same input gives the same bytes: style, font and ids are fixed, and no date or version is
-written.
+The same input gives the same bytes: style, font and ids are fixed; dates and versions are left out.
 """
 
 from __future__ import annotations
@@ -10,32 +9,40 @@ import io
 import math
 import threading
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fa_core.errors import printable
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import brief, power_of_ten, with_axes
+from fa_core.sanitize import sanitize
 from fa_core.table import Floats
 
+Look: TypeAlias = Mapping[str, Any]
+"""Properties of Matplotlib's lines."""
+
+Signs: TypeAlias = dict[str, Look | str]
+"""Entries of a legend: a marker or line, or the colour of a patch."""
+
 if TYPE_CHECKING:
+    from operator import attrgetter
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FIGURE_KINDS = (".svg", ".pdf", ".png")
-"""File endings that `rendered` knows."""
+"""Known file endings of figures."""
 
 _NAMES_AT_MOST = 120
-"""Names in a legend; it says how many more there are."""
+"""Names in a legend; it counts the others."""
 
 _LARGEST, _WIDEST = 1e300, 301
-"""Numbers beyond are drawn at this; the exponent where an axis ends. Floats end at 1e308."""
+"""Largest drawn number, and the last exponent of an axis. Floats end at 1e308."""
 
 INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
 
@@ -54,45 +61,45 @@ _DOTS_PER_INCH = 200
 """Of PNG files."""
 
 _LETTERS_ACROSS = 110
-"""Letters of the legend that stand in one line."""
+"""Letters in one line of the legend."""
 
 FAINT = 0.85
-"""Opacity of curves, which may lie on each other."""
+"""Opacity of curves, which may overlap."""
 
 AT_RIGHT = 1.01
-"""Of a panel's width: where lines across it are named."""
+"""Position of the names of horizontal lines, as a share of a panel's width."""
 
-_DASHED: Mapping[str, Any] = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
+_DASHED: Look = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
 _STYLING = threading.Lock()
 
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
-    """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the
-    whole process."""
+    """Matplotlib's defaults with `_STYLE` instead of the user's settings, which are global."""
     import matplotlib
 
     with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
-        # letters that the font does not have are drawn as boxes
+        # glyphs missing from the font are drawn as boxes
         warnings.simplefilter("ignore")
         yield
 
 
 def rendered(figure: Figure, kind: str = ".svg") -> bytes:
-    """A figure as a file's content.
+    """A figure as the content of a file.
 
     Args:
-        figure: one of this module's.
+        figure: a figure with a final layout.
         kind: one of `FIGURE_KINDS`.
     """
     from matplotlib.backend_bases import get_registered_canvas_class
 
-    content, ending = io.BytesIO(), kind[1:]
+    content = io.BytesIO()
+    ending = kind[1:]
     with fixed_style():
         canvas = get_registered_canvas_class(ending)(figure)
         figure.dpi = _DOTS_PER_INCH
-        # not savefig, which draws twice, for a layout that is final here
+        # savefig would draw twice to lay the figure out
         getattr(canvas, f"print_{ending}")(
             content, metadata={"Title": figure.get_label(), **_WITHOUT_DATES[kind]}
         )
@@ -100,18 +107,18 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
 
 
 class Panel(NamedTuple):
-    """What a panel shows.
+    """The contents of a panel.
 
     Attributes:
-        column: of `AuditTable`.
-        title: above it.
-        unit: along it.
+        of: reads its number, from an `AuditTable` or an `EpochPoint`.
+        title: above the panel.
+        unit: along its axis.
         letter: the diagnostic whose firing fills its markers.
-        limit: whether that one's threshold is drawn: the panel shows the number that it judges.
-        log: whether it has a log axis.
+        limit: whether the diagnostic's threshold is drawn; it judges the panel's number.
+        log: whether the axis is logarithmic.
     """
 
-    column: str
+    of: attrgetter[object]
     title: str
     unit: str
     letter: str
@@ -119,27 +126,26 @@ class Panel(NamedTuple):
     log: bool = True
 
 
-FILLED: Mapping[str, Any] = {
+FILLED: Signs = {
     "hollow: passes": {"marker": "o", "markerfacecolor": "white"},
     "filled: fires": {"marker": "o"},
 }
 
-HALF: Mapping[str, Any] = {"fillstyle": "left", "markerfacecoloralt": "white"}
+HALF: Look = {"fillstyle": "left", "markerfacecoloralt": "white"}
 
-UNDECIDED: Mapping[str, Any] = {"half: undecided": {"marker": "o", **HALF}}
+UNDECIDED: Signs = {"half: undecided": {"marker": "o", **HALF}}
 
 UNMEASURED = "#b3b9c0"
 
-UNJUDGED: Mapping[str, Any] = {"grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED}}
+UNJUDGED: Signs = {"grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED}}
 
-BASELINES: Mapping[str, Any] = {
+BASELINES: Signs = {
     "frozen baseline": {"marker": "_", "color": MUTED},
     "with the margin of (d)": {"marker": "_", "color": LIMIT},
 }
 
 GROUPS = {"healthy group": "#eaf2fb", "degenerate group": "#ebebeb"}
-"""What a legend says next to the methods, with the sign for it; groups with the colours behind
-their runs."""
+"""Groups, with the background colours of their runs."""
 
 
 def page(
@@ -147,38 +153,20 @@ def page(
     styles: Mapping[str, MethodStyle],
     rows: int,
     columns: int,
-    signs: Mapping[str, Any],
+    signs: Signs,
     height: float = 2.45,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many panels with one legend below them: the names with their styles, and what
-    else is said."""
+    """A figure of rows and columns of panels with a legend of styles and signs below them."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
-    shown = [(printable(name), style) for name, style in [*styles.items()][:_NAMES_AT_MOST]]
-    if left := len(styles) - len(shown):
-        shown.append((f"and {left} more", MethodStyle("none", "")))
-    handles: list[Any] = [
-        Line2D([], [], color=style.colour, marker=style.marker, markersize=4.5, label=name)
-        for name, style in shown
-    ]
-    if not styles:
-        signs = {}
-    for words, sign in signs.items():
-        if isinstance(sign, str):
-            handles.append(Patch(color=sign, label=words))
-        else:
-            look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
-            handles.append(Line2D([], [], label=words, **look))
+    handles = _legend(styles, signs)
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
     size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
-    sharey: Literal["none", "row"] = "row" if share else "none"
-    panels = figure.subplots(rows, columns, squeeze=False, sharey=sharey).ravel().tolist()
+    panels = figure.subplots(rows, columns, squeeze=False, sharey="row" if share else "none")
     if handles:
         figure.legend(
             handles=handles,
@@ -187,43 +175,69 @@ def page(
             columnspacing=1.6,
             handlelength=2.2,
         )
-    return figure, panels
+    return figure, panels.ravel().tolist()
+
+
+def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
+    """Matplotlib's handles of a legend; none without a name."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if not styles:
+        return []
+    handles: list[Any] = []
+    for name, style in islice(styles.items(), _NAMES_AT_MOST):
+        line = Line2D(
+            [], [], color=style.colour, marker=style.marker, markersize=4.5, label=sanitize(name)
+        )
+        handles.append(line)
+    left = len(styles) - len(handles)
+    if left:
+        handles.append(
+            Line2D([], [], color="none", marker="", markersize=4.5, label=f"and {left} more")
+        )
+    for text, sign in signs.items():
+        if isinstance(sign, str):
+            handles.append(Patch(color=sign, label=text))
+        else:
+            look = {"linestyle": "none", "color": INK, "markersize": 4.5, **sign}
+            handles.append(Line2D([], [], label=text, **look))
+    return handles
 
 
 def variants(
-    runs: Iterable[tuple[str, Mapping[str, Any]]],
+    runs: Iterable[tuple[str, Mapping[str, object]]],
 ) -> tuple[list[str], dict[str, MethodStyle]]:
-    """Each run's method, with the axes in which that method's runs differ; and the style of each
-    such name.
+    """Each run's method with the axes that differ among its runs, and the style of each such name.
 
     Variants have their method's colour and the next markers, the plain method its own.
     """
     found = [(str(method), axes) for method, axes in runs]
-    seen: dict[str, list[Mapping[str, Any]]] = {}
+    seen: dict[str, list[Mapping[str, object]]] = defaultdict(list)
     for method, axes in found:
-        seen.setdefault(method, []).append(axes)
+        seen[method].append(axes)
     differ = {method: _differing(own) for method, own in seen.items()}
-    of: dict[str, str] = {}
+    method_of: dict[str, str] = {}
     names = []
     for method, axes in found:
         name = with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
         names.append(name)
-        of[name] = method
-    own = method_styles(seen)
+        method_of[name] = method
+    own_styles = method_styles(seen)
     places: Counter[str] = Counter()
     styles = {}
-    plain = [name for name, method in of.items() if name == method]
-    for name in dict.fromkeys([*plain, *of]):
-        method = of[name]
-        colour, marker = own[method]
+    plain = [name for name, method in method_of.items() if name == method]
+    for name in dict.fromkeys([*plain, *method_of]):
+        method = method_of[name]
+        colour, marker = own_styles[method]
         place = MARKERS.index(marker) + places[method]
         styles[name] = MethodStyle(colour, MARKERS[place % len(MARKERS)])
         places[method] += 1
-    return names, {name: styles[name] for name in of}
+    return names, {name: styles[name] for name in method_of}
 
 
-def _differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The axes whose values differ between some runs."""
+def _differing(runs: Sequence[Mapping[str, object]]) -> list[str]:
+    """The axes whose values differ among some runs."""
     differing = []
     for axis in sorted(set(chain.from_iterable(runs))):
         values = {repr(axes.get(axis)) for axes in runs}
@@ -233,7 +247,7 @@ def _differing(runs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
-    """Lines across a panel, named at their right ends, the names apart from each other."""
+    """Draw horizontal lines with non-overlapping names at their right ends."""
     low, high = panel.get_ylim()
     above = -1.0
     for name in sorted(levels, key=levels.__getitem__):
@@ -249,8 +263,7 @@ def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
 
 
 def laid_out(figure: Figure) -> Figure:
-    """The figure with every part in its final place: a layout that goes on with each drawing moves
-    them."""
+    """The figure with a final layout, which later drawing does not change."""
     figure.get_layout_engine().execute(figure)  # type: ignore[union-attr]
     figure.set_layout_engine("none")
     return figure
@@ -259,19 +272,24 @@ def laid_out(figure: Figure) -> Figure:
 def prepare(
     panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str
 ) -> None:
-    """Name a panel, and scale it to its values and its diagnostic's threshold, if it has one.
+    """Name a panel, and scale it to its values and its threshold, if it has one.
 
-    Without finite values it says ``empty``.
+    Args:
+        panel: the panel.
+        values: its values.
+        what: its contents.
+        thresholds: of the diagnostics.
+        empty: text of a panel without finite values.
     """
     panel.set(title=what.title, ylabel=what.unit)
     known = any(map(math.isfinite, values))
-    if what.limit and known:
-        limits = [DIAGNOSTICS[what.letter].limit(thresholds)]
-    else:
-        limits = []
-    fit(panel, [*values, *limits], what.log, margin=0.06 if what.log else 0.1)
-    for limit in limits:
+    margin = 0.06 if what.log else 0.1
+    if known and what.limit:
+        limit = DIAGNOSTICS[what.letter].limit(thresholds)
+        fit(panel, [*values, limit], what.log, margin)
         threshold_line(panel, what.letter, limit)
+    else:
+        fit(panel, values, what.log, margin)
     if not known:
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
@@ -281,42 +299,53 @@ def prepare(
 
 
 def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
-    """Show all finite (on a log axis: positive) values; a log axis has ticks at powers of ten, two
-    of them or more."""
+    """Scale a panel to all finite (on a log axis: positive) values."""
+    drawn = [_drawable(value, log) for value in values]
+    shown = [value for value in drawn if math.isfinite(value)]
+    if log:
+        _fit_decades(panel, list(map(math.log10, shown)), margin)
+        return
+    low = min(shown, default=0.0)
+    high = max(shown, default=1.0)
+    extra = (high - low) * margin
+    if low == high:
+        extra = abs(high) * 0.5 or 0.5
+    panel.set_ylim(low - extra, high + extra)
+
+
+def _fit_decades(panel: Axes, exponents: Sequence[float], margin: float) -> None:
+    """Scale a log axis to some exponents of ten, with ticks at two powers of ten or more."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
-    shown = [_drawable(value, log) for value in values]
-    shown = [math.log10(value) if log else value for value in shown if math.isfinite(value)]
-    low, high = min(shown, default=-1.0 if log else 0.0), max(shown, default=1.0)
-    extra = max((high - low) * margin, 0.3 if log else 0.0)
-    if low == high and not log:
-        extra = abs(high) * 0.5 or 0.5
-    low, high = low - extra, high + extra
-    if not log:
-        panel.set_ylim(low, high)
-        return
+    low = min(exponents, default=-1.0)
+    high = max(exponents, default=1.0)
+    extra = max((high - low) * margin, 0.3)
+    low -= extra
+    high += extra
     if math.floor(high) - math.ceil(low) < 1:
         low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, -_WIDEST), min(high, _WIDEST)
-    first, last = math.ceil(low), math.floor(high)
+    low = max(low, -_WIDEST)
+    high = min(high, _WIDEST)
+    first = math.ceil(low)
+    last = math.floor(high)
     stride = max(1, math.ceil((last - first + 1) / 8))
-    decades = [exponent for exponent in range(first, last + 1) if exponent % stride == 0]
+    decades = range(math.ceil(first / stride) * stride, last + 1, stride)
     panel.set_yscale("log")
     panel.set_ylim(10.0**low, 10.0**high)
-    panel.set_yticks(
-        [10.0**exponent for exponent in decades], [power_of_ten(exponent) for exponent in decades]
-    )
-    panel.yaxis.set_minor_locator(
-        LogLocator(subs=range(2, 10)) if high - low < 4 else NullLocator()
-    )
+    panel.set_yticks([10.0**exponent for exponent in decades], list(map(power_of_ten, decades)))
+    if high - low < 4:
+        panel.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
+    else:
+        panel.yaxis.set_minor_locator(NullLocator())
     panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _drawable(value: float, log: bool) -> float:
-    """The number that is drawn: NaN, which breaks a line, where the axis cannot show it."""
+    """The number to draw; NaN, which breaks a line, if the axis cannot show it."""
     if not math.isfinite(value) or (log and value <= 0):
         return math.nan
-    return min(max(value, 1 / _LARGEST if log else -_LARGEST), _LARGEST)
+    smallest = 1 / _LARGEST if log else -_LARGEST
+    return min(max(value, smallest), _LARGEST)
 
 
 def plot(
@@ -326,18 +355,19 @@ def plot(
     style: MethodStyle,
     **look: Any,
 ) -> None:
-    """Points in a style, connected and marked unless ``look``, properties of Matplotlib's lines,
-    says otherwise."""
-    drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
+    """Draw points in a style, connected and marked unless ``look`` says otherwise."""
+    log = panel.get_yscale() == "log"
+    drawn = [_drawable(y, log) for y in ys]
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
 def threshold_line(panel: Axes, letter: str, value: float) -> None:
-    """A diagnostic's threshold: a dashed line named at its right end, and the side that fires
-    shaded."""
+    """Draw a threshold as a dashed line with its name, and shade the side that fires."""
     diagnostic = DIAGNOSTICS[letter]
     low, high = panel.get_ylim()
-    number = f"{value:+g} pp" if letter == "d" else brief(value)
+    number = brief(value)
+    if letter == "d":
+        number = f"{value:+g} pp"
     label = f"{diagnostic.bound}\n{number}"
     across, height = panel.get_yaxis_transform(), value
     if low <= value <= high:
@@ -353,16 +383,28 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
-    """Name the positions 0, 1, … of the horizontal axis: level where they fit in so many letters,
-    else upright."""
-    names = [printable(name) for name in names]
+    """Name the positions 0, 1, … of the horizontal axis, upright if level names do not fit.
+
+    Args:
+        panel: the panel.
+        names: of the positions.
+        letters: number of letters that fit below the panel.
+    """
+    names = list(map(sanitize, names))
+    places = range(len(names))
     level = [name.replace("_", "\n") for name in names]
-    longest = max((len(part) for name in level for part in name.split("\n")), default=0)
+    parts = chain.from_iterable(map(str.splitlines, level))
+    longest = max(map(len, parts), default=0)
     if (longest + 1) * len(names) <= letters:
-        panel.set_xticks(range(len(names)), level)
+        panel.set_xticks(places, level)
     elif len(names) <= letters:
-        cut = [name if len(name) <= 20 else f"{name[:19]}…" for name in names]
-        panel.set_xticks(range(len(names)), cut, rotation=90)
+        panel.set_xticks(places, list(map(_shortened, names)), rotation=90)
     else:
         panel.set_xticks([])
         panel.set_xlabel(f"{len(names)} of them, in order")
+
+
+def _shortened(name: str) -> str:
+    if len(name) > 20:
+        return f"{name[:19]}…"
+    return name

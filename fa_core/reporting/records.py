@@ -1,4 +1,4 @@
-"""Runs and analyses as records with every digit: for CSV and Parquet files and as JSON."""
+"""Runs and analyses as unrounded records for CSV, Parquet and JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec.structs import asdict, fields
+from msgspec.structs import asdict
 
-from fa_core.analysis.margins import partial_audit
+from fa_core.analysis import Result
+from fa_core.analysis.partial_audits import partial_audit
 from fa_core.analysis.seeds import Difference, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
+from fa_core.decode import Json
 from fa_core.errors import UsageError, missing_package
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
@@ -25,36 +26,38 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
 
-_ENDS = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
-for _one in DIAGNOSTICS.values():
-    _ENDS[f"{_one.number}_low"] = (_one.column, 0)
-    _ENDS[f"{_one.number}_high"] = (_one.column, 1)
-"""Columns of the ends of the 95 % intervals → what they are about, and which end."""
+
+def _interval_columns() -> dict[str, tuple[str, int]]:
+    """Column of an interval's end → the interval's number, and which end."""
+    columns = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
+    for diagnostic in DIAGNOSTICS.values():
+        columns[f"{diagnostic.number}_low"] = (diagnostic.column, 0)
+        columns[f"{diagnostic.number}_high"] = (diagnostic.column, 1)
+    return columns
 
 
-def records(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None
-) -> list[dict[str, Any]]:
-    """One flat dict per run; None where something was not measured. The names of `CREDIT` are its
-    credit.
+_ENDS = _interval_columns()
 
-    ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
-    ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``.
-    ``evidence`` is as ``a=bound b=proxy d=assumed`` for what is not exact. A number's name with
-    ``_low`` and ``_high`` is its 95 % interval, ``undecided`` the letters whose interval holds the
-    threshold; None where a file has no intervals.
+
+def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Json]:
+    """One flat dict per run; None if not measured. The names of `CREDIT` are its credit.
+
+    ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
+    by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
+    numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
+    95 % interval; ``undecided`` lists letters whose interval holds the threshold, or is None
+    without intervals.
     """
     judged = thresholds or DiagnosticThresholds()
     return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
 
 
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
-    """CSV with a header; lists and axes as JSON in their cells, an empty cell where not
-    measured."""
+    """CSV with a header; lists and axes are JSON cells, unmeasured values empty ones."""
     return _csv(COLUMNS, records(table, thresholds))
 
 
-def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]) -> str:
+def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
     lines: list[Iterable[str]] = [columns]
     for row in rows:
         lines.append([_cell(row[name]) for name in columns])
@@ -76,8 +79,7 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _no_formula(cell: object) -> object:
-    """A cell that no spreadsheet computes: a text that begins like a formula gets an apostrophe in
-    front of it.
+    """A cell that no spreadsheet evaluates: text that looks like a formula gets an apostrophe.
 
     >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd"), _no_formula("dfa")
     ("'=1+1", '-4.3 ± 0.8', "'-1+cmd", 'dfa')
@@ -89,35 +91,30 @@ def _no_formula(cell: object) -> object:
 
 
 _NUMBER = re.compile(r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?")
-"""A number, also with its spread."""
+"""A number, optionally with its spread."""
 
 
 def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> bytes:
-    """A Parquet file with typed columns; norms are lists of float64, axes a JSON string.
+    """A Parquet file with typed columns; norms are lists of float64, axes JSON strings.
 
     Raises:
         UsageError: pyarrow is not installed.
     """
-    kinds = {
-        "seed": "int64",
-        **dict.fromkeys([*RECORDED, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64"),
-        **dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>"),
-    }
-    return _parquet(
-        records(table, thresholds), {name: kinds.get(name, "string") for name in COLUMNS}
-    )
+    kinds = dict.fromkeys(COLUMNS, "string")
+    kinds |= dict.fromkeys([*RECORDED, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64")
+    kinds |= dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>")
+    kinds["seed"] = "int64"
+    return _parquet(records(table, thresholds), {name: kinds[name] for name in COLUMNS})
 
 
-def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> bytes:
+def _parquet(rows: Iterable[Mapping[str, object]], kinds: Mapping[str, str]) -> bytes:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
-    lists = pa.list_(pa.float64())
-    columns = pa.schema(
-        [(name, lists if kind == "list<double>" else kind) for name, kind in kinds.items()]
-    )
+    types = {"list<double>": pa.list_(pa.float64())}
+    columns = pa.schema([(name, types.get(kind, kind)) for name, kind in kinds.items()])
     content = io.BytesIO()
     plain = [{**row, "axes": _cell(row["axes"])} for row in rows]
     pq.write_table(pa.Table.from_pylist(plain, schema=columns), content)
@@ -125,10 +122,10 @@ def _parquet(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, str]) -> byt
 
 
 def known_ending(path: Path, known: Sequence[str]) -> str:
-    """The ending of a file's name, one of those known.
+    """The lower-case ending of a file's name.
 
     Raises:
-        UsageError: it is another.
+        UsageError: the ending is unknown.
     """
     kind = path.suffix.lower()
     if kind not in known:
@@ -139,17 +136,18 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
     return kind
 
 
-_OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string") | {
-    field.name: "int64" if field.name in ("n", "nonfinite") else "float64" for field in fields(Stat)
-}
+_OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string")
+_OVER_SEEDS |= dict.fromkeys(Stat.__struct_fields__, "float64")
+_OVER_SEEDS |= {"n": "int64", "nonfinite": "int64"}
+"""Column → type, of a row per condition and number."""
 
 
 def seeds_file(analysis: SeedTable, path: Path) -> bytes:
-    """Every number of every condition over its seeds, a row each (`Stat`).
+    """A row per condition and number over seeds (`Stat`).
 
     Args:
         analysis: the conditions.
-        path: of the file; it ends in ``.csv`` or ``.parquet``.
+        path: ending in ``.csv`` or ``.parquet``.
 
     Raises:
         UsageError: another ending, or pyarrow is not installed.
@@ -163,25 +161,27 @@ def seeds_file(analysis: SeedTable, path: Path) -> bytes:
     return _csv(_OVER_SEEDS, rows).encode()
 
 
-def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
-    ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
-    inexact = (
-        f"{letter}={kind}"
-        for letter, kind in sorted(report.kinds.items())
-        if letter in report.coverage
-    )
+def _record(row: AuditRow, report: DiagnosticReport) -> Json:
+    inexact = []
+    for letter, kind in sorted(report.kinds.items()):
+        if letter in report.coverage:
+            inexact.append(f"{letter}={kind}")
     record = {
         **recorded(row, report),
         "residual_norms": list(report.residual_norms),
         "bp_grad_norms": list(report.bp_grad_norms),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
-        "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
+        "undecided": None,
     }
-    for column, (name, place) in _ENDS.items():
+    if report.intervals:
+        record["undecided"] = "".join(sorted(report.undecided))
+    intervals = report.judged_intervals
+    for column, (name, end) in _ENDS.items():
         record[column] = None
-        if name in ends:
-            record[column] = ends[name][place]
+        if name in intervals:
+            record[column] = intervals[name][end]
+    credit = credit_numbers(report.credit, report.method_name)
     for name, value in zip(CREDIT, credit, strict=True):
         record[name] = None
         if not math.isnan(value):
@@ -192,7 +192,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
 COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport()))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None or value in ([], {}):
         return ""
     if isinstance(value, (list, dict)):
@@ -202,12 +202,13 @@ def _cell(value: Any) -> str:
 
 def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
-) -> list[dict[str, Any]]:
-    """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    return [
-        {**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()}
-        for one in analysis
-    ]
+) -> list[Json]:
+    """Every diagnostic's sensitivity, with its counts as functions of its threshold."""
+    sweeps = []
+    for one in analysis:
+        curve = verdict_curve(table, one.letter, thresholds)
+        sweeps.append({**one.to_dict(), "counts": curve.to_dict()})
+    return sweeps
 
 
 def seeds_record(
@@ -215,24 +216,22 @@ def seeds_record(
     thresholds: DiagnosticThresholds,
     analysis: SeedTable,
     apart: Sequence[Difference],
-) -> dict[str, Any]:
-    """Every condition over its seeds, their differences, and what numbers rest on where they are
-    not exact."""
-    partial = {
-        row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds
-    }
-    return {
-        **analysis.to_dict(),
-        "differences": [one.to_dict() for one in apart],
-        "partial": partial,
-    }
+) -> Json:
+    """Every condition over its seeds, their differences, and partial audits."""
+    partial = {}
+    for row in rows:
+        if row.report.kinds:
+            partial[row.key] = partial_audit(row.report, thresholds).to_dict()
+    return {**analysis.to_dict(), "differences": _dicts(apart), "partial": partial}
 
 
-def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
-    """First fires and early stops per run and per method, or why there are none."""
-    if found:
-        skipped = []
-    else:
+def timeline_record(found: Sequence[Timeline]) -> Json:
+    """First fires and early stops per run and per method, or a note without traces."""
+    skipped = []
+    if not found:
         skipped = ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
-    methods = [one.to_dict() for one in by_method(found)]
-    return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}
+    return {"runs": _dicts(found), "methods": _dicts(by_method(found)), "skipped": skipped}
+
+
+def _dicts(results: Iterable[Result]) -> list[Json]:
+    return [result.to_dict() for result in results]

@@ -1,4 +1,4 @@
-"""Every sentence about a judged run, once.
+"""All sentences about a judged run.
 
-Imports `facts` and `judgement`; every surface formats what it says.
+Imports `facts` and `judgement`; used by all front ends.
 """

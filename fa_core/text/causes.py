@@ -1,4 +1,4 @@
-"""Why (b) fires and in which mode a run fails, in words."""
+"""Texts of the cause of (b) and of failure modes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fa_core.numbers import brief
 def floor_text(run: JudgedRun) -> str:
     """The cause of (b) with its two numbers, γ_L and ‖e_T‖; ``""`` if (b) did not fire.
 
-    A number that is missing is named; a gain that does not exist (no error) reads N/A.
+    Missing numbers are named; an undefined gain (no error) is N/A.
 
     >>> floor_text(JudgedRun(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
     'cancelled (γ_L 5.7e-8, ‖e_T‖ 0.9)'
@@ -27,7 +27,7 @@ def floor_text(run: JudgedRun) -> str:
 
 
 def _gain_text(run: JudgedRun) -> str:
-    """γ_L, or which of its ingredients the source does not give."""
+    """γ_L, or the missing inputs."""
     missing = []
     if run.batch_size is None:
         missing.append("B")
@@ -42,11 +42,11 @@ def _gain_text(run: JudgedRun) -> str:
 
 
 def failure_mode(run: JudgedRun, *, cosine: bool = True) -> str:
-    """In which modes a run fails (`failure_modes`); ``""`` for none.
+    """The failure modes of a run (`failure_modes`); ``""`` for none.
 
     Args:
         run: judged by its thresholds.
-        cosine: whether (c)'s cosine stands beside drift or noise.
+        cosine: whether to add (c)'s cosine to drift or noise.
 
     >>> failure_mode(JudgedRun(residual_norms=[1, 400], bp_grad_norms=[4e-10],
     ...     cross_batch_stability=0.992))

@@ -1,4 +1,4 @@
-"""One record per diagnostic of a judged run, which every surface formats."""
+"""Text records of a judged run's diagnostics, formatted by all front ends."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ FIRES, PASSES, UNDECIDED, UNMEASURED = "FIRES", "passes", "undecided", "not meas
 
 
 class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One diagnostic of a judged run, in texts.
+    """Texts of a diagnostic of a judged run.
 
     Attributes:
         letter: ``"a"`` to ``"d"``.
         state: ``"FIRES"``, ``"passes"``, ``"FIRES, undecided"``, ``"passes, undecided"``,
             ``"undecided"`` or ``"not measured"``.
         number: its name and number with interval and basis; ``""`` if there is none.
-        limit: what its threshold is called, and the threshold.
-        distance: how far the number is from flipping; ``""`` if it cannot flip.
-        brief_distance: the same in fewer words, e.g. ``"10× under"``.
+        limit: name and value of its threshold.
+        distance: distance to flipping; ``""`` if it cannot flip.
+        brief_distance: short form, e.g. ``"10× under"``.
         remarks: further facts about the number.
-        reason: why it was not measured, or which value is non-finite; else ``""``.
+        reason: why it was not measured, or the non-finite value; else ``""``.
     """
 
     letter: str
@@ -94,7 +94,7 @@ def range_text(run: JudgedRun, letter: str) -> str:
 
 
 def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
-    """How far a diagnostic is from flipping, in its unit and, on a log scale, as a factor.
+    """A diagnostic's distance to flipping, in its unit and, on a log scale, as a factor.
 
     ``""`` if it was not measured, or fires because a value is not finite.
 

@@ -1,4 +1,4 @@
-"""Notes on the numbers of a run: baseline, batch size, backward pass, what is missing."""
+"""Notes on the numbers of a run: baseline, batch size, backward pass, missing values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief
 
 GIVE_ONE = " (give one with --frozen-baseline)"
-"""What to do if (d) has no baseline: it is then judged by one that is assumed."""
+"""Hint for (d) without a baseline."""
 
 _INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
 
 
 def baseline_text(run: JudgedRun) -> str:
-    """(d)'s baseline; if it is assumed, that, and the recorded one too.
+    """(d)'s baseline, the assumed one before the recorded one.
 
     >>> run = JudgedRun(frozen_baseline_acc=0.349)
     >>> baseline_text(run), baseline_text(run.with_assumed_baseline(0.1))
@@ -48,7 +48,7 @@ def baseline_text(run: JudgedRun) -> str:
 
 
 def basis_text(run: JudgedRun, letter: str) -> str:
-    """What an inexact number is based on: ``"bound"``, ``"baseline 0.349 assumed"``; ``""`` for an
+    """The basis of an inexact number: ``"bound"``, ``"baseline 0.349 assumed"``; ``""`` for an
     exact one."""
     kind = run.kinds.get(letter, "")
     if kind == ASSUMED:
@@ -77,7 +77,7 @@ def other_margins_text(run: JudgedRun) -> str:
 
 
 def batch_texts(run: JudgedRun, letter: str) -> list[str]:
-    """What (b) and (c) owe to B: the noise scale N that (c) shows, and the number at B = 128.
+    """The effect of B on (b) and (c): noise scale N of (c), and the number at B = 128.
 
     ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and
     `noise_scale`.
@@ -99,7 +99,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
 
 
 def reduction_text(run: JudgedRun) -> str:
-    """The positions that a language model's norms are taken over; ``""`` for other networks."""
+    """The positions of a language model's norms; ``""`` for other networks."""
     reduction = run.provenance.get("reduction")
     if reduction:
         return f"norms {reduction}"
@@ -107,7 +107,7 @@ def reduction_text(run: JudgedRun) -> str:
 
 
 def own_backward_text(run: JudgedRun) -> str:
-    """The parts of a network with their own backward pass, and what follows for (b), (c) and Γ.
+    """The parts of a network with their own backward pass, and the effect on (b), (c) and Γ.
 
     >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
     >>> own_backward_text(JudgedRun(provenance=facts, credit={"gamma": [0.441, 1.0]}))
@@ -140,7 +140,7 @@ def _gammas(run: JudgedRun) -> str:
 
 
 def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
-    """Conditions of a run's numbers: whose frozen blocks (d) is against, a B other than 128, notes.
+    """Conditions of a run's numbers: (d)'s baseline, a B other than 128, notes.
 
     Args:
         run: judged by its thresholds.
@@ -160,14 +160,14 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
             if texts:
                 words.append(f"({letter}) {'; '.join(texts)}")
     words += [reduction_text(run), own_backward_text(run)]
-    # notes of other projects' files repeat what is in the columns
+    # notes of other projects' files repeat the columns
     if "data_hash" in run.provenance or not run.coverage:
         words.append(run.notes)
     return [text for text in words if text]
 
 
 def _margins_agree(run: JudgedRun) -> bool:
-    """Whether (d) fires by the frozen blocks of every rule, or by none."""
+    """Whether (d) fires against the frozen blocks of all rules, or of none."""
     margins = run.margins_by_rule.values()
     fires = {DIAGNOSTICS["d"].fires(margin, run.thresholds) for margin in margins}
     return fires <= {"d" in run.flags}
@@ -181,7 +181,7 @@ def why_inexact(run: JudgedRun, letter: str) -> str:
 
 
 def why_unmeasured(run: JudgedRun, letter: str) -> str:
-    """Why a diagnostic was not measured: as the source says, or as the report shows."""
+    """Why a diagnostic was not measured: from the source, or from the report."""
     recorded = run.unmeasured.get(letter)
     if recorded:
         return recorded

@@ -11,7 +11,7 @@ from fa_core.text.verdict import verdict_words
 
 
 def report_text(run: JudgedRun) -> str:
-    """The report, the verdict first: a line per diagnostic, the norms of every layer, notes.
+    """A report as text: verdict, a line per diagnostic, norms of all layers, notes.
 
     >>> print(report_text(JudgedRun("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25])))
     dfa: trustworthy on a, b
@@ -37,7 +37,7 @@ def report_text(run: JudgedRun) -> str:
 
 
 def _layers(name: str, norms: dict[str, float]) -> list[str]:
-    """A line with the norm of every layer; none for no norms."""
+    """A line with the norms of all layers; none without norms."""
     if not norms:
         return []
     listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())

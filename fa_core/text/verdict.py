@@ -1,4 +1,4 @@
-"""A run's verdict in words: on what it stands, what is undecided, how many runs have which."""
+"""Texts of verdicts: grounds, undecided diagnostics, counts of runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"
 
 
 def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
-    """The verdict, on what it stands and what is undecided; of a control that it is one.
+    """The verdict with its grounds and undecided diagnostics; for a control, a note that it is one.
 
     Args:
         run: judged by its thresholds.
         control: whether it is a control; None = by its name.
-        short: the verdict as published lists have it.
+        short: the verdict in the form of published lists.
     """
     if control is None:
         control = run.is_control
@@ -50,7 +50,7 @@ def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = 
 
 
 def doubt_text(undecided: Iterable[str]) -> str:
-    """The diagnostics that other samples might decide otherwise; ``""`` for none.
+    """The undecided diagnostics; ``""`` for none.
 
     >>> doubt_text("ca"), doubt_text("")
     ('undecided on a, c', '')
@@ -62,16 +62,16 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 def grounds_of(run: JudgedRun) -> str:
-    """The diagnostics that a verdict without flags stands on (`grounds_text`)."""
+    """The grounds of a verdict without flags (`grounds_text`)."""
     passed = set(run.coverage) - run.flags - run.undecided
     return grounds_text(passed, run.kinds)
 
 
 def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
-    """The diagnostics that a verdict stands on; ``""`` for all four, measured exactly.
+    """The grounds of a verdict, i.e. its diagnostics; ``""`` for all four, measured exactly.
 
     Args:
-        letters: the diagnostics that it stands on.
+        letters: the diagnostics.
         kinds: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` if its number is not exact.
 
     >>> (grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}),
@@ -94,7 +94,7 @@ def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
 
 
 def known_text(run: JudgedRun) -> str:
-    """What was measured: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
+    """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
     kinds = run.kinds
     exact = "".join(letter for letter in run.coverage if letter not in kinds)
     words = []
@@ -112,11 +112,11 @@ def known_text(run: JudgedRun) -> str:
 
 
 def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
-    """The recorded verdict, and the thresholds it was judged by if these are why it differs.
+    """The recorded verdict, with its thresholds if they explain the difference.
 
     Args:
         run: judged by other thresholds.
-        recorded_by: the thresholds that the file records.
+        recorded_by: the file's thresholds.
 
     >>> loose = DiagnosticThresholds(1e-10)
     >>> run = JudgedRun(bp_grad_norms=[1e-9], recorded_verdict="trustworthy", thresholds=loose)
@@ -136,10 +136,10 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
 
 
 def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = None) -> str:
-    """How many runs have each word of `fa_core.judgement.verdict.standing`.
+    """Number of runs by standing (`fa_core.judgement.verdict.standing`).
 
     Args:
-        counts: word → runs.
+        counts: standing → runs.
         grounds: text of `grounds_of` → trustworthy runs.
 
     >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2})
@@ -164,7 +164,7 @@ def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = N
 
 
 def _grounds_counted(grounds: Mapping[str, int]) -> str:
-    """What the verdicts stand on that do not stand on all four."""
+    """The grounds of verdicts without all four diagnostics."""
     partial = {text: count for text, count in grounds.items() if text}
     if not partial:
         return ""

@@ -11,10 +11,10 @@ from fa_core.judgement.verdict import CONTROL, TRUSTWORTHY, WALKS_BACK
 
 
 def cell_legend(*, controls: bool = False) -> str:
-    """How `cell_text` is read; at most 78 characters.
+    """Legend of `cell_text`; at most 78 characters.
 
     Args:
-        controls: whether there are controls among the runs.
+        controls: whether to include controls.
     """
     marks = f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}"
     if controls:
@@ -31,8 +31,7 @@ def cell_text(
     control: bool = False,
     ascii_only: bool = False,
 ) -> str:
-    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every
-    verdict (`cell_legend`).
+    """A verdict in five characters: a mark, then a sign per diagnostic (`cell_legend`).
 
     Args:
         flags: letters that fire.
@@ -72,7 +71,7 @@ def cell_text(
 
 
 def run_cell(run: JudgedRun, *, control: bool | None = None, ascii_only: bool = False) -> str:
-    """A run's verdict as `cell_text` gives it.
+    """The `cell_text` of a run.
 
     Args:
         run: judged by its thresholds.

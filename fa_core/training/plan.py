@@ -14,7 +14,7 @@ from fa_core import plugins
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 
 OPTIMIZERS = ("adamw", "adam", "sgd")

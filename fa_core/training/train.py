@@ -21,12 +21,12 @@ from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import Json, loads, reading
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, MeasureOptions, Watch, input_hashes, versions
+from fa_core.engine.jobs import Job, JobProgress, MeasureOptions, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.provenance import BASELINE_RULE
-from fa_core.facts.runs import (
+from fa_core.facts.run_names import (
     AUDIT,
     RESUME,
     TRACE,
@@ -466,7 +466,7 @@ def audit_run(
     )
     RunWriter(folder).manifest(manifest)
     job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
-    report = measure_run(job, str(device), Watch(), samples)
+    report = measure_run(job, str(device), JobProgress(), samples)
     report = judged_by_siblings(report, folder, manifest)
     manifest = msgspec.structs.replace(
         manifest,

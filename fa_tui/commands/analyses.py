@@ -83,14 +83,14 @@ def _print(
     blocks: Iterable[Block],
     groups: Mapping[str, str] | None = None,
 ) -> NoReturn:
-    """Print an analysis of runs, and what their filter leaves out (see `Runs.left_out`); exits.
+    """Print an analysis of runs and a note on filtered-out runs (see `Runs.left_out`); then exit.
 
     Args:
-        runs: what was analysed.
+        runs: the analysed runs.
         format: how to print it.
-        record: makes it as JSON.
-        blocks: it for reading; made one by one.
-        groups: method → its group, if it sets one group against the other.
+        record: returns its JSON record.
+        blocks: its blocks for reading, created lazily.
+        groups: method → its group, if the analysis compares groups.
     """
     if format == "json":
         output.print_json(record())
@@ -143,7 +143,7 @@ def sweep_command(
     """
     from fa_core.analysis.method_groups import published_groups
     from fa_core.analysis.threshold_sweep import sensitivities
-    from fa_core.facts.runs import canonical_method
+    from fa_core.facts.run_names import canonical_method
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
     from fa_core.table import AuditTable

@@ -6,14 +6,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 import typer
 
+from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import FROZEN
-from fa_core.facts.runs import run_place
+from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import real_path
 from fa_core.row_baselines import with_recorded_baseline
@@ -22,7 +23,7 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
-from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, PlacementOptions
+from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, ExecutionOptions
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
 
 MOST_RESAMPLES = 10_000
-"""Each is kept in FILE, four numbers long."""
+"""Upper limit: each resample adds four numbers to FILE."""
 
 
 _OUT = typer.Option(
@@ -83,7 +84,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     *,
-    workers: PlacementOptions,
+    workers: ExecutionOptions,
     resume: Annotated[bool, _RESUME] = False,
     replace: Annotated[bool, _REPLACE] = False,
     notes: Annotated[
@@ -147,7 +148,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         for label, row in zip(labels(targets), targets, strict=True)
     }
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
-        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
+        how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         result = audit(
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
@@ -174,7 +175,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
 
 def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
-    """Write the audit again in a form of the published files."""
+    """Write the audit in one of the published formats."""
     from fa_core.atomic import write_json
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
@@ -188,20 +189,20 @@ def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:
-    """The row with what its report is to say, once."""
-    said = row.report.notes
-    if notes in said:
+    """The row with the notes of --notes in its report, unless they are there."""
+    recorded = row.report.notes
+    if notes in recorded:
         return row
-    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, said])))
+    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, recorded])))
     return msgspec.structs.replace(row, report=report)
 
 
 def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
-    """The rows of part I of N, ``"I/N"``, taken in turn; runs of a seed with a frozen baseline stay
-    in one part.
+    """The rows of shard I of N, ``"I/N"``, dealt out in turn; runs of a seed with a frozen baseline
+    stay in one shard.
 
     Raises:
-        UsageError: there is no such part, or no row in it.
+        UsageError: no such shard, or no row in it.
     """
     first, _, parts = shard.partition("/")
     if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
@@ -226,7 +227,7 @@ def verify_command(
     weights: options.WeightsOption = None,
     filter: options.FilterOption = "",
     *,
-    workers: PlacementOptions,
+    workers: ExecutionOptions,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
     """Measure recorded audits again and compare every value.
@@ -253,7 +254,7 @@ def verify_command(
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
-        how = Measuring(workers.placement(), progress, progress.plan, progress.notice)
+        how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
         result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
     inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
@@ -269,16 +270,15 @@ def verify_command(
 
 
 def verification_lines(run: Verification) -> Iterator[str]:
-    """The outcome for one run as text: whether it agrees, then everything that is not as
-    recorded."""
+    """The outcome for a run as text: agreement, then all differences."""
     comparison = run.comparison
     yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {comparison.headline}"
     for line in comparison.lines():
         yield f"  {line}"
 
 
-def verification_record(run: Verification) -> dict[str, Any]:
-    """The outcome for one run as JSON."""
+def verification_record(run: Verification) -> Json:
+    """The outcome for a run as JSON."""
     comparison = run.comparison
     return {
         "source": run.row.source,

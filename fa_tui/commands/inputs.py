@@ -1,4 +1,4 @@
-"""The runs that a command works on: read, given a baseline, filtered."""
+"""Input runs of commands: read, given a baseline, filtered."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_core.reporting.blocks import Block, bullets
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.option_groups import Chosen
 from fa_tui.options import default_paths, numbers, split_list
-from fa_tui.views.filters import Look, arranged
+from fa_tui.views.filters import ViewState, arranged
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
@@ -31,7 +31,7 @@ _PROBLEMS_SHOWN = 20
 
 
 def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan:
-    """What the paths hold (the sample runs for none); what was not read is reported on stderr.
+    """Scan the paths (the sample runs for none); problems are reported on stderr.
 
     Args:
         paths: files and folders.
@@ -46,13 +46,13 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
 
 
 def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
-    """One line on stderr for each path, or part of a file, that was not read; one for all of which
-    the same is wrong.
+    """Report problems on stderr, one line per path or part of a file, and one line for equal
+    problems.
 
     Args:
-        problems: each with its message.
-        at_most: so many lines, and then how many more there are: a folder may hold thousands of
-            other files.
+        problems: the problems.
+        at_most: maximum of lines, followed by the number of further ones: a folder may hold
+            thousands of other files.
     """
     counts = Counter(problem.message for problem in problems)
     left = counts.total()
@@ -66,8 +66,7 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
 
 
 def report_failures(failures: Iterable[Problem]) -> None:
-    """One line on stderr for each reason why runs could not be measured, with how many runs it
-    concerns."""
+    """Report failures on stderr, one line per reason with its number of runs."""
     alike: defaultdict[str, list[Problem]] = defaultdict(list)
     for failure in failures:
         alike[cause_of(failure.message, failure.path)].append(failure)
@@ -80,8 +79,7 @@ def report_failures(failures: Iterable[Problem]) -> None:
 
 
 def cause_of(error: str, path: str) -> str:
-    """An error without what differs from run to run: its path, and the log of the worker that
-    measured it.
+    """An error without the parts that differ between runs: path and worker log.
 
     >>> cause_of("/runs/dfa_s1: exited with status 1; log: /tmp/worker-1-cpu.log", "/runs/dfa_s1")
     'exited with status 1; log: …'
@@ -90,12 +88,12 @@ def cause_of(error: str, path: str) -> str:
 
 
 class Runs(msgspec.Struct, frozen=True):
-    """What the paths hold, chosen.
+    """The chosen runs under some paths.
 
     Attributes:
-        rows: audits, and checkpoints that are not measured yet.
+        rows: audits and unmeasured checkpoints.
         traces: runs over epochs.
-        exit_code: 3 if a path, named or in a folder, could not be read, else 0.
+        exit_code: 3 if a path could not be read, else 0.
         unfiltered: the rows of the methods and seeds before the filter.
     """
 
@@ -106,14 +104,13 @@ class Runs(msgspec.Struct, frozen=True):
 
     @property
     def table(self) -> AuditTable:
-        """The rows as columns."""
+        """The rows as a table."""
         from fa_core.table import AuditTable
 
         return AuditTable.from_rows(self.rows)
 
     def left_out(self, groups: Mapping[str, str] | None = None) -> Iterator[Block]:
-        """A list of what the filter leaves out; nothing where it keeps every run of the methods
-        that it keeps.
+        """Bullets on runs the filter leaves out; nothing if it keeps whole methods.
 
         Args:
             groups: method → its group, if the analysis sets one group against the other.
@@ -131,19 +128,19 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
 
     Args:
         paths: files and folders.
-        chosen: which of their runs, and what they are judged by.
-        audits: whether traces alone are not enough.
+        chosen: selects and judges the runs.
+        audits: whether audits are required, not only traces.
 
     Raises:
-        UnreadableInput: no run at all in these paths, or traces where audits are needed.
-        UsageError: a method or seed that no run has, a seed that is no number, or a filter that
-            cannot be read or that no run passes.
+        UnreadableInput: no run in these paths, or only traces if audits are required.
+        UsageError: a method or seed without runs, a malformed seed or filter, or a filter that no
+            run passes.
     """
     found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     rows, traces = of_methods_and_seeds(found, chosen)
-    look, judged = Look(filter=chosen.filter), chosen.criteria.thresholds
+    look, judged = ViewState(filter=chosen.filter), chosen.criteria.thresholds
     kept = arranged(look, rows, judged)
     if chosen.filter and traces:
         from fa_tui.views.epochs import traces_of
@@ -163,23 +160,23 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
 def selected(
     found: Scan,
     chosen: Chosen,
-    look: Look = Look(),  # noqa: B008 (immutable)
+    look: ViewState = ViewState(),  # noqa: B008 (immutable)
     *,
     may_be_none: bool = False,
 ) -> Sequence[AuditRow]:
-    """The audits that are chosen, as `open_runs` has them; all as they are if nothing is.
+    """The chosen audits, as in `open_runs`; all unchanged if nothing is chosen.
 
     Args:
-        found: what the paths hold.
-        chosen: which of it.
+        found: the scanned paths.
+        chosen: selects the audits.
         look: their order; its filter is that of `chosen`.
-        may_be_none: whether it is no error to choose none of them.
+        may_be_none: whether an empty choice is allowed.
 
     Raises:
         UsageError: as `open_runs`.
     """
     look = look._replace(filter=chosen.filter)
-    if look == Look() and not (chosen.methods or chosen.seeds or chosen.log):
+    if look == ViewState() and not (chosen.methods or chosen.seeds or chosen.log):
         chosen.criteria.baseline.check(row.method for row in found.rows)
         return found.rows
     rows, _ = of_methods_and_seeds(found, chosen)
@@ -200,7 +197,7 @@ def _none_passes(chosen: Chosen) -> UsageError:
 
 
 def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], list[Trace]]:
-    """The audits and the traces of the methods and seeds that are chosen, before the filter."""
+    """Audits and traces of the chosen methods and seeds, before the filter."""
     everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
     chosen.criteria.baseline.check(run.method for run in everything)
     methods = [canonical_method(name) for name in split_list(chosen.methods)]
@@ -217,8 +214,7 @@ def of_methods_and_seeds(found: Scan, chosen: Chosen) -> tuple[list[AuditRow], l
 
 
 def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:
-    """The error for paths without a single audit; if they hold traces, it names the command that
-    reads them."""
+    """The error for paths without audits; names the command for traces, if there are any."""
     where = ", ".join(map(str, paths))
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)

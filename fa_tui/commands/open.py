@@ -11,9 +11,9 @@ from fa_core.engine.jobs import MeasureOptions
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
-from fa_tui.option_groups import Chosen, CriteriaOptions, Log, PlacementOptions
+from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.filters import CELL_LETTERS, Look
+from fa_tui.views.filters import CELL_LETTERS, ViewState
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
@@ -45,7 +45,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
         bool, typer.Option("--long", help="Begin in the long view, as --sort does.")
     ] = False,
     *,
-    workers: PlacementOptions,
+    workers: ExecutionOptions,
     log: Log,
     judged_by: CriteriaOptions,
 ) -> None:
@@ -69,10 +69,10 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """
-    placement = workers.placement()
-    placement.check()
+    execution = workers.execution()
+    execution.check()
     criteria = judged_by.criteria()
-    look = Look(show, rows, columns, filter, sort, long)
+    look = ViewState(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
         chosen = Chosen(criteria, filter=filter, log=log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
@@ -81,7 +81,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
         for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
-    setup = Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
+    setup = Setup(execution, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
     baseline = criteria.baseline or None
     code = opening.open_explorer(
         paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup

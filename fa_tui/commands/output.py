@@ -1,6 +1,6 @@
-"""stdout and stderr as the shell left them: closed, full, gone, or without Unicode.
+"""Output on stdout and stderr, which may be closed, full, gone, or without Unicode.
 
-Results on stdout: JSON with every digit, or tables for reading.
+Results are JSON with every digit, or tables for reading.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from fa_core.errors import FaError, UsageError, printable
+from fa_core.errors import FaError, UsageError
 from fa_core.files import real_path
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,10 +31,10 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
 
 
 def prepare(*, silent: bool) -> None:
-    """Make both streams fit to print on.
+    """Prepare both streams for printing.
 
     Args:
-        silent: whether the command is of use without its output, so that a closed stdout is fine.
+        silent: whether the command is useful without output, so that stdout may be closed.
 
     Raises:
         FaError: stdout is closed.
@@ -55,7 +56,7 @@ def speaks_unicode() -> bool:
 
 
 def silence() -> None:
-    """What is still unprinted goes nowhere: Python would complain about it when it ends."""
+    """Discard unprinted output, about which Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -67,11 +68,10 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 
 
 def check_folder(out: Path) -> None:
-    """Refuse a file in a folder that does not exist: what a command writes for reading makes no
-    folders.
+    """Refuse a file in a missing folder: commands create no folders for reports.
 
     Raises:
-        UsageError: there is no such folder.
+        UsageError: no such folder.
     """
     if not out.parent.is_dir():
         raise UsageError(
@@ -80,22 +80,21 @@ def check_folder(out: Path) -> None:
 
 
 def link(file: Path, to: TextIO | None = None) -> str:
-    """The name of a file that was written; on a terminal (default: stdout) it can be clicked (OSC
-    8)."""
-    name = printable(str(file))
+    """The name of a written file, clickable on a terminal (OSC 8; default: stdout)."""
+    name = sanitize(str(file))
     if (to or sys.stdout).isatty():
         return f"\x1b]8;;{real_path(file).as_uri()}\x1b\\{name}\x1b]8;;\x1b\\"
     return name
 
 
 def say_written(file: Path) -> None:
-    """Name a file that was written besides what is printed, on a terminal."""
+    """Print the name of a written file, on a terminal only."""
     if sys.stderr.isatty():
         print(f"fa-tui: wrote {link(file, sys.stderr)}", file=sys.stderr)
 
 
 PIPE_WIDTH = 10_000
-"""A pipe has no width: lines are as long as they are."""
+"""Width of a pipe: lines are never wrapped."""
 
 _LEAST_NAME = 20
 
@@ -115,8 +114,7 @@ def print_result(form: Form, record: object, blocks: Iterable[Block | str]) -> N
 
 
 def print_blocks(blocks: Iterable[Block | str]) -> None:
-    """Blocks of a report, and lines, as text; a table too wide for a terminal continues below, in a
-    pipe never."""
+    """Print blocks and lines; a table too wide for a terminal continues below, in a pipe never."""
     from rich.console import Console
 
     from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading
@@ -130,11 +128,11 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
             _print_grid(console, block)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(f"- {printable(item)}")
+                console.print(f"- {sanitize(item)}")
         elif isinstance(block, Heading):
-            console.print(f"\n{printable(block.text)}", style="bold")
+            console.print(f"\n{sanitize(block.text)}", style="bold")
         elif not isinstance(block, Figure):
-            console.print("\n".join(map(printable, block.text.split("\n"))))
+            console.print("\n".join(map(sanitize, block.text.split("\n"))))
 
 
 def _print_grid(console: Console, grid: Grid) -> None:
@@ -147,12 +145,12 @@ def _print_grid(console: Console, grid: Grid) -> None:
     if grid.caption:
         console.print(grid.caption)
     # names and notes of files must not steer the terminal
-    rows = [tuple(map(printable, row)) for row in grid.rows]
+    rows = [tuple(map(sanitize, row)) for row in grid.rows]
     widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
-    # a name that leaves no room goes on below itself
+    # long names are folded
     widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))
     for columns in fitting(widths, console.width):
-        # a blank on the right, and the box's between two columns: `GAP`
+        # a blank on the right and the box's own separate two columns: `GAP`
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
             most, is_word = None if i else widths[0], i < grid.words

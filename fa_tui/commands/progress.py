@@ -1,7 +1,7 @@
-"""Progress on stderr, as bars or lines, and signals that end a command as Ctrl-C does.
+"""Progress bars or lines on stderr, and signals that end a command like Ctrl-C.
 
-What is finished is kept first. A training command also writes its batches to a file for the
-explorer that started it (`fa_tui.jobs.listing`).
+Finished work is kept first. A training command also writes its batches to a file for the explorer
+that started it (`fa_tui.jobs.listing`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,10 @@ if sys.platform != "win32":
 
 
 class Stopped(KeyboardInterrupt):
-    """How a command was stopped, if it was: by Ctrl-C, or by SIGTERM (a time limit) or SIGHUP (a
-    lost connection).
+    """Stop of a command by Ctrl-C, SIGTERM (a time limit) or SIGHUP (a lost connection).
 
     Attributes:
-        exit_code: 128 + the signal's number, as a shell would say it.
+        exit_code: 128 + the signal's number, as in shells.
     """
 
     exit_code = 130
@@ -58,8 +57,8 @@ class Stopped(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[Stopped]:
-    """Within it, SIGTERM and SIGHUP come as what it gives, unless they are ignored (nohup) or
-    handled already."""
+    """Context in which SIGTERM and SIGHUP raise the yielded `Stopped`, unless they are ignored
+    (nohup) or handled already."""
     stop = Stopped("interrupted")
     in_charge = threading.current_thread() is threading.main_thread()
     ours = [
@@ -67,7 +66,7 @@ def stoppable() -> Iterator[Stopped]:
     ]
 
     def take(number: int, frame: FrameType | None) -> None:
-        # both signals often come together, and the second must not stop the keeping
+        # both signals often come together, and the second must not interrupt the saving
         for each in ours:
             signal.signal(each, signal.SIG_IGN)
         stop.args, stop.exit_code = (f"stopped by {signal.Signals(number).name}",), 128 + number
@@ -83,10 +82,10 @@ def stoppable() -> Iterator[Stopped]:
 
 
 class _Bars:
-    """Bars on stderr while it is a terminal, and lines above them.
+    """Progress bars on stderr if it is a terminal, and lines above them.
 
     Args:
-        columns: of every bar.
+        columns: columns of each bar.
     """
 
     def __init__(self, *columns: ProgressColumn) -> None:
@@ -104,23 +103,22 @@ class _Bars:
             self._bars.stop()
 
     def say(self, text: str) -> None:
-        """Print a line of its own."""
-        # a terminal that is gone costs no measurement
+        """Print a line above the bars."""
+        # a lost terminal must not stop the measurement
         with contextlib.suppress(OSError):
             self._console.print(text, soft_wrap=True)
 
 
 Worker: TypeAlias = tuple[str, str]
-"""A device, and the log of the worker on it."""
+"""A device and the log of its worker."""
 
 
 class AuditProgress(_Bars):
-    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for
-    all.
+    """Shows the progress of jobs, called from another thread: a bar per worker, and one for all.
 
     Args:
-        names: checkpoint → what its run is called among the others.
-        thresholds: what judges a run that is measured (default: the protocol's).
+        names: checkpoint → name of its run.
+        thresholds: judge measured runs (default: the protocol's).
     """
 
     def __init__(
@@ -132,14 +130,14 @@ class AuditProgress(_Bars):
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
-        self._said: set[object] = set()
+        self._printed: set[object] = set()
         self._silent: set[int] = set()
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
 
     def plan(self, todo: int, skipped: int) -> None:
-        """Say what is about to be done."""
+        """Print the number of runs to measure and skipped runs."""
         self._total = todo
         if skipped:
             again = f", {skipped} measured before"
@@ -154,8 +152,8 @@ class AuditProgress(_Bars):
             self._take(view)
 
     def notice(self, text: str) -> None:
-        """A line about no single run; a run whose note is the same needs none of its own."""
-        self._said.add(text)
+        """Print a note on the whole audit; equal notes of runs are not repeated."""
+        self._printed.add(text)
         self.say(text)
 
     def _take(self, view: JobView) -> None:
@@ -164,9 +162,9 @@ class AuditProgress(_Bars):
             self._silent.add(view.pid)
         elif not view.silent:
             self._silent.discard(view.pid)
-        # a worker notes the same of every run of a group, and a cluster of every run that waits
-        if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
-            self._said.add((view.note, view.log))
+        # a group's runs have equal notes, and so have a cluster's waiting runs
+        if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
+            self._printed.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
@@ -194,14 +192,14 @@ class AuditProgress(_Bars):
         )
 
     def _leave(self, job_id: str) -> None:
-        """The run is not measured any more; a worker that measures none has no bar."""
+        """Remove a run from its worker's bar, and the bar of an idle worker."""
         worker = self._running.pop(job_id, None)
         if worker is not None and worker not in self._running.values():
             self._bars.remove_task(self._tasks.pop(worker))
 
     def _end(self, view: JobView) -> None:
         self._over += 1
-        # of a job that no worker was given, the last line of the command says why
+        # the command's last line has the reason of jobs that no worker took
         if view.state is not JobState.CANCELLED and (view.device or not view.error):
             place = f"[{self._over}/{self._total}]"
             self.say(f"{place} {self._name(view)}: {self._outcome(view)}")
@@ -209,7 +207,7 @@ class AuditProgress(_Bars):
             self._bars.advance(self._overall)
 
     def _name(self, view: JobView) -> str:
-        """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
+        """A run's short name, e.g. ``dfa λ=0.01 seed 42``."""
         job = view.job
         name = self._names.get(job.checkpoint)
         if name:
@@ -225,10 +223,10 @@ class AuditProgress(_Bars):
             return run_cell(report, ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
-        # what is wrong with --model or --data is wrong for every run
+        # an error of --model or --data holds for all runs
         cause = cause_of(view.error, view.job.checkpoint)
-        known = cause in self._said
-        self._said.add(cause)
+        known = cause in self._printed
+        self._printed.add(cause)
         if known:
             return "the same"
         return view.error
@@ -238,7 +236,7 @@ class TrainingProgress(_Bars):
     """Shows every `EpochProgress`: how many runs are done, and the epoch of the one in training.
 
     Args:
-        runs: how many runs there will be.
+        runs: total number of runs.
     """
 
     def __init__(self, runs: int) -> None:
@@ -266,7 +264,7 @@ class TrainingProgress(_Bars):
             self.say(f"{progress.run} epoch {progress.epoch}/{progress.epochs}: {last}")
 
     def finished(self, result: str) -> None:
-        """One more run is done; its result goes to stdout."""
+        """Count a finished run and print its result on stdout."""
         self._bars.update(self._run, visible=False, last="")
         self._bars.advance(self._all)
         self._bars.stop()

@@ -1,4 +1,4 @@
-"""`fa-tui replicate`: the published experiments as commands, compared with published figures."""
+"""`fa-tui replicate`: published experiments as commands, compared with published figures."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
+from fa_core.decode import Json
 from fa_core.numbers import brief, spread
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_tui import options
@@ -86,11 +87,11 @@ def replicate_command(
             [sys.executable, "-m", "fa_tui", *command], check=False
         ).returncode:
             raise typer.Exit(code)
-    figures, said = ([], [QUICK]) if quick else _figures(chosen, out)
+    figures, notes = ([], [QUICK]) if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     shown = [{**msgspec.structs.asdict(figure), "outcome": figure.outcome} for figure in figures]
-    record = {"commands": lines, "figures": shown, "notes": said}
-    output.print_result(format, record, experiment_blocks(chosen, lines, figures, said))
+    record = {"commands": lines, "figures": shown, "notes": notes}
+    output.print_result(format, record, experiment_blocks(chosen, lines, figures, notes))
     raise typer.Exit(1 if any(map(_differs, figures)) else 0)
 
 
@@ -101,9 +102,9 @@ QUICK = (
 
 
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
-    """An experiment's published figures with those of its finished runs, and why other runs are not
-    compared."""
-    from fa_core.facts.runs import is_run
+    """An experiment's published figures with those of its finished runs, and notes on other
+    runs."""
+    from fa_core.facts.run_names import is_run
     from fa_core.formats import Scan
     from fa_core.training.replication import compared, finished
 
@@ -119,11 +120,10 @@ def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
 
 
 def evidence_blocks(out: Path) -> Iterator[Block]:
-    """Every published claim, the command that checks it, and what came out here; the commands on
-    files are run now.
+    """All published claims with their commands and results here; commands on files are run now.
 
     Args:
-        out: folder of the experiments' run folders, where some were trained.
+        out: folder of the experiments' run folders, if any were trained.
     """
     from fa_core.training.experiments import document, experiments
 
@@ -131,7 +131,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     yield Heading("Evidence summary", 1)
     yield Paragraph(f"Claims and figures: {document().source.citation()}")
     yield Heading("What follows from the published files")
-    printed: dict[str, Any] = {}
+    printed: Json = {}
     rows = []
     for claim in document().claim:
         words = [
@@ -149,7 +149,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
             outcome = "agrees"
         else:
             outcome = "differs"
-        # only the table prints how many runs a list of them holds
+        # only the table form prints the number of runs
         shown, place = (words, "the table") if claim.place.endswith("#") else (as_json, claim.place)
         figures = brief(claim.published, 7), brief(here, 7)
         rows.append((claim.text, shlex.join(["fa-tui", *shown]), place, *figures, outcome))
@@ -169,23 +169,22 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
 
 
 def experiment_blocks(
-    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], said: Sequence[str] = ()
+    chosen: Experiment, lines: Sequence[str], figures: Sequence[Compared], notes: Sequence[str] = ()
 ) -> Iterator[Block]:
-    """An experiment for reading: its commands, the published figures, what came out, and what is
-    said of it."""
+    """An experiment for reading: commands, published figures, results and notes."""
     yield Heading(chosen.title)
     yield from map(Paragraph, lines)
     if chosen.notes:
         yield Paragraph(chosen.notes)
-    # nothing was trained yet: the page of published figures
+    # before training: the page of published figures
     columns = _PUBLISHED
     if any(one.outcome != "no figure yet" for one in figures):
         columns = {**_PUBLISHED, **_HERE}
     if figures:
         records = [{name: say(one) for name, say in columns.items()} for one in figures]
         yield Grid.of(records, words=2, marked=[_differs(one) for one in figures])
-    if said:
-        yield Bullets(tuple(said))
+    if notes:
+        yield Bullets(tuple(notes))
 
 
 def _differs(one: Compared) -> bool:
@@ -217,7 +216,7 @@ def _mean(one: Compared) -> str:
 
 
 def _listed(values: Sequence[object]) -> str:
-    """Seed by seed: 4/4/3, – for never or no letter, ? for a seed that is missing."""
+    """Values by seed, e.g. 4/4/3; – for never or no letter, ? for a missing seed."""
     return "/".join(map(_one_seed, values))
 
 

@@ -57,7 +57,7 @@ def completion_command(shell: Annotated[Literal["bash", "zsh", "fish", "man"], _
 
         fa-tui completion man > ~/.local/share/man/man1/fa-tui.1
     """
-    # as docs/shells.py wrote it: no command is imported
+    # written by docs/shells.py, so that no command is imported
     text = (Path(__file__).parents[1] / "shells" / f"fa-tui.{shell}").read_bytes()
     sys.stdout.flush()
     sys.stdout.buffer.write(text)

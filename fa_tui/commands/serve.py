@@ -36,11 +36,11 @@ def serve_command(
         from fa_tui.serving import TokenServer
     except ImportError as error:
         raise missing_package("textual-serve", "serving") from error
-    inputs.open_paths(paths)  # what cannot be opened is reported here, not in every tab
+    inputs.open_paths(paths)  # problems are reported here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
     title = " ".join(["fa-tui", *(Path(path).name for path in paths or ())])
     server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title)
-    # what the explorers inherit: a terminal in the browser can show everything
+    # inherited by the explorers: the browser's terminal can show everything
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
     for name in ("NO_COLOR", "TMUX", "STY"):
         os.environ.pop(name, None)

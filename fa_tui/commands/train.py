@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_core.decode import reason_of
+from fa_core.decode import Json, reason_of
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.runs import canonical_method
+from fa_core.facts.run_names import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 from fa_tui.option_groups import ThresholdOptions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MOST_THREADS = 1024
-"""More than these end the process where the system refuses one."""
+"""Maximum of CPU threads: more may end the process."""
 
 _THREADS = typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
 _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
@@ -113,13 +113,13 @@ def train_command(  # noqa: PLR0913 (options of a command)
 
 
 def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
-    """The runs that options of the command mean.
+    """The runs that the command's options describe.
 
     Args:
-        given: every option's value by the name of its parameter.
+        given: parameter name → value of every option.
 
     Raises:
-        UsageError: an option that cannot be meant, or nothing to train.
+        UsageError: an invalid option, or nothing to train.
     """
     from fa_core.training.plan import Recipe, check_names, plan_runs
 
@@ -164,7 +164,7 @@ def _train(
     """
     import os
 
-    # Read by cuBLAS when CUDA starts; without it deterministic kernels are not.
+    # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     import torch
 
@@ -189,7 +189,7 @@ def _train(
 
 
 def _loaded(spec: str) -> DataSet:
-    """The data that a SPEC names; what the user's own code raises is one line."""
+    """The data of a SPEC; errors of the user's code become one line."""
     from fa_core.data import load_data
 
     try:
@@ -213,10 +213,10 @@ def _result(done: Trained) -> str:
     )
 
 
-def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
-    """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are read as
-    such."""
-    found: dict[str, Any] = {}
+def _arguments(option: str, values: list[str] | None) -> Json:
+    """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are
+    parsed."""
+    found: Json = {}
     for item in options.split_list(values):
         name, equals, text = item.partition("=")
         if not equals or not name:

@@ -1,4 +1,4 @@
-"""Remarks below a verdict table: counts of verdicts, causes, doubts, and what deviates."""
+"""Remarks below a verdict table: counts of verdicts, causes, doubts, deviations."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.numbers import brief
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
+from fa_core.sanitize import sanitize
 from fa_core.text.causes import failure_mode, floor_text
 from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import baseline_text, caveats, why_unproven
@@ -25,14 +25,14 @@ EVIDENCE_LEGEND = (
 )
 
 NAMED_AT_MOST = 12
-"""Runs in one line below the table."""
+"""Maximum of runs in a line."""
 
 LINES_AT_MOST = 12
-"""Lines of one kind below the table."""
+"""Maximum of lines of a kind."""
 
 
 class NotesByRun:
-    """Notes of one kind, each with the names of its runs."""
+    """Notes of a kind, each with the names of its runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -51,7 +51,7 @@ class NotesByRun:
 
 
 class Doubts:
-    """The undecided diagnostics of judged runs."""
+    """Collects the undecided diagnostics of judged runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ class Doubts:
                 self._interval[letter] = range_text(report, letter), limit
 
     def lines(self) -> Iterator[str]:
-        """A line per diagnostic: its runs, why it is undecided, and what would decide it."""
+        """A line per diagnostic: its runs, the reason, and what would decide it."""
         for (letter, reason), names in sorted(self._unproven.items()):
             yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {reason}"
         for letter, names in sorted(self._names.items()):
@@ -91,10 +91,10 @@ def _remedy(letter: str) -> str:
 
 
 class Standings:
-    """Counts of judged runs by the word they are counted by.
+    """Counts of judged runs by standing.
 
     Attributes:
-        counts: word (`fa_core.judgement.verdict.standing`) → runs.
+        counts: standing (`fa_core.judgement.verdict.standing`) → number of runs.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Standings:
 
 
 class Remarks:
-    """The remarks on judged runs, which are added one by one."""
+    """Collects the remarks on judged runs."""
 
     def __init__(self) -> None:
         self._standings = Standings()
@@ -131,7 +131,7 @@ class Remarks:
 
         Args:
             row: the run.
-            label: its name among the others (`labels`).
+            label: its name (`labels`).
             as_read: the run with the thresholds of its file.
         """
         report, name = row.report, with_seed(label, row)
@@ -153,10 +153,10 @@ class Remarks:
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(printable(f"{difference} in {row.source}"), name)
+            self._oddities.add(sanitize(f"{difference} in {row.source}"), name)
 
     def _count_reasons(self, report: DiagnosticReport) -> None:
-        """Count what (d) assumes and why diagnostics were not measured."""
+        """Count assumed baselines, and reasons of unmeasured diagnostics."""
         coverage = report.coverage
         if not coverage:
             return
@@ -164,7 +164,7 @@ class Remarks:
             self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
         for letter, reason in report.unmeasured.items():
             if letter in LETTERS and letter not in coverage:
-                self._counted[f"({letter}) not measured: {printable(reason)}"] += 1
+                self._counted[f"({letter}) not measured: {sanitize(reason)}"] += 1
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""

@@ -1,6 +1,6 @@
-"""The verdict table of the command line: a line per run in one of four forms, and remarks below it.
+"""The verdict table of the command line: a line per run in one of four forms, and remarks.
 
-Rows are judged while they are printed: of many, one report is in memory at a time.
+Rows are judged while they are printed, so that only one report is in memory.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from math import isnan
 from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
+from fa_core.decode import Json
 from fa_core.judgement.diagnostics import ASSUMED
 from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
@@ -27,7 +28,7 @@ from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels
 
@@ -38,7 +39,7 @@ class Column(NamedTuple):
     """A column of numbers.
 
     Attributes:
-        heading: above it.
+        heading: its heading.
         number: reads it from a report.
         form: the format of the number.
         letter: the diagnostic that judges it, or ``""``.
@@ -62,29 +63,29 @@ _NUMBERS = (
 HEADINGS = ("method", "seed", "abcd", *(column.heading for column in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
 _LEFT = ("method", "abcd", "verdict")
-"""Columns that are aligned left."""
+"""Left-aligned columns."""
 
 _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
-"""Columns that a narrow terminal does without."""
+"""Columns dropped on a narrow terminal."""
 
 _PIPE_WIDTH = 200
-"""Of the lines in a pipe or a pager. From this width on no column is left out: names and verdicts
-are shortened."""
+"""Width in a pipe or pager. From this width on no column is dropped: names and verdicts are
+shortened."""
 
 _LEAST_VERDICT = 68
-"""Cells that names leave to the verdict there: two diagnostics fire."""
+"""Minimum cells for the verdict there: enough for two diagnostics."""
 
 _LEAST_NAME = 12
-"""Cells that names keep on a narrow terminal: they are shortened before any number."""
+"""Minimum cells of names on a narrow terminal."""
 
 _STYLES = {"✗": "bold", "?": "dim"}
-"""Of a line on a terminal, by the first character of its letters."""
+"""Colour of a line by the first character of its letters."""
 
 Verdict = Callable[[AuditRow], str]
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
-    """The rows with their reports judged, one by one."""
+    """The rows judged, one by one."""
     for row in rows:
         if criteria.baseline:
             row = row.judged_by(criteria.baseline)
@@ -92,7 +93,7 @@ def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
 
 
 def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditRow, str]]:
-    """Every judged row with what `labels` calls it."""
+    """Every judged row with its label."""
     return zip(judged(rows, criteria), labels(rows), strict=True)
 
 
@@ -102,17 +103,16 @@ def evidence(row: AuditRow) -> dict[str, str]:
     return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
 
 
-def record(row: AuditRow) -> dict[str, Any]:
-    """One row as the JSON and CSV forms print it; what was not measured is None.
+def record(row: AuditRow) -> Json:
+    """The record of a row for JSON and CSV; unmeasured values are None.
 
-    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy``
-    or ``assumed``; one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and
-    no (d) in what was measured. One with ``intervals`` (of a number → low, high) has ``undecided``
-    too: the letters whose interval holds the threshold, or of which only a bound is known that does
-    not fire. A control has ``control``: its verdict is no claim.
+    Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
+    ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
+    high) and ``undecided``: letters whose interval contains the threshold, or whose lower bound
+    does not fire; ``control``: the verdict is no claim.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
-    known: dict[str, Any] = {"evidence": kinds}
+    known: Json = {"evidence": kinds}
     if kinds.get("d") == ASSUMED:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
@@ -143,7 +143,7 @@ def numbers(row: AuditRow) -> list[str]:
 
 
 def _number_text(value: float | None, form: str) -> str:
-    """A number, its exponent without zeros: ``4.17e-9``."""
+    """A number with an exponent without zeros: ``4.17e-9``."""
     if value is None:
         return MISSING
     if isnan(value):
@@ -155,7 +155,7 @@ def _number_text(value: float | None, form: str) -> str:
 
 
 def line(row: AuditRow, label: str, verdict: Verdict = AuditRow.words) -> list[str]:
-    """A row's cells under `HEADINGS`, for what `labels` calls it."""
+    """A row's cells under `HEADINGS`."""
     seed = "–" if row.seed is None else str(row.seed)
     return [label, seed, row.cell(), *numbers(row), verdict(row)]
 
@@ -164,11 +164,10 @@ def print_paths(
     paths: Sequence[Path] | None,
     chosen: Chosen,
     form: str,
-    look: Look,
+    look: ViewState,
     verdict: Verdict = AuditRow.words,
 ) -> int:
-    """Print the rows that the paths hold; returns the exit code (3 if something could not be
-    read)."""
+    """Print the rows under the paths; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths)
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
@@ -182,13 +181,13 @@ def print_paths(
 def print_rows(
     rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = AuditRow.words
 ) -> None:
-    """Judge rows and print them in one of the forms of `fa_tui.options.RowFormOption`.
+    """Judge rows and print them in a form of `fa_tui.options.RowFormOption`.
 
     Args:
         rows: as read.
-        form: which.
-        criteria: what judges them.
-        verdict: the text of a judged row's verdict, in tables.
+        form: the form.
+        criteria: judge the rows.
+        verdict: returns a judged row's verdict text for tables.
     """
     if form == "json":
         _print_json(judged(rows, criteria))
@@ -202,14 +201,14 @@ def print_rows(
 
 
 def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
-    """The rows under the names that any of them has; judged twice, so that none is kept."""
+    """Print CSV with all keys of any row; rows are judged twice, so that none is kept in memory."""
     from fa_core.reporting.records import csv_text
 
     columns = dict.fromkeys(record(AuditRow(source="", key="", method="")))
     for row in judged(rows, criteria):
         columns.update(dict.fromkeys(record(row)))
 
-    def lines() -> Iterator[Iterable[Any]]:
+    def lines() -> Iterator[Iterable[object]]:
         yield columns
         for row in judged(rows, criteria):
             cells = _flat(record(row))
@@ -218,8 +217,8 @@ def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     sys.stdout.write(csv_text(lines()))
 
 
-def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """A record for CSV: ``""`` for None, evidence as ``a=bound b=proxy``, intervals as
+def _flat(record: Json) -> Json:
+    """A record for CSV: None as ``""``, evidence as ``a=bound b=proxy``, intervals as
     ``growth=1.2..1.5``."""
     flat = {}
     for name, value in record.items():
@@ -235,7 +234,7 @@ def _flat(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print_json(rows: Iterable[AuditRow]) -> None:
-    """The rows as one list, as `json.dump` writes it with an indent of 1."""
+    """Print the rows as a list, like `json.dump` with an indent of 1."""
     ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
@@ -248,7 +247,7 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
 def markdown(
     rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = AuditRow.words
 ) -> Iterator[str]:
-    """The judged rows as a Markdown table."""
+    """Print the judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
     yield "| " + " | ".join(HEADINGS) + " |"
@@ -262,8 +261,7 @@ def markdown(
 
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict) -> None:
-    """Print rows and remarks for reading; cells are kept until the widths of all columns are
-    known."""
+    """Print rows and remarks for reading; cells are kept to compute column widths."""
     console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     lines: list[list[str]] = []
@@ -295,13 +293,13 @@ def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
 
 
 class _Layout(NamedTuple):
-    """The columns that a width has room for.
+    """Layout of the columns in a width.
 
     Attributes:
         name: cells of the first column.
-        template: of the other columns, for `str.format`.
+        template: format string of the other columns.
         room: cells of a line.
-        width: cells that the columns take.
+        width: cells of the columns.
     """
 
     name: int
@@ -312,7 +310,7 @@ class _Layout(NamedTuple):
     def text(self, cells: Sequence[str]) -> str:
         """The line of a row."""
         name = padded(cut_middle(cells[0], self.name, "…"), self.name)
-        # of all cells only names may hold characters that take more or less than one cell
+        # only names may contain characters wider or narrower than a cell
         others = self.template.format(*cells).rstrip()
         left = max(1, self.room - 1 - self.name)
         if len(others) > left:
@@ -321,7 +319,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
-    """On a terminal too narrow for all columns some are left out, then names are shortened.
+    """Fit the columns into a width: some are dropped, then names are shortened.
 
     Args:
         lines: the cells of each row.
@@ -348,5 +346,5 @@ def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
 
 
 def _taken(widths: Sequence[int], shown: Iterable[int]) -> int:
-    """Cells that columns take, each with two blanks."""
+    """Total cells of columns, each with two blanks."""
     return sum(2 + widths[place] for place in shown)

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, UNDECIDED
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
 from fa_core.second_reading import PASS, second_reading
 from fa_core.text.notes import GIVE_ONE, why_inexact
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
@@ -22,12 +22,12 @@ from fa_tui.commands import inputs
 from fa_tui.commands.verdict_remarks import Doubts, Standings
 from fa_tui.commands.verdict_table import named, print_paths
 from fa_tui.option_groups import ChosenOptions, Criteria
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.words import runs_words, with_seed
 
 WALKED_BACK, NOT_DECIDED = 1, 4
-"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or lacks what
-is required."""
+"""Exit codes of `check`: some run needs walk-back; none does, but some is undecided or
+incomplete."""
 
 _Require = Annotated[
     str,
@@ -69,11 +69,11 @@ def show_command(
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
     verdict = _second_reading if protocol == "v2" else AuditRow.words
-    raise typer.Exit(print_paths(paths, selection.chosen(), format, Look(sort=sort), verdict))
+    raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))
 
 
 def _second_reading(row: AuditRow) -> str:
-    """The successor's verdict, as the table shows it."""
+    """The successor's verdict for the table."""
     return CONTROL if row.is_control else second_reading(row.report)
 
 
@@ -141,7 +141,7 @@ def check_command(
 
 
 def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
-    """Print every run whose second reading is not ``PASS``; the exit code."""
+    """Print every run whose second reading is not ``PASS``; returns the exit code."""
     code, passed, judged = 0, 0, 0
     for row, label in named(rows, criteria):
         if row.is_control:
@@ -151,7 +151,7 @@ def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
         if text == PASS:
             passed += 1
             continue
-        print(f"{with_seed(label, row)}: {text} ({printable(row.source)})")
+        print(f"{with_seed(label, row)}: {text} ({sanitize(row.source)})")
         if text.startswith("FAIL"):
             code = WALKED_BACK
         else:
@@ -161,15 +161,15 @@ def _check_second(rows: Sequence[AuditRow], criteria: Criteria) -> int:
 
 
 def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow) -> Iterator[str]:
-    """What there is to say of one run: nothing of one that is trustworthy and has what is required.
+    """Notes on a run; none for a trustworthy and complete one.
 
     Args:
-        row: the run, judged.
-        name: what it is called.
-        required: letters of diagnostics that have to be measured exactly.
-        as_read: the run with the thresholds that its file records.
+        row: the judged run.
+        name: its name.
+        required: letters of diagnostics that must be measured exactly.
+        as_read: the run with the thresholds of its file.
     """
-    report, source = row.report, printable(row.source)
+    report, source = row.report, sanitize(row.source)
     if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
         verdict = verdict_words(report, control=False)
         if report.flags and report.flags <= report.undecided:
@@ -181,15 +181,14 @@ def _judged(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRo
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
     if report.coverage and report.recorded_differs:
-        yield f"{name}: {printable(recorded_text(report, as_read.report.thresholds))} ({source})"
+        yield f"{name}: {sanitize(recorded_text(report, as_read.report.thresholds))} ({source})"
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
-    """What is required of a run and was not measured exactly, with the reasons; ``""`` for
-    nothing."""
+    """The required diagnostics that were not measured exactly, with reasons; ``""`` for none."""
     lacking = []
     for letter in sorted(required):
         why = why_inexact(report, letter).removesuffix(GIVE_ONE)
         if why:
-            lacking.append(f"({letter}) {printable(why)}")
+            lacking.append(f"({letter}) {sanitize(why)}")
     return "; ".join(lacking)

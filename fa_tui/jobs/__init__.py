@@ -1,4 +1,4 @@
-"""Runs that the explorer measures, commands that it starts, and what they report.
+"""Measurements of the explorer, their progress and results.
 
 Imports `fa_core.engine` and no torch; imported by the App, its screens and `audit`.
 """

@@ -1,4 +1,4 @@
-"""The runs that an explorer measures, and what becomes of them on screen."""
+"""Measurements of an explorer, and the updates of its screens."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from fa_tui.application import Application
 
 _SHOW_SECONDS = 0.1
-"""Progress is shown at most so often: a key must never wait for it."""
+"""Minimum seconds between updates of progress, which must not delay keys."""
 
 _ARRIVALS_SECONDS = 0.25
-"""Measured runs, too: those that come together are one change of the screen."""
+"""Seconds in which measured runs are collected into one update of the screen."""
 
 
 EMPTY_CELL = "no run in this cell: nothing to measure"
@@ -33,19 +33,19 @@ NO_CHECKPOINT = (
 
 
 class JobControl:
-    """Measures runs for one explorer, and shows what becomes of them.
+    """Measures runs for an explorer, and shows the results.
 
     Args:
-        app: what shows them.
+        app: the application.
         setup: how to measure.
 
     Attributes:
-        measuring: the runs that are measured.
-        again: row → its new measurement next to its audit, until it replaces that.
+        measuring: the measurements.
+        again: row → its new measurement, until it replaces the audit.
     """
 
     def __init__(self, app: Application, setup: Setup) -> None:
-        self._app, call = app, app.post_call  # what reports is a thread of the pool
+        self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
@@ -61,7 +61,7 @@ class JobControl:
         self._arrivals_due = False
 
     def listed(self) -> list[Listed]:
-        """Every job; of a run that was measured, its verdict by the thresholds of now."""
+        """All jobs; a measured run has its verdict under the current thresholds."""
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
@@ -72,24 +72,24 @@ class JobControl:
         return measured
 
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over."""
+        """Cancel a job; False if it is final."""
         return self.measuring.cancel(job_id)
 
     def retry(self, job_id: str) -> None:
-        """Begin a job again that failed or was cancelled."""
+        """Retry a failed or cancelled job."""
         if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
             self.measuring.retry(job_id)
 
     def pids(self) -> list[int]:
-        """Every process that works."""
+        """Process ids of the workers."""
         return self.measuring.pids()
 
     def unfinished(self) -> int:
-        """How many runs are not over."""
+        """Number of unfinished runs."""
         return sum(not job.over for job in self.measuring.listed())
 
     def measure(self, indices: Sequence[int]) -> None:
-        """Queue runs to be measured; say which, or say why none can be."""
+        """Queue runs for measurement; shows their names, or why none can be measured."""
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
@@ -106,17 +106,17 @@ class JobControl:
             app.say("already queued", "dim")
             return
         queued = [int(job) for job in started]
-        said = f"{queued_words(session, queued)} to measure"
+        message = f"{queued_words(session, queued)} to measure"
         if any(session.coverage[row] for row in queued):
-            said += " again and compare"
-        app.say(said, "dim")
+            message += " again and compare"
+        app.say(message, "dim")
 
     def close(self) -> None:
-        """End the workers; what is finished is on disk already."""
+        """End the workers; finished runs are on disk already."""
         self.measuring.close()
 
     def moved(self, job: object) -> None:
-        """Show soon how the jobs are: one of them moved."""
+        """Schedule an update after a job changed."""
         if not self._moved_due:
             self._moved_due = True
             after(_SHOW_SECONDS, self._app, self._show_jobs)
@@ -124,7 +124,7 @@ class JobControl:
     def _show_jobs(self) -> None:
         self._moved_due = False
         app, session = self._app, self._app.session
-        if app.screen_stack:  # else the app is closing
+        if app.screen_stack:  # no callback while the app is closing
             before = session.states
             over = {row: state for row, state in before.items() if row in self.again}
             session.states = {**over, **self.measuring.states()}
@@ -132,7 +132,7 @@ class JobControl:
             app.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
-        """Show a measured run, the first at once; what comes soon after it waits for a moment."""
+        """Show a measured run: the first at once, later ones together after a moment."""
         self._arrived.append(measured)
         if not self._arrivals_due:
             self._show_arrivals()
@@ -152,14 +152,14 @@ class JobControl:
             self._measured([measured for measured in arrived if measured.again is None])
 
     def _measured(self, arrived: Sequence[Measured]) -> None:
-        """Show new reports of runs that had none, and say where they are."""
+        """Show new reports of runs without audit, and their files."""
         app, session = self._app, self._app.session
         if not arrived:
             return
         session.replace_rows({measured.index: measured.row for measured in arrived})
         indices = [measured.index for measured in arrived]
         app.rows_changed(only=indices)
-        # from now on what comes back from disk looks as it does here
+        # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         name, doubt = session.label(indices[-1]), ""
         if len(arrived) == 1:
@@ -167,15 +167,14 @@ class JobControl:
         else:
             names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
+        parts = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(", ".join(filter(None, said)), "good", aloud=False)
+            app.say(", ".join(filter(None, parts)), "good", aloud=False)
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
-        """Show how new measurements of audited runs differ from their audits, which stay as they
-        are."""
+        """Show how new measurements of audited runs differ from their audits, which are kept."""
         app, session = self._app, self._app.session
         if not again:
             return

@@ -1,4 +1,4 @@
-"""How far jobs are, how long they still take, and how busy the machine is. No terminal code."""
+"""Progress and remaining time of jobs, and the load of the machine. No terminal code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_tui.views.text import Glyphs
+from fa_tui.views.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """How fast a job goes, and how long it took the last time.
+    """Timing of a job: rate, remaining time, and duration.
 
     Args:
-        clock: seconds (tests bring their own).
+        clock: monotonic seconds; replaced in tests.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,24 +32,24 @@ class Pace:
         self.took: float | None = None
 
     def turn(self, *, running: bool) -> None:
-        """It runs now, or does not; `took` is None while it runs and where it never ran."""
+        """Note whether it runs now; `took` is None while it runs, and before its first run."""
         if running and (self._began is None or self.took is not None):
             self._began, self.took = self._clock(), None
         elif not running and self._began is not None and self.took is None:
             self.took = self._clock() - self._began
 
     def note(self, done: float) -> None:
-        """So many steps are done now, with a part of the next one; fewer than before means that it
-        began again."""
+        """Note the steps done, with a fraction of the next one; fewer than before means a
+        restart."""
         if self._first is None or done < self._last[0]:
             self._first = self._last = (done, self._clock())
         elif done > self._last[0]:
             self._last = (done, self._clock())
 
     def seconds_left(self, total: int) -> float | None:
-        """Seconds until all steps are done; None before two different counts were noted.
+        """Remaining seconds; None before two different counts.
 
-        The time before the first count (loading data, starting torch) does not enter the rate.
+        The rate excludes the time before the first count (loading data, starting torch).
         """
         if self.rate is None:
             return None
@@ -58,15 +58,14 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Steps per second; None before two different counts were noted."""
+        """Steps per second; None before two different counts."""
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         (first, began), (last, at) = self._first, self._last
         return (last - first) / max(at - began, 1e-9)
 
     def timed(self, job: Listed) -> Listed:
-        """The job with the time that it took; while it runs with that so far, the time left and the
-        rate."""
+        """The job with its duration so far; while it runs also with remaining time and rate."""
         if job.state != "running":
             return msgspec.structs.replace(job, took=self.took if job.over else None)
         if self._began is None or self.took is not None:
@@ -100,7 +99,7 @@ def time_words(seconds: float) -> str:
 
 
 def rate_words(rate: float | None) -> str:
-    """Steps per second, or per minute where they are slow.
+    """A rate in steps per second, or per minute if slow.
 
     >>> rate_words(12.34), rate_words(0.05), rate_words(None)
     ('12.3/s', '3/min', '')
@@ -113,26 +112,26 @@ def rate_words(rate: float | None) -> str:
 
 
 OVER = ("done", "failed", "cancelled")
-"""States that do not change by themselves any more."""
+"""Final states."""
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is now.
+    """A job's current state.
 
     Attributes:
         id: unique in its explorer.
-        name: the run.
+        name: name of the run.
         state: ``queued``, ``running``, ``done``, ``failed`` or ``cancelled``.
-        device: where it runs or ran (``""`` = nowhere yet).
+        device: its device (``""`` = none yet).
         done: steps done so far.
-        total: steps there are (0 = not known yet).
-        left: seconds until it is done, where there is a rate.
-        took: seconds it ran, once it is over; so far, where no time left is known.
-        rate: steps per second, where that is known.
-        pid: the process that works on it, on this machine.
-        silent: seconds since that process sent anything, once they are many.
-        words: the last thing it reported.
-        error: why it failed, in one line.
+        total: all steps (0 = not known yet).
+        left: remaining seconds, if known.
+        took: its duration in seconds; so far, if the remaining time is unknown.
+        rate: steps per second, if known.
+        pid: process of its worker on this machine.
+        silent: seconds since that process's last message, once it counts as hung.
+        words: its last note.
+        error: its one-line error.
         log: its log file.
     """
 
@@ -153,12 +152,12 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        """Whether it is final until it is retried."""
+        """Whether it is final."""
         return self.state in OVER
 
     @property
     def says(self) -> str:
-        """That its process is silent, or the last thing that it reported."""
+        """A note on its silent process, else its last note."""
         if self.silent:
             return silence_words(self)
         return self.words
@@ -170,7 +169,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def silence_words(job: JobView | Listed) -> str:
-    """That the worker of a job has sent nothing for long: what is measured, not why.
+    """The note on a silent worker.
 
     >>> silence_words(Listed(id="1", name="x", state="running", device="cpu", pid=71, silent=40))
     'worker 71 on cpu: no word for 40 s'
@@ -179,13 +178,13 @@ def silence_words(job: JobView | Listed) -> str:
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
-    """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
+    """The progress of the jobs as pieces of a line; empty once all are done without failures."""
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
     running = [job for job in jobs if job.state == "running"]
     queued = [job for job in jobs if job.state == "queued"]
     if not running:
-        # between two jobs: the next one is about to start, and the line keeps its shape
+        # between two jobs the line keeps its shape
         running, queued = queued[:1], queued[1:]
     if running:
         first = running[0]
@@ -211,12 +210,12 @@ _BAR = 10
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The machine as it is now.
+    """The current load of the machine.
 
     Attributes:
-        devices: what can be measured on, the CPU last.
+        devices: usable devices, the CPU last.
         no_gpu: why there is no CUDA device (``""`` if there is one).
-        workers: what the workers use; None if none lives, or the system does not report it.
+        workers: usage of the workers; None if none is alive, or the system does not report it.
     """
 
     devices: list[Device]
@@ -225,11 +224,11 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class MachineWatch(threading.Thread):
-    """Looks at the machine until it is stopped.
+    """Thread that samples the load of the machine.
 
     Args:
-        report: called in this thread with what it saw.
-        pids: the workers' processes.
+        report: called in this thread with each sample.
+        pids: returns the workers' process ids.
     """
 
     def __init__(
@@ -253,12 +252,12 @@ class MachineWatch(threading.Thread):
             self._stopped.wait(_SECONDS)
 
     def stop(self) -> None:
-        """End it; it looks at most once more."""
+        """Stop it; at most one more sample follows."""
         self._stopped.set()
 
 
 def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
-    """The machine in one line per device."""
+    """The load of the machine, a line per device."""
     lines = []
     for device in machine.devices:
         parts = [f"{device.name:<8} {device.label}"]
@@ -286,9 +285,9 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
 
 
 def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
-    """A bar filled to a share: the filled part and the rest.
+    """A bar filled to a share: filled part and rest.
 
-    >>> from fa_tui.views.text import ASCII
+    >>> from fa_tui.views.glyphs import ASCII
     >>> share_bar(0.5, 6, ASCII)
     ('===', '---')
     """
@@ -298,7 +297,7 @@ def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def size_words(size: float) -> str:
-    """Bytes in the unit that reads best.
+    """Bytes in a readable unit.
 
     >>> [size_words(size) for size in (512, 900 << 20, 139 << 30)]
     ['512 B', '900 MiB', '139 GiB']

@@ -1,6 +1,6 @@
 """Measuring from the explorer: rows become jobs, reports become rows and files.
 
-A report goes next to the run it belongs to, or into one results file. No torch.
+Reports are written into their run folder, or into one results file. No torch.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
-from fa_core.facts.runs import AUDIT, is_run
+from fa_core.facts.run_names import AUDIT, is_run
 from fa_core.files import real_path
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed, Pace
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Placement
+    from fa_core.engine.devices import Execution
     from fa_core.engine.jobs import JobView, MeasureOptions
     from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
@@ -41,33 +41,33 @@ RESULTS = "fa-tui-audit.json"
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """How an explorer measures. What is None is as the protocol and the manifests say.
+    """Measuring setup of an explorer. None = as in the manifests and the protocol.
 
     Attributes:
-        placement: where.
-        options: which data, network and settings.
-        out: results file for checkpoints that lie in no run folder.
-        measure: ``module:callable`` that workers measure with (tests bring their own).
+        execution: engine, devices and number of workers.
+        options: data, network and settings.
+        out: results file for checkpoints outside run folders.
+        measure: ``module:callable`` of the workers' runner; replaced in tests.
     """
 
-    placement: Placement | None = None
+    execution: Execution | None = None
     options: MeasureOptions | None = None
     out: Path | None = None
     measure: str | None = None
 
     def as_options(self) -> list[str]:
-        """The options of `fa-tui open` that measure so, defaults left out.
+        """The options of `fa-tui open` for this setup, without defaults.
 
-        >>> from fa_core.engine.devices import Placement
+        >>> from fa_core.engine.devices import Execution
         >>> from fa_core.engine.jobs import MeasureOptions
-        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed",
+        >>> Setup(Execution(device="cpu"), MeasureOptions(data="digits", taps=["embed",
         ...     "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """
-        from fa_core.engine.devices import Placement
+        from fa_core.engine.devices import Execution
 
-        usual = msgspec.structs.asdict(Placement())
-        chosen = msgspec.structs.asdict(self.placement or Placement())
+        usual = msgspec.structs.asdict(Execution())
+        chosen = msgspec.structs.asdict(self.execution or Execution())
         given = {name: value for name, value in chosen.items() if value != usual[name]}
         if self.options is not None:
             given |= {
@@ -82,29 +82,27 @@ class Setup(msgspec.Struct, frozen=True):
         return words
 
     def preferring(self, device: str) -> Setup:
-        """This one, on the device that the settings name where nothing but this machine was
-        given."""
-        from fa_core.engine.devices import LOCAL, Placement
+        """This setup on the settings' device, unless another device or a cluster was given."""
+        from fa_core.engine.devices import LOCAL, Execution
 
-        chosen = self.placement or Placement()
+        chosen = self.execution or Execution()
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
         return msgspec.structs.replace(
-            self, placement=msgspec.structs.replace(chosen, device=device)
+            self, execution=msgspec.structs.replace(chosen, device=device)
         )
 
 
 @dataclass
 class Measured:
-    """A run has been measured.
+    """A measured run.
 
     Attributes:
-        index: the row it belongs to.
-        row: the row with its report; of a run that had an audit, the row as it is recorded.
-        saved: the file it was written to (``""`` if that failed).
-        problem: why it could not be written.
-        again: the new measurement of a run that has an audit, and how it differs; it is not
-            written.
+        index: index of its row.
+        row: the row with its report; for an audited run the recorded row.
+        saved: the written file (``""`` if writing failed).
+        problem: error of writing.
+        again: the new measurement of an audited run, with its differences; not written.
     """
 
     index: int
@@ -115,12 +113,12 @@ class Measured:
 
 
 class Results:
-    """Saves reports as they come: `audit.json` in a run folder, else all others in one audit table.
+    """Saves reports: `audit.json` in a run folder, or one audit table for bare checkpoints.
 
-    Several threads may save; when the last has, `flush`.
+    Thread-safe; call `flush` after the last report.
 
     Args:
-        out: the results file for bare checkpoints; what it holds already is kept.
+        out: results file for bare checkpoints; its rows are kept.
     """
 
     def __init__(self, out: Path | None = None) -> None:
@@ -131,7 +129,7 @@ class Results:
         self._has_old = False
 
     def save(self, row: AuditRow) -> Path:
-        """Write one measured run to disk, whole or not at all; where it goes."""
+        """Write a measured run atomically; returns the path."""
         from fa_core.engine.audit import replace_audit
         from fa_core.engine.journal import Journal
 
@@ -142,7 +140,7 @@ class Results:
         with self._lock:
             rows, run = self._kept(), _identity(row)
             if run in rows and not self._has_old:
-                # what another explorer, or an earlier one, measured
+                # rows of other explorers
                 self.flush()
                 keep_old(self.out)
                 self._has_old = True
@@ -153,7 +151,7 @@ class Results:
         return self.out
 
     def flush(self) -> None:
-        """Put the table in the journal's place."""
+        """Replace the journal by the table."""
         with self._lock:
             if self._journal is not None:
                 self._journal.finish(self._kept().values())
@@ -172,7 +170,7 @@ class Results:
 
 
 def _identity(row: AuditRow) -> object:
-    """What a later measurement replaces: that of the same run and file."""
+    """Key of a run: a later measurement with this key replaces an earlier one."""
     if row.checkpoint is None:
         checkpoint = None
     else:
@@ -181,19 +179,19 @@ def _identity(row: AuditRow) -> object:
 
 
 def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
-    """Write a new measurement where the run's audit is; the old file is kept under a numbered name.
+    """Replace a run's audit by a new measurement; the old file is kept under a numbered name.
 
     Returns:
-        The row as it is read back, and where the old file is.
+        The row as read back, and the path of the old file.
 
     Raises:
-        FaError: it cannot be read or written.
+        FaError: the file cannot be read or written.
     """
     from fa_core.engine.audit import replace_audit
     from fa_core.formats import scan
 
     row, old, new = again.row, again.row.report.provenance, _paired(again)
-    # where the files are stays as it was written down, and so does what came from other runs
+    # keep recorded paths, and values from other runs
     facts = {**old, **new.provenance}
     if "checkpoint" in old:
         facts["checkpoint"] = old["checkpoint"]
@@ -208,8 +206,8 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
 
 
 def _paired(again: Verification) -> DiagnosticReport:
-    """The new measurement, with the recorded paired interval of (d) if its samples are right as
-    before."""
+    """The new measurement, with the recorded paired interval of (d) if the same samples are
+    classified correctly."""
     old, new = again.row.report, again.measured
     paired = old.intervals.get("margin_pp")
     same_samples = old.right == new.right and old.frozen_baseline_acc == new.frozen_baseline_acc
@@ -219,7 +217,7 @@ def _paired(again: Verification) -> DiagnosticReport:
 
 
 def lost_with(again: Verification) -> list[str]:
-    """What the recorded audit holds and the new measurement does not."""
+    """Parts of the recorded audit that the new measurement lacks."""
     old, new = again.row.report, _paired(again)
     held = {
         "resamples": (old.resampling, new.resampling),
@@ -237,15 +235,13 @@ class Measuring:
     """The jobs of one explorer.
 
     Args:
-        setup: how to measure; what it needs is looked up, or connected to, when the first job
-            comes.
-        device: where to measure if the setup names nothing but this machine.
+        setup: how to measure; devices and clusters are looked up with the first job.
+        device: device if the setup names none.
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
-        on_measured: called with every finished run, from another thread, after it is on disk.
-        on_failed: called with the name of every run that could not be measured and why, from
-            another thread.
-        on_notice: called with what concerns no single run, from another thread.
+        on_measured: called with every finished run after it is on disk, from another thread.
+        on_failed: called with name and error of every failed run, from another thread.
+        on_notice: called with notes on all runs, from another thread.
     """
 
     def __init__(
@@ -270,29 +266,29 @@ class Measuring:
         self._unfinished: set[str] = set()
 
     def _pool_for(self, runs: int) -> Pool:
-        """The pool, made on first use, with as many workers as the command line has for so many
+        """The pool, created on first use, with the command line's number of workers for so many
         runs."""
         from fa_core.engine.audit import Measuring as How
-        from fa_core.engine.devices import LOCAL, Placement, workers_for
+        from fa_core.engine.devices import LOCAL, Execution, workers_for
         from fa_core.engine.jobs import DEFAULT_MEASURE
 
         setup = self._setup.preferring(self._device)
-        placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
+        execution, measure = setup.execution or Execution(), setup.measure or DEFAULT_MEASURE
         if self._pool is None:
             self._pool = How(
-                placement, self._moved, on_notice=self._on_notice, measure=measure
+                execution, self._moved, on_notice=self._on_notice, measure=measure
             ).pool(runs)
-        elif placement.engine == LOCAL:
-            self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
+        elif execution.engine == LOCAL:
+            self._pool.make_room(workers_for(runs, execution.device, execution.jobs))
         return self._pool
 
     def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:
-        """Queue rows (index, row) that have a checkpoint; the ids of the new jobs.
+        """Queue rows (index, row) with a checkpoint; returns the ids of the new jobs.
 
-        A run that has an audit is measured as that was, to be compared with it.
+        An audited run is measured with its recorded settings, for comparison.
 
         Raises:
-            FaError: a run with an audit whose files, or settings, are not known any more.
+            FaError: an audited run without its files or settings.
         """
         from fa_core.engine.jobs import MeasureOptions, job_for
         from fa_core.engine.verify import find_checkpoint, recorded_options
@@ -307,7 +303,7 @@ class Measuring:
             return []
         pool = self._pool_for(len(self._unfinished) + len(new))
         self._rows |= {str(index): (index, row) for index, row in new}
-        names = told_apart([row for _, row in self._rows.values()])
+        names = disambiguate([row for _, row in self._rows.values()])
         self._names = dict(zip(self._rows, map("".join, names), strict=True))
         for index, row in new:
             options = self._setup.options or MeasureOptions()
@@ -320,7 +316,7 @@ class Measuring:
         return [str(index) for index, _ in new]
 
     def retry(self, job_id: str) -> None:
-        """Queue a job again that failed or was cancelled."""
+        """Retry a failed or cancelled job."""
         self._follow(job_id, self._pool_for(len(self._unfinished) + 1).retry(job_id))
 
     def cancel(self, job_id: str) -> bool:
@@ -328,31 +324,31 @@ class Measuring:
         return self._pool is not None and self._pool.cancel(job_id)
 
     def jobs(self) -> list[JobView]:
-        """Every job, those that ran or run first, then the queue."""
+        """All jobs, started ones first, then the queue."""
         if self._pool is None:
             return []
         return self._pool.jobs()
 
     def states(self) -> dict[int, str]:
-        """Row → ``queued`` or ``running``, of those that are."""
+        """Row → ``queued`` or ``running``."""
         return {int(view.job.id): view.state.value for view in self.jobs() if not view.state.final}
 
     def listed(self) -> list[Listed]:
-        """Every job as the jobs screen lists it, in the same order."""
+        """All jobs as listed on the jobs screen."""
         return [self._listed(view) for view in self.jobs()]
 
     def pids(self) -> list[int]:
-        """The worker processes."""
+        """Process ids of the workers."""
         if self._pool is None:
             return []
         return self._pool.pids()
 
     def name(self, job_id: str) -> str:
-        """The run a job measures, e.g. ``dfa s42``, with what distinguishes it from the others."""
+        """Unique name of a job's run, e.g. ``dfa s42``."""
         return self._names[job_id]
 
     def close(self) -> None:
-        """Cancel what is left and end the workers."""
+        """Cancel the remaining jobs and end the workers."""
         if self._pool is not None:
             self._pool.close()
             self._flush()
@@ -391,7 +387,7 @@ class Measuring:
             self._flush()
 
     def _flush(self) -> None:
-        with contextlib.suppress(FaError, OSError):  # reported when a run was saved
+        with contextlib.suppress(FaError, OSError):  # finished jobs are reported after saving
             self.results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:

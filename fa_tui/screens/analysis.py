@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from textual import on
 from textual.binding import Binding
@@ -29,7 +28,7 @@ from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
 from fa_tui.views import analysed
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
@@ -47,11 +46,11 @@ _NONE_PASSES = (
 )
 
 _MOST_GROUPS = 100
-"""Methods averaged over seeds: each takes half a millisecond, at every step of a slider."""
+"""Maximum of methods averaged over seeds: each takes half a millisecond per slider step."""
 
 
 class AnalysisScreen(JudgedScreen):
-    """Three tabs, each a table, and below it more about the line under the cursor.
+    """Three tabs with a table each, and details of the line under the cursor.
 
     Args:
         session: the runs and what judges them.
@@ -82,7 +81,7 @@ class AnalysisScreen(JudgedScreen):
         self.runs = analysed.Analysed(session)
         self._open = 0
         self._lines = [0] * len(NAMES)
-        self._said: list[str] = []
+        self._notes: list[str] = []
         self._blocks: list[Block] = []
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
@@ -102,11 +101,11 @@ class AnalysisScreen(JudgedScreen):
         self._say_title()
 
     def action_turn(self, step: int) -> None:
-        """Open the next analysis, or the one before."""
+        """Open the next or previous analysis."""
         self.action_open((self._open + step) % len(NAMES))
 
     def action_open(self, place: int) -> None:
-        """Open one of the analyses; its cursor is where it was left."""
+        """Open an analysis; its cursor is kept."""
         self._lines[self._open] = self.table.line
         self._open = place
         for number, name in enumerate(NAMES):
@@ -119,7 +118,7 @@ class AnalysisScreen(JudgedScreen):
         self.table.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Groups of methods are the sweep's."""
+        """Groups of methods exist for the sweep only."""
         return action != "healthy" or (self._open == 0 and len(self.session) > 0)
 
     def action_healthy(self) -> None:
@@ -128,7 +127,7 @@ class AnalysisScreen(JudgedScreen):
         self.app.push_screen(SeveralScreen(title, self._group_choices, self._next_group))
 
     def _group_choices(self) -> Iterator[Choice]:
-        """A line per method with its group, the last one for the default."""
+        """A line per method with its group, and one for the default."""
         for number, (name, (some, every)) in enumerate(self.runs.counts().items(), 1):
             if some == every:
                 note = runs_words(every)
@@ -143,7 +142,7 @@ class AnalysisScreen(JudgedScreen):
         yield Choice("0", "the default", "as they are without a choice", "")
 
     def _next_group(self, method: str) -> None:
-        """Put a method into the next group, or (``""``) all into those they are in by default."""
+        """Put a method into the next group, or all (``""``) into their default groups."""
         chosen = {
             name: self.runs.group_of(name, chosen=bool(method)) for name in self.runs.counts()
         }
@@ -166,7 +165,7 @@ class AnalysisScreen(JudgedScreen):
         )
 
     def _bound_words(self) -> str:
-        """That only some of the groups are averaged, or ``""``."""
+        """A note if only some of the groups are averaged, else ``""``."""
         found = self._found
         if not isinstance(found, SeedTable):
             return ""
@@ -179,7 +178,7 @@ class AnalysisScreen(JudgedScreen):
         )
 
     def on_resize(self) -> None:
-        # of the three tables only that of utility depends on the width
+        # only the table of utility depends on the width
         if self._open == 1:
             self.soon()
 
@@ -197,26 +196,26 @@ class AnalysisScreen(JudgedScreen):
             blocks = seeds_blocks(self._found)
         self._say_title()
         self._blocks = list(blocks)
-        grid, self._said = analysed.parts(self._blocks)
+        grid, self._notes = analysed.parts(self._blocks)
         if self._open == 0:
-            # what is looked at first must be on a narrow screen too
+            # a narrow screen shows the most important columns
             grid = analysed.reordered(grid, ("fires when", "gap", NO_LETTER_CHANGES))
         elif isinstance(self._found, Utility):
             grid = analysed.with_methods(
                 grid, self._found, self.runs.measured(), self.table.view.width
             )
         elif self._open == 2:
-            # so are the source, the verdict and the accuracy
+            # source, verdict and accuracy first as well
             grid = analysed.reordered(
                 grid, ("method", "from", "verdict", "acc", "fires on"), lines_up=False
             )
-        self._said = [
+        self._notes = [
             *self.runs.left_out_words(groups=self._open == 0),
-            *map(with_keys, self._said),
+            *map(with_keys, self._notes),
         ]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = (
+            grid, self._notes = (
                 Grid(headings=("",), rows=()),
                 [_NONE_PASSES if len(self.session) else _NO_RUNS],
             )
@@ -224,7 +223,7 @@ class AnalysisScreen(JudgedScreen):
         self._tell()
 
     def shared(self) -> Shared:
-        """The table that is open, and the runs that it is of."""
+        """The open table and its runs."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
         chart = self.curve.chart
         options: list[str] = []
@@ -235,7 +234,7 @@ class AnalysisScreen(JudgedScreen):
                 if methods is not None:
                     options += [option, ",".join(methods) or "none"]
         look = look_now(self.app)
-        options += Look(filter=look.filter).options()
+        options += ViewState(filter=look.filter).options()
         table = Table(
             name, self._blocks, self.table.line if self.table.line_count() else None, self._record
         )
@@ -257,8 +256,8 @@ class AnalysisScreen(JudgedScreen):
             charts,
         )
 
-    def _record(self) -> Any:
-        """What the command of the open analysis prints as JSON."""
+    def _record(self) -> object:
+        """The JSON record of the open analysis, as its command prints it."""
         found, table, thresholds = self._found, self.runs.table, self.session.thresholds
         if isinstance(found, Utility):
             return found.to_dict()
@@ -270,7 +269,7 @@ class AnalysisScreen(JudgedScreen):
 
     @on(LineTable.Moved)
     def _tell(self) -> None:
-        """More about the line under the cursor."""
+        """Show details of the line under the cursor."""
         found, line = self._found, self.table.line
         about: list[str] = []
         if not len(self.runs):
@@ -286,8 +285,8 @@ class AnalysisScreen(JudgedScreen):
             self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
             controls = len(self.session.counted) < len(self.session.in_scope)
             self.curve_title.set(*analysed.curve_words(curve, found[line], controls=controls))
-        if about and self._said:
+        if about and self._notes:
             gap = [""]
         else:
             gap = []
-        self.about.set_lines([*map(with_keys, about), *gap, *self._said])
+        self.about.set_lines([*map(with_keys, about), *gap, *self._notes])

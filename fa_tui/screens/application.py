@@ -1,4 +1,4 @@
-"""The application and its main screen, as other screens use them."""
+"""Interfaces of the application and its main screen for other screens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ResultT = TypeVar("ResultT")
 
 
 class MainScreen(Protocol):
-    """The main screen: the runs, the chosen ones, and those that flipped last."""
+    """The main screen: views of the runs, marks and flips."""
 
     shown_runs: RunsShown
     matrix: Matrix
@@ -34,11 +34,11 @@ class MainScreen(Protocol):
 
     @property
     def runs(self) -> Matrix | RunTable:
-        """The view of the runs that is on screen."""
+        """The visible view of the runs."""
 
     @property
     def chosen(self) -> list[int]:
-        """The marked runs, or the one under the cursor."""
+        """The marked runs, else the one under the cursor."""
 
     @property
     def turned(self) -> list[Flip]:
@@ -46,7 +46,7 @@ class MainScreen(Protocol):
 
     @property
     def moved(self) -> str:
-        """Which thresholds the last step moved, and where to."""
+        """The thresholds that the last step moved, with their values, as text."""
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes."""
@@ -56,7 +56,7 @@ class ExplorerApplication(Application):
     """Application with screens.
 
     Attributes:
-        removed_presets: thresholds by the names that they had; the last can be brought back.
+        removed_presets: name → thresholds of removed presets; the last can be restored.
     """
 
     removed_presets: list[tuple[str, DiagnosticThresholds]]
@@ -68,33 +68,33 @@ class ExplorerApplication(Application):
 
     @property
     def history(self) -> ThresholdHistory:
-        """Present and past thresholds: all screens undo and redo the same changes."""
+        """Undo history of the thresholds, shared by all screens."""
         raise NotImplementedError
 
     @property
     def themes_here(self) -> list[str]:
-        """The themes that this terminal can show."""
+        """Themes that the terminal can show."""
         raise NotImplementedError
 
     def dress(self, theme: str) -> None:
-        """Change the colours, and remember them."""
+        """Change the theme and save it."""
         raise NotImplementedError
 
     def baseline_changed(self, flips: Sequence[Flip]) -> None:
-        """Show the same rows judged by another frozen baseline."""
+        """Show the rows judged by another frozen baseline."""
         raise NotImplementedError
 
     def action_ask(self, name: str) -> None:
-        """Begin a dialog."""
+        """Open a dialog."""
         raise NotImplementedError
 
 
 class ApplicationScreen(Screen[ResultT]):
-    """A screen of the explorer that is not a question.
+    """Base of the explorer's screens, except questions.
 
     Attributes:
         judges: whether thresholds can be changed here.
-        sliders: they change thresholds; None until they are on screen.
+        sliders: threshold sliders; None until they are on screen.
     """
 
     app: ExplorerApplication

@@ -39,12 +39,12 @@ from fa_tui.widgets.line import Line
 
 
 class CompareScreen(JudgedScreen):
-    """Flips through methods with one key; the marked runs come first.
+    """Compares methods one after another with one key, the marked runs first.
 
     Args:
         session: the runs and what judges them.
-        at: the run to start with: its method over its seeds, where fewer than two runs are marked.
-        grid: methods × seeds of the scope, where that is laid out already.
+        at: the run whose method and seeds come first if fewer than two runs are marked.
+        grid: methods × seeds of the scope, if already laid out.
     """
 
     BINDINGS = [
@@ -69,7 +69,7 @@ class CompareScreen(JudgedScreen):
         super().__init__(session)
         self._scope = session.scope
         self._groups = groups_of(session, session.scope, grid)
-        # the marked runs, if there are some, else those around the cursor
+        # the marked runs, else those around the cursor
         start = (
             place
             for place, group in enumerate(self._groups)
@@ -89,19 +89,19 @@ class CompareScreen(JudgedScreen):
         self._show()
 
     def on_resize(self) -> None:
-        # the charts below name the runs by number
+        # the charts refer to the runs by number
         self.view.number_columns(self.size.height >= ROOMY)
         self.refresh_bindings()
 
     @property
     def group(self) -> Group | None:
-        """What is compared."""
+        """Names of the compared runs."""
         if self._groups:
             return self._groups[self._at]
         return None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is a scale to choose only where something is drawn on it."""
+        """The scale's key works only with bars or charts on screen."""
         return action != "rescale" or self._draws
 
     @property
@@ -117,26 +117,26 @@ class CompareScreen(JudgedScreen):
             self._say()
 
     def reread(self) -> None:
-        # what the user chose is compared again as soon as it is in scope
+        # the user's choice returns as soon as it is in scope
         self._scope = self.session.scope
         self._groups = groups_of(self.session, self._scope)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
     def action_flip(self, step: int) -> None:
-        """Compare the next method, or the one before."""
+        """Compare the next or previous method."""
         if self._groups:
             self._at = (self._at + step) % len(self._groups)
             self._wanted = self.group
             self._show()
 
     def action_rescale(self) -> None:
-        """Draw bars on the scale of all runs, or of these alone."""
+        """Toggle the scale of bars between all runs and the compared ones."""
         self._shared = not self._shared
         self._show()
 
     def shared(self) -> Shared:
-        """The comparison, and the runs in it."""
+        """The comparison and its runs."""
         group, session = self.group, self.session
         if group is None:
             return Shared(commands(self.app, look_now(self.app)))
@@ -161,7 +161,7 @@ class CompareScreen(JudgedScreen):
         )
 
     def _value_here(self) -> str:
-        """The value under the cursor with its digits."""
+        """The value under the cursor with all digits."""
         here = self.view.under_cursor
         if here is None or here[1] is None or here[0].spread is None:
             return ""
@@ -171,7 +171,7 @@ class CompareScreen(JudgedScreen):
         return repr(value)
 
     def _table_line(self) -> int:
-        """The line under the cursor, headings not counted."""
+        """Index of the line under the cursor, without headings."""
         return sum(line.kind != "heading" for line in self.view.lines[: self.view.line])
 
     def _show(self) -> None:
@@ -253,8 +253,7 @@ class CompareScreen(JudgedScreen):
             same = [*found.everywhere, *partly]
             rest = f"; agree on {', '.join(same)}" if same else ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
-        # of each letter they agree on one of the runs speaks for all; it is undecided where it is
-        # so on any
+        # for agreed letters one run represents all; undecided if any of them is
         flags, doubt = (
             letters_of(reduce(or_, map(masks.__getitem__, group.rows)))
             for masks in session.judgement
@@ -262,12 +261,12 @@ class CompareScreen(JudgedScreen):
         agree = found.everywhere
         if not agree:
             if partly:
-                said = f" {who} agree on {', '.join(partly)}"
+                text = f" {who} agree on {', '.join(partly)}"
             else:
-                said = f" no diagnostic on two of these {who}"
-            return [(said, "dim")]
+                text = f" no diagnostic on two of these {who}"
+            return [(text, "dim")]
         if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
-            # no verdict of them all: one of them may stand on what another was not measured on
+            # no common verdict: the runs may be measured on different diagnostics
             return [(f" {who} agree on {', '.join([*agree, *partly])}", "dim")]
         flags = "".join(letter for letter in flags if letter in agree)
         control = all(session.rows[row].is_control for row in group.rows)
@@ -279,8 +278,7 @@ class CompareScreen(JudgedScreen):
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:
-        """The value under the cursor with every digit worth reading, and where its run comes
-        from."""
+        """The value under the cursor with its significant digits, and its run's source."""
         here, group, line = self.view.under_cursor, self.group, self.here
         if here is None or group is None:
             line.set()
@@ -311,7 +309,7 @@ class CompareScreen(JudgedScreen):
 
 
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
-    """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
+    """A logarithmic scale for ‖h‖ and one for ‖g‖ over all layers of the runs."""
     norms = (session.table.residual_norms, session.table.bp_grad_norms)
     scales = []
     for norm in norms:

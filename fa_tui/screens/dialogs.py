@@ -36,21 +36,21 @@ from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.views.columns import every_column
-from fa_tui.views.filters import Look, picking
+from fa_tui.views.filters import ViewState, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, flip_text, limit_words, run_name, told_apart
+from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
 def shared_by(app: ExplorerApplication) -> Shared:
-    """What can be copied from the open screen; of one without `shared`, its picture alone."""
+    """Copies offered by the open screen; only a picture for a screen without `shared`."""
     if isinstance(app.screen, ApplicationScreen):
         return app.screen.shared()
     return Shared([])
 
 
-def look_now(app: ExplorerApplication) -> Look:
+def look_now(app: ExplorerApplication) -> ViewState:
     """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
     if "is:marked" in app.session.scope_text:
@@ -59,20 +59,21 @@ def look_now(app: ExplorerApplication) -> Look:
 
 
 def commands(
-    app: ExplorerApplication, look: Look, *printing: str, unnamed: str = ""
+    app: ExplorerApplication, look: ViewState, *printing: str, unnamed: str = ""
 ) -> list[Piece]:
-    """The command lines that print what is on screen, and that open the explorer as it is, also
-    where nothing is set.
+    """Command lines that print the screen's content and reopen the explorer in its current state.
 
     Args:
-        app: whose paths, thresholds, baseline and ways to measure they name.
-        look: whose filter names the runs, if one can.
-        printing: the command that prints it, and its options (default: ``show`` with those of the
-            look).
-        unnamed: what to call runs that no filter names, or ``""``.
+        app: supplies paths, thresholds, baseline and measuring options.
+        look: supplies the filter, if one selects the runs.
+        printing: printing command with its options (default: ``show`` with those of the look).
+        unnamed: text for runs that no filter selects, or ``""``.
     """
     session, prefers = app.session, app.settings
-    command, *options = printing or ("show", *Look(filter=look.filter, sort=look.sort).options())
+    command, *options = printing or (
+        "show",
+        *ViewState(filter=look.filter, sort=look.sort).options(),
+    )
     if session.log:
         log = session.log.arguments
     else:
@@ -93,11 +94,11 @@ def commands(
 
 
 def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
-    """Copies of the chosen runs; exports of the marked ones, or of all that are shown.
+    """Copies of the chosen runs; exports of the marked ones, else of all shown.
 
     Args:
-        app: whose main screen shows them.
-        chosen: the marked runs, or the one under the cursor.
+        app: the application.
+        chosen: the marked runs, else the one under the cursor.
     """
     session, shown = app.session, app.explorer.shown_runs
     rows = [session.rows[index] for index in chosen]
@@ -125,14 +126,14 @@ def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
 
 
 def shared_traces(session: Session, rows: Sequence[AuditRow] | None) -> Sequence[Trace]:
-    """The traces of some runs; None for all, also those without an audit."""
+    """The traces of some runs; None = of all, including runs without an audit."""
     if rows is None:
         return session.traces
     return pieces.traces_of(rows, session.traces)
 
 
 async def copy_something(app: ExplorerApplication) -> None:
-    """Ask what to copy, and copy it."""
+    """Choose a copy and put it on the clipboard."""
     text = "\n".join(
         strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
     )
@@ -148,7 +149,7 @@ async def copy_something(app: ExplorerApplication) -> None:
 
 
 async def export_something(app: ExplorerApplication) -> None:
-    """Ask for a kind of file and its name, and write it."""
+    """Choose a kind of file and its name, and write it."""
     shared = shared_by(app)
     choices = []
     for kind in exporting.kinds_of(shared):
@@ -170,20 +171,20 @@ async def export_something(app: ExplorerApplication) -> None:
             what = kind.what
         app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    said = str(real_path(files[0]))
-    # in a browser the file is not where the user looks first
+    message = str(real_path(files[0]))
+    # in a browser the file is on another machine
     if app.is_web:
-        said = f"{platform.node()}:{said}"
+        message = f"{platform.node()}:{message}"
     if len(files) > 1:
-        said += f" and {len(files) - 1} more"
+        message += f" and {len(files) - 1} more"
     left_out = exporting.left_out_words(kind, shared)
     if left_out:
-        said += f": {left_out}"
-    app.say(f"saved {said}", "good")
+        message += f": {left_out}"
+    app.say(f"saved {message}", "good")
 
 
 async def choose_preset(app: ExplorerApplication) -> None:
-    """Ask for saved thresholds to use, to save or to remove."""
+    """Choose a preset to use, save or remove."""
     presets = Presets()
     known, removed = presets.read(), app.removed_presets
     choices = [
@@ -215,7 +216,7 @@ async def choose_preset(app: ExplorerApplication) -> None:
 
 
 def use_preset(app: ExplorerApplication, name: str, thresholds: DiagnosticThresholds) -> None:
-    """Move the sliders of the screen; one step of undo brings them back."""
+    """Move the screen's sliders as one step of undo."""
     for panel in app.screen.query(SlidersPanel):
         panel.set_thresholds(thresholds)
         panel.post_message(ThresholdsChanged(thresholds, f"thresholds: {name}"))
@@ -236,7 +237,7 @@ async def _save_preset(
 
 
 async def change_setting(app: ExplorerApplication) -> None:
-    """Ask which setting to change and to what: it is kept, and counts from the next start."""
+    """Choose a setting and its value, which is saved and applies from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
     name = await choose(app, "Settings", choices, "Change")
@@ -250,7 +251,7 @@ async def change_setting(app: ExplorerApplication) -> None:
 
 
 async def ask_what_if(app: ExplorerApplication) -> None:
-    """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
+    """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = pieces.baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
@@ -263,19 +264,20 @@ async def ask_what_if(app: ExplorerApplication) -> None:
 
 
 def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
-    """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
+    """Judge all runs by another frozen baseline (None = the recorded ones), and report the
+    flips."""
     flips = app.session.set_baseline(baseline)
     app.baseline_changed(flips)
     text = pieces.baseline_text(app.session.baseline)
     if text:
-        said = f"frozen baseline {text}"
+        message = f"frozen baseline {text}"
     else:
-        said = "frozen baselines as recorded"
-    app.say(f"{said}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
+        message = "frozen baselines as recorded"
+    app.say(f"{message}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
 
 
 async def ask_factor(app: ExplorerApplication) -> None:
-    """Ask from which factor on compared runs diverge."""
+    """Enter the factor from which compared runs diverge."""
 
     def check(text: str) -> str:
         with suppress(ValueError):
@@ -291,11 +293,11 @@ async def ask_factor(app: ExplorerApplication) -> None:
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
-"""Without h j k, which move the cursor in lists."""
+"""Keys of choices, without h j k, which move the cursor."""
 
 
 async def choose_axis(app: ExplorerApplication, place: str) -> None:
-    """Ask what the columns or the lines of the matrix are."""
+    """Choose the columns or lines of the matrix."""
     session, matrix = app.session, app.explorer.matrix
     if place == "columns":
         now, other = matrix.axes.columns, matrix.axes.lines
@@ -320,8 +322,8 @@ async def choose_axis(app: ExplorerApplication, place: str) -> None:
 
 
 async def choose_order(app: ExplorerApplication) -> None:
-    """Ask what the long view is sorted by."""
-    # also where a key that was typed ahead has just left it
+    """Choose the order of the long view."""
+    # a key typed ahead may have left the long view
     table = app.explorer.shown_runs.table
     assert table is not None
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
@@ -340,13 +342,13 @@ async def choose_order(app: ExplorerApplication) -> None:
 
 
 async def choose_flip(app: ExplorerApplication) -> None:
-    """List the runs that flipped with the last step, and go to the one that is chosen."""
+    """List the runs that flipped with the last step, and go to the chosen one."""
     session, explorer = app.session, app.explorer
     if not explorer.turned:
         app.say("no run flipped with the last step", "dim")
         return
     rows = [session.rows[flip.row] for flip in explorer.turned]
-    names = [method + rest for method, rest in told_apart(rows)]
+    names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for name, flip in zip(names, explorer.turned, strict=True):
@@ -360,8 +362,7 @@ async def choose_flip(app: ExplorerApplication) -> None:
 
 
 async def replace_audits(app: ExplorerApplication) -> None:
-    """Show how new measurements differ from the recorded audits, and replace these where that is
-    asked for."""
+    """Show how new measurements differ from the recorded audits, and offer to replace these."""
     explorer, again = app.explorer, app.jobs.again
     rows = [row for row in explorer.chosen if row in again]
     if not rows:
@@ -390,10 +391,10 @@ async def replace_audits(app: ExplorerApplication) -> None:
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
         app.session.states.pop(row, None)
         app.session.replace_rows({row: measured})
-        said = f"{run_name(app.session, row)}: audit replaced"
+        message = f"{run_name(app.session, row)}: audit replaced"
         if kept:
-            said += f", the old one is {short_path(str(kept))}"
-        app.say(said, "good")
+            message += f", the old one is {short_path(str(kept))}"
+        app.say(message, "good")
     app.rows_changed(only=rows)
     app.following.own_rows.difference_update(rows)
 
@@ -414,7 +415,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
 
 
 async def converse(app: ExplorerApplication, name: str) -> None:
-    """One of `DIALOGS`; what goes wrong is said, not raised."""
+    """Run one of `DIALOGS`; errors become messages."""
     try:
         with suppress(Dismissed):
             await DIALOGS[name](app)

@@ -1,4 +1,4 @@
-"""The main screen: matrix or long view, the run under the cursor, sliders, status."""
+"""The main screen: matrix or long view, detail pane, sliders, status line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
-    from fa_tui.views.filters import Look
+    from fa_tui.views.filters import ViewState
     from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
 HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
-"""From so many cells on, the class."""
+"""Minimum cells → class."""
 
 
 def is_too_small(size: Size) -> bool:
-    """Whether nothing can be shown there."""
+    """Whether a terminal of this size is too small."""
     return not {"-tiny", "-flat"}.isdisjoint(classes_at(size, WIDTHS, HEIGHTS))
 
 
@@ -160,21 +160,20 @@ EXPLORER_KEYS: list[BindingType] = [
 
 _FLUSH_SECONDS = 0.001
 _SETTLE_SECONDS = 0.01
-"""How often it is looked whether the first paint is on its way, before anything else is
-imported."""
+"""Seconds between checks for the first paint, before the other imports."""
 
 
 class ExplorerScreen(Uniform, SlidersScreen):
-    """Wires the matrix, the detail, the sliders and the status line to the session.
+    """Connects matrix, detail pane, sliders and status line to the session.
 
     Args:
         session: the runs and what judges them.
-        title: what to call what is open, for the top line (default: its paths).
-        look: how the runs are shown at first.
+        title: name of the opened paths for the top line (default: the paths).
+        look: initial view state.
         classes: as for any widget.
 
     Attributes:
-        is_due: whether something is still to be shown for the last key.
+        is_due: whether an update for the last key is pending.
     """
 
     HORIZONTAL_BREAKPOINTS = WIDTHS
@@ -182,12 +181,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     BINDINGS = EXPLORER_KEYS
 
-    def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
+    def __init__(self, session: Session, *, title: str, look: ViewState, classes: str = "") -> None:
         super().__init__(session, classes=classes)
         self._title = title
         self.shown_runs = RunsShown(session, self.app.terminal.glyphs, look)
         self.matrix = self.shown_runs.matrix
-        # it gets the focus when it is there; known now, it is not styled a second time for that
+        # set before mounting, so that the focus does not style the view a second time
         self.runs.set_reactive(Widget.has_focus, True)
         self.status = StatusLine(self.matrix, id="status")
         self._body, self._side = Place(id="body"), SidePane(self.app.settings.side)
@@ -211,7 +210,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         yield self._keys
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        """Everything is styled already when the screen comes up for the first time."""
+        """Skip the first restyling: everything is already styled."""
         event.refresh_styles = self.stack_updates > 0
 
     def on_mount(self) -> None:
@@ -221,10 +220,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
-        """After the first paint: the run under the cursor, the sliders and the charts, in places
-        kept for them."""
+        """Fill the detail pane, sliders and charts after the first paint."""
         if not self._side.is_attached:
-            return  # the app closes
+            return  # the app is closing
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
             return
@@ -232,11 +230,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
-        # what is there now stays: later collections need not look at it
+        # current objects live until the end: exempt them from garbage collection
         gc.freeze()
         gc.enable()
-        # the looks of all other screens too: as their CSS_PATH each would have the whole sheet
-        # parsed again
+        # styles of all other screens: a CSS_PATH of each would parse the whole sheet again
         self.app.stylesheet.read(Path(__file__).with_name("screens.tcss"))
         self.app.stylesheet.parse()
         self.detail = DetailPane(id="detail")
@@ -257,7 +254,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     @on(LineTable.Ordered)
     def _show_around(self) -> None:
-        """Show what depends on which runs are shown, how, and where the cursor is."""
+        """Update everything that depends on the shown runs and the cursor."""
         self.app.painter.hold()
         self._show_title()
         self.status.show()
@@ -265,7 +262,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     @property
     def row(self) -> int | None:
-        """The index of the run under the cursor."""
+        """Index of the run under the cursor."""
         return self.runs.row
 
     @property
@@ -275,8 +272,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     @property
     def takes_keys(self) -> bool:
-        """Whether everything that a key may ask for is there, and what the last one closed is
-        gone."""
+        """Whether the screen is complete and the last closed widget is gone."""
         closing = self._filter_line is not None and self._filter_line.is_done
         return self.sliders is not None and self.sliders.is_mounted and not closing
 
@@ -287,8 +283,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
-        """Show the run under the cursor, draw its line where there is space, and offer to measure
-        it if that can be."""
+        """Show the run under the cursor in the detail pane, with its chart if there is room, and
+        the key to measure it if it can be."""
         self.is_due = False
         row = self.row
         if row is None:
@@ -319,24 +315,25 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self._show_detail()
         elif self.detail is not None:
             self.detail.judge(self.session.thresholds)
-        # nothing to say takes back what was said of the change before
+        # an empty text clears the message of the last change
         self.status.say(message.words, "dim")
 
     async def action_back(self) -> None:
-        """From the sliders to the runs, from the long view to the matrix; a filter stays."""
+        """Go back: from the sliders to the runs, from the long view to the matrix; a filter
+        stays."""
         if self.focused is self.runs and self.shown_runs.in_table:
             await self.action_toggle_table()
         else:
             self.set_focus(self.runs)
 
     def action_divide(self, cells: int) -> None:
-        """Move the line between the runs and the run's pane; it is there again the next time."""
+        """Move the border of the detail pane; its position is saved."""
         pane = self._side
         pane.widen(pane.size.width + 2 + cells)
         after(0.5, self, pane.keep)
 
     def action_maximise(self) -> None:
-        """Show the pane with the focus alone, the runs' or the run's; again: both."""
+        """Show only the pane with the focus; again: both panes."""
         alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
         self.remove_class("-runs-alone", "-run-alone")
         if not alone:
@@ -351,25 +348,24 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
-        """Show the long view instead of the matrix, or the matrix again; the cursor stays on its
-        run."""
+        """Toggle between long view and matrix; the cursor stays on its run."""
         await self.shown_runs.toggle(self._body)
         self._show_view()
         self._show_around()
         self.set_focus(self.runs)
 
     def _show_view(self) -> None:
-        """Show around the runs which view of them is on screen."""
+        """Update the border's title and keys for the visible view."""
         in_table = self.shown_runs.in_table
         self.set_class(in_table, "-table")
         self.status.explains_numbers = not in_table
 
     def action_ask(self, what: str) -> None:
-        """Ask what to sort the long view by, or for other columns or lines of the matrix."""
+        """Choose the order of the long view, or the axes of the matrix."""
         self.app.action_ask(what)
 
     async def action_filter(self) -> None:
-        """Open the line to type a filter in, or go back to it."""
+        """Open the filter line, or focus it."""
         from fa_tui.widgets.filter_line import FilterLine
 
         if self._filter_line is not None and not self._filter_line.is_done:
@@ -387,8 +383,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """A click or a jump elsewhere leaves the filter line: without the focus no key would close
-        it."""
+        """Close the filter line when it loses the focus: no key would close it any more."""
         line = self._filter_line
         if line is not None and line not in event.widget.ancestors:
             line.leave()
@@ -397,18 +392,18 @@ class ExplorerScreen(Uniform, SlidersScreen):
         before = self.session.scope
         self.session.narrow(message.filter, message.rows, wide=message.wide)
         if self.session.scope == before:
-            # another filter, the same runs: they lie as they lay
+            # another filter with the same runs keeps the layout
             self._show_counts(())
         else:
             self.rows_changed()
         if self._filter_from is not None:
-            # the cursor is back on its run as soon as that is in scope again
+            # the cursor returns to its run once that is in scope again
             self.runs.go_to(self._filter_from)
 
     async def on_filter_line_closed(self) -> None:
         from fa_tui.widgets.filter_line import FilterLine
 
-        # first the focus: that of a widget that goes would go to its neighbour, a slider
+        # focus first: otherwise the removed widget's focus moves to a slider
         if self.focused is None or self._filter_line in self.focused.ancestors:
             self.set_focus(self.runs)
         await self.query(FilterLine).remove()
@@ -419,7 +414,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Show thresholds that were moved on another screen."""
         if self.sliders is not None:
             if self.sliders.thresholds != self.session.thresholds:
-                # what flipped on the way was shown elsewhere
+                # the flips were shown on that screen
                 self._flipped, self.flips = "", ()
                 self.runs.show_flips(())
             self.sliders.follow()
@@ -428,11 +423,11 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        """Show rows that came, changed, went, or are judged otherwise.
+        """Show rows that were added, changed, removed or judged again.
 
         Args:
-            flips: the verdicts that flipped with it.
-            only: the rows, where none came; then nothing has to be laid out again.
+            flips: the flipped verdicts.
+            only: the changed rows, if none were added; then the layout is kept.
         """
         self.shown_runs.rows_changed(only)
         if flips:
@@ -441,7 +436,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_counts(flips)
 
     def judged_otherwise(self, flips: Sequence[Flip]) -> None:
-        """Show the same rows with other numbers of (d)."""
+        """Show the same rows with new numbers of (d)."""
         self.shown_runs.numbers_changed()
         self.flips = flips
         self.shown_runs.verdicts_changed(flips)
@@ -453,15 +448,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def shared(self) -> Shared:
-        """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all
-        that are shown."""
+        """Copies of the marked runs, else of the one under the cursor; exports of the marked runs,
+        else of all shown."""
         from fa_tui.screens.dialogs import given_runs
 
         return given_runs(self.app, self.chosen)
 
     def action_lens(self, name: str) -> None:
-        """Open compare, timeline or analysis, imported then; a threshold moved there is moved here
-        too."""
+        """Open compare, timeline or analysis, which share the thresholds; imported on use."""
         try:
             self.app.push_screen(self._lens(name), lambda _: self.catch_up())
         except FaError as error:
@@ -481,16 +475,16 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return AnalysisScreen(self.session)
 
     def action_measure(self) -> None:
-        """Measure the marked runs, or the one under the cursor."""
+        """Measure the marked runs, else the one under the cursor."""
         self.app.jobs.measure(self.chosen)
 
     def states_changed(self, rows: Iterable[int]) -> None:
-        """Show runs that were queued, are measured, or were measured again."""
+        """Show runs whose measurement was queued, started or finished."""
         for row in rows:
             self.runs.row_changed(row)
 
     def action_next_flip(self) -> None:
-        """Go to the next of the runs that flipped with the last step."""
+        """Go to the next run that flipped with the last step."""
         if not self.turned:
             self.say(
                 "no run flipped with the last step: { } move a slider to the next verdict that "
@@ -518,16 +512,16 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return sorted(self.session.marked) or ([] if self.row is None else [self.row])
 
     def marks_changed(self) -> None:
-        """Marks were taken away elsewhere."""
+        """Show that marks were removed by another screen."""
         self.runs.refresh()
         self._marked()
 
     def say(self, text: str, tone: str = "") -> None:
-        """One line about what just happened."""
+        """Show a message in the status line."""
         self.status.say(text, tone)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
-        """Show how far the jobs are."""
+        """Show the progress of the jobs."""
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
@@ -545,8 +539,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.call_after_refresh(self._resized)
 
     def _resized(self) -> None:
-        # what was hidden in a tiny terminal has lost the focus: without it no key would move
-        # anything
+        # a tiny terminal hid the focused widget: restore a focus for the keys
         if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
         self._draw_charts()

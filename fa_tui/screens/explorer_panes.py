@@ -1,4 +1,4 @@
-"""Which runs are on the main screen, and how."""
+"""Panes of the main screen: the two views of the runs, and the detail pane."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
 from fa_tui.settings import remember
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
+from fa_tui.views.filters import CELL_LETTERS, ViewState, filter_of
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
-from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place
@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 
 
 _LEAST_SIDE, _LEAST_RUNS = 24, 30
-"""Cells that the pane, and what is left of it, have in any case."""
+"""Minimum cells of the detail pane and of the runs left of it."""
 
 
 class SidePane(Place):
-    """Where the run under the cursor is shown; its left border is dragged to make it wider, and
-    where it was is kept.
+    """Pane of the run under the cursor; dragging its left border changes its width, which is saved.
 
     Args:
-        width: its cells, 0: by the window's width.
+        width: in cells; 0 = by the window's width.
     """
 
     def __init__(self, width: int) -> None:
@@ -45,14 +44,13 @@ class SidePane(Place):
             self.widen(self.chosen)
 
     def widen(self, width: int) -> None:
-        """Be so wide, as far as there is room."""
+        """Set the width, limited by the window."""
         self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
         self.screen.add_class("-divided")
         self.styles.width = self.chosen
 
     def keep(self) -> None:
-        """Keep the width for the next time; settings that cannot be written cost nothing but
-        that."""
+        """Save the width; errors are ignored."""
         with suppress(FaError, OSError):
             remember("side", self.chosen)
 
@@ -71,19 +69,19 @@ class SidePane(Place):
 
 
 class RunsShown:
-    """The two views of the runs, of which one is on screen.
+    """The two views of the runs, one of them visible.
 
     Args:
         session: the runs.
         glyphs: characters to draw with.
-        look: how they are shown at first.
+        look: initial view state.
 
     Attributes:
         matrix: methods × seeds, or other axes.
-        table: the long view, once it was asked for.
+        table: the long view, created on first use.
     """
 
-    def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
+    def __init__(self, session: Session, glyphs: Glyphs, look: ViewState) -> None:
         self._session, self._glyphs = session, glyphs
         self.matrix = Matrix(session, look.axes, BY_NAME.get(look.show))
         self.matrix.id = "matrix"
@@ -95,34 +93,36 @@ class RunsShown:
             self.lay_out()
 
     def _long_view(self, order: str) -> RunTable:
-        # after the first paint, unless it is what is painted
+        # after the first paint, unless the long view is painted first
         from fa_tui.widgets.run_table import RunTable
 
         return RunTable(self._session, order=order, id="table")
 
     @property
     def in_table(self) -> bool:
-        """Whether the long view is on screen."""
+        """Whether the long view is visible."""
         return self.view is not self.matrix
 
     @property
     def view(self) -> Matrix | RunTable:
-        """What is on screen."""
+        """The visible view."""
         if self.table is not None and self.table.display:
             return self.table
         return self.matrix
 
     @property
-    def look(self) -> Look:
+    def look(self) -> ViewState:
         """How the runs are shown now."""
         if self.matrix.quantity:
             show = self.matrix.quantity.name
         else:
             show = CELL_LETTERS
-        return Look(show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table)
+        return ViewState(
+            show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table
+        )
 
     async def toggle(self, body: Widget) -> None:
-        """Show the other view; the cursor stays on its run."""
+        """Toggle the view; the cursor stays on its run."""
         row = self.view.row
         if self.table is None:
             self.table = self._long_view("")
@@ -131,7 +131,7 @@ class RunsShown:
             await body.mount(self.table)
         self.table.display = not self.table.display
         self.matrix.display = not self.table.display
-        # an order may be by what has changed meanwhile
+        # values of the order may have changed meanwhile
         if self.order or not self._is_laid_out:
             self._lay_out_view()
         self.matrix.cells.numbers_changed()
@@ -140,11 +140,11 @@ class RunsShown:
 
     @property
     def _is_laid_out(self) -> bool:
-        """Whether the view on screen has the runs that are in scope."""
+        """Whether the visible view is laid out for the current scope."""
         return self.view in self._laid_out and self._laid_out[self.view] == self._session.scope
 
     def lay_out(self) -> None:
-        """Lay the runs in scope out again; the other view does so when it is shown."""
+        """Lay out the runs in scope again; the hidden view follows when it is shown."""
         self._laid_out.clear()
         self._lay_out_view()
 
@@ -153,7 +153,7 @@ class RunsShown:
         self.view.lay_out(scope)
 
     def numbers_changed(self) -> None:
-        """Show other numbers of the same runs: an order by them is another one."""
+        """Show new numbers of the same runs, which may change the order."""
         if self.in_table:
             self.lay_out()
         else:
@@ -161,7 +161,7 @@ class RunsShown:
             self.matrix.refresh()
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
-        """Show verdicts that flipped; whether other runs are in scope now."""
+        """Show flipped verdicts; returns whether the scope changed."""
         others = not self._is_laid_out
         if others:
             self.lay_out()
@@ -169,7 +169,7 @@ class RunsShown:
         return others
 
     def rows_changed(self, only: Sequence[int] | None) -> None:
-        """Show rows that came or changed; only these, where none came."""
+        """Show added or changed rows; only these, if none were added."""
         if only is None or self._session.scope is not None:
             self.lay_out()
         else:
@@ -178,21 +178,21 @@ class RunsShown:
 
     @property
     def order(self) -> str:
-        """What the long view is sorted by, as `--sort` takes it: ``growth``, ``-growth``; ``""`` in
-        reading order."""
+        """Order of the long view as in `--sort`: ``growth``, ``-growth``; ``""`` in reading
+        order."""
         if self.table is not None and self.in_table:
             return self.table.order
         return ""
 
     @property
     def methods_by_seeds(self) -> Grid | None:
-        """The runs in scope so laid out, if they are."""
+        """The matrix layout of the scope, if it is current."""
         if self.in_table or self.matrix.axes != METHODS_BY_SEEDS:
             return None
         return self.matrix.grid
 
     def overview(self) -> Overview:
-        """What the top line shows of it."""
+        """Texts of the top line."""
         matrix, order = self.matrix, self.order
         if self.in_table or matrix.axes == METHODS_BY_SEEDS:
             axes = ""
@@ -207,7 +207,7 @@ class RunsShown:
         )
 
     def cell_text(self) -> str:
-        """What the cell under the cursor says."""
+        """Text of the cell under the cursor."""
         view = self.view
         if view.row is None:
             return ""

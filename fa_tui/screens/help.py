@@ -33,15 +33,14 @@ if TYPE_CHECKING:
 
 
 _TALL, _SLIDERS = 34, 11
-"""Lines of a screen from which its sliders are whole; lines that they, their count and the keys
-take."""
+"""Lines from which a screen shows whole sliders; lines of the sliders, their count and the keys."""
 
 
 class HelpScreen(Dialog[None]):
-    """What the focused widget and those around it say about themselves.
+    """Help of the focused widget and its containers.
 
     Args:
-        of: the screen that help was asked for on.
+        of: the screen below.
     """
 
     BINDINGS = [Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc")]
@@ -54,8 +53,7 @@ class HelpScreen(Dialog[None]):
         yield self.pane
 
     def on_resize(self, event: events.Resize) -> None:
-        # the border and the keys below it stay on screen, and the sliders of a tall one: they need
-        # not be sent again
+        # border, keys and a tall screen's sliders stay visible, and are not sent again
         height = event.size.height
         self.pane.styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
 
@@ -64,11 +62,10 @@ class HelpScreen(Dialog[None]):
 
 
 class ProblemsScreen(ApplicationScreen[None]):
-    """The paths that could not be opened, or only in part, wrong settings, and mixed settings of
-    measuring.
+    """Problems: unreadable paths, wrong settings, and mixed settings of measurements.
 
     Args:
-        session: has the problems, each with its message.
+        session: holds the problems.
     """
 
     judges: ClassVar[bool] = False
@@ -106,9 +103,9 @@ class ProblemsScreen(ApplicationScreen[None]):
 
 
 def help_lines(screen: Screen[object]) -> Iterator[str]:
-    """The help of the focused widget and of what holds it (`help.toml`), then the screen's keys."""
+    """Help of the focused widget and its containers (`help.toml`), then the screen's keys."""
     node = screen.focused
-    said: set[str] = set()
+    seen: set[str] = set()
     texts = msgspec.toml.decode(
         Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str]
     )
@@ -117,13 +114,13 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
             (texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), ""
         )
         title, _, body = text.partition("\n")
-        # what a slider says of itself, all of them together say too
-        lines = [line for line in body.rstrip().splitlines() if not line or line not in said]
-        if title and title not in said:
+        # the sliders' container repeats a slider's help
+        lines = [line for line in body.rstrip().splitlines() if not line or line not in seen]
+        if title and title not in seen:
             yield f"# {title}"
             yield from lines
             yield ""
-        said.update((title, *lines))
+        seen.update((title, *lines))
     yield "# Keys that work here"
     does: dict[str, list[str]] = {}
     for active, key in offered(screen, attrgetter("tooltip")):
@@ -133,11 +130,11 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
 
 
 _LETTERS = "sfghjkleriouwnmvtyxz"
-"""The keys under the fingers first; a b c d are the sliders'."""
+"""Jump letters, home row first; a b c d are the sliders'."""
 
 
 class JumpLabel(Static):
-    """The letter of one pane."""
+    """A pane's jump letter."""
 
     def __init__(self, letter: str, at: Offset) -> None:
         super().__init__(f"[{letter}]", markup=False)
@@ -146,7 +143,7 @@ class JumpLabel(Static):
 
 
 class JumpScreen(Question[Widget | None]):
-    """Returns the pane whose letter was typed or clicked, or None.
+    """Jump letters over the panes; returns the pane whose letter was typed or clicked, or None.
 
     Args:
         targets: the panes by their letters.
@@ -183,13 +180,13 @@ class JumpScreen(Question[Widget | None]):
         self.on_screen_resume()
 
     def on_screen_resume(self) -> None:
-        """Close if the panes have moved with the terminal's size: their letters have not."""
+        """Close when the terminal is resized: the letters would be misplaced."""
         if self._opened_at not in (None, self.app.size):
             self.dismiss(None)
 
 
 def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
-    """The panes of a screen that can have the focus, each with a letter: a slider its own."""
+    """Letter → focusable pane of a screen; sliders have their own letters."""
     letters = iter(_LETTERS)
     for pane in screen.focus_chain:
         if pane.region.area:
@@ -199,8 +196,7 @@ def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
 
 
 class Palette(CommandPalette, Question[None]):
-    """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII
-    lack."""
+    """Textual's command palette, restyled without signs that ASCII or fonts lack."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -209,26 +205,27 @@ class Palette(CommandPalette, Question[None]):
         self.set_class(not self.app.terminal.unicode, "-ascii")
 
     def _on_mount(self, event: events.Mount) -> None:
-        # one that closes while it opens has no screen below it, and Textual's fails there
+        # Textual fails if the palette closes while it opens
         if self not in self.app.screen_stack:
             event.prevent_default()
 
     def _action_command_list(self, action: str) -> None:
-        # a list that is not laid out yet has no lines to count a page by, and Textual's fails there
+        # Textual fails to page a list that is not laid out yet
         if self.query_one(CommandList).size.area:
             super()._action_command_list(action)
 
 
 _LESS = 0.9
-"""What is found in a command's explanation counts a little less than what is found in its name."""
+"""Weight of matches in a command's explanation, relative to its name."""
 
 
 class ExplorerCommands(Provider):
-    """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
+    """Commands of the palette: the screen's bindings with a tooltip, the matrix's contents, the
+    themes."""
 
     @property
     def application(self) -> ExplorerApplication:
-        """The application with its own type: a provider's `app` is Textual's."""
+        """The application with its own type."""
         return cast("ExplorerApplication", self.app)
 
     async def discover(self) -> Hits:
@@ -243,7 +240,7 @@ class ExplorerCommands(Provider):
                 yield Hit(score, matcher.highlight(name), callback, help=explains)
 
     def _commands(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        """Name, explanation and what to call, in characters that the terminal shows."""
+        """Name, explanation and callback of a command, in the terminal's characters."""
         say = self.application.terminal.glyphs.say
         for name, explains, callback in self._found():
             yield say(name), say(explains), callback
@@ -255,7 +252,7 @@ class ExplorerCommands(Provider):
         from fa_tui.views.columns import QUANTITIES
 
         app = self.application
-        # first what the line of keys has no room for, and leads here
+        # first the bindings that the key bar has no room for
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
         bindings = offered(self.screen, attrgetter("tooltip"))
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):

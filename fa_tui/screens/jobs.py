@@ -1,4 +1,4 @@
-"""The jobs: queue, progress, what they say, how busy the machine is; cancel, retry, log."""
+"""The jobs screen: queue, progress, notes, load of the machine, log; cancel and retry."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "
 _HEADINGS = ("state", "progress", "left/took", "device", "pid, memory, rate", "what it says")
 _STATE = _TIME = 10
 _COUNTS = range(7, 18)
-"""Cells that ``done/total`` and the blanks around it get; a bar is before them."""
+"""Cells of ``done/total`` with its blanks, after the bar."""
 _DEVICES = range(8, 25)
-"""A cluster's names its machine, too."""
+"""Cells of a device on a cluster, which includes the machine."""
 _WIDE = 100
-"""Cells beyond which there is room for that."""
+"""Width of the window that has room for it."""
 _PROCESS, _ROOMY = 26, 120
-"""Cells for a process, its memory and rate, in a window of so many; in a smaller one the log's
-title has them."""
+"""Cells of process, memory and rate in a window of this width; a smaller one has them in the log's
+title."""
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
-"""What is at work comes first, then what failed; what is over comes last, and of that the latest
-first."""
+"""Order of states: running first, then failed; finished last, latest first."""
 _AROUND_NAME = 3
 _LEAST = {"name": 12, "bar": 6, "says": 12}
 _TURNS = (
@@ -53,11 +52,11 @@ _TURNS = (
     ("bar", 40),
     ("says", 1000),
 )
-"""Which column gets the cells that are left, and up to how many, one after the other."""
+"""Columns that get the remaining cells, in order, with their maximum widths."""
 
 
 class JobsTable(LineTable):
-    """One line per job; the cursor stays on its job when their order changes."""
+    """A line per job; the cursor follows its job."""
 
     highlights_cell = False
 
@@ -78,8 +77,8 @@ class JobsTable(LineTable):
         self.move_to(self._line_of(here))
 
     def _line_of(self, here: Listed | None) -> int:
-        """Where a job went; from one that was at work and is over the cursor goes on to the next
-        one at work."""
+        """New line of a job; from a job that just finished the cursor goes to the next running
+        one."""
         now = next((line for line, job in enumerate(self._jobs) if here and job.id == here.id), 0)
         ended = (
             here is not None
@@ -92,8 +91,8 @@ class JobsTable(LineTable):
         return now
 
     def _fit(self) -> None:
-        """What a job says gets what the other columns leave, and names give way to it; on a wide
-        screen bars grow."""
+        """Column widths: notes get the remaining cells, names shrink for them, bars grow on a wide
+        screen."""
         counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
         width, say = self.view.width, self._glyphs.say
         most_device = min(_DEVICES.stop, _DEVICES.start + 1 + max(0, width - _WIDE))
@@ -179,12 +178,12 @@ class JobsTable(LineTable):
 
 
 def _within(bounds: range, wanted: Sequence[int]) -> int:
-    """The largest of some numbers, within bounds."""
+    """The largest number, clamped to bounds."""
     return max(bounds.start, min(max(wanted, default=0), bounds.stop - 1))
 
 
 def process_words(job: Listed, memory: Mapping[int, int]) -> str:
-    """A job's process, its memory and rate, as far as they are known.
+    """A job's process, memory and rate, if known.
 
     >>> process_words(Listed(id="1", name="x", state="running", pid=71, rate=2.5), {71: 400 << 20})
     '71  400 MiB  2.5/s'
@@ -206,13 +205,13 @@ _NONE_YET = """\
 
 
 class JobLog(TextLines):
-    """What a job wrote; it stays at its end."""
+    """A job's log, scrolled to its end."""
 
     follows = True
 
 
 class JobsScreen(ApplicationScreen[None]):
-    """The jobs, how busy the machine is, and the log of the job under the cursor.
+    """The jobs, the load of the machine, and the log of the job under the cursor.
 
     Args:
         jobs: the jobs.
@@ -256,7 +255,7 @@ class JobsScreen(ApplicationScreen[None]):
             TextLines(id="machine"),
         )
         self.machine.can_focus = False
-        # made now: the jobs change also while the screen closes
+        # created here: jobs change even while the screen closes
         self._head, self._log_title = Line(id="title"), Line(id="log-title")
         self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), jobs.pids)
         self._log: tuple[str, list[str]] = ("", [])
@@ -281,7 +280,7 @@ class JobsScreen(ApplicationScreen[None]):
         self.machine_watch.stop()
 
     def show_machine(self, machine: Machine) -> None:
-        """Show how busy the machine is, and the jobs: the times left are others."""
+        """Show the load of the machine and the jobs with their remaining times."""
         self.machine.set_lines(listing.machine_lines(machine, self.app.terminal.glyphs))
         if machine.workers is None:
             self.table.memory = {}
@@ -290,8 +289,7 @@ class JobsScreen(ApplicationScreen[None]):
         self.jobs_changed()
 
     def jobs_changed(self) -> None:
-        """Show the state of the jobs; nothing while the screen opens or closes and its table is not
-        there."""
+        """Show the jobs, unless the screen is opening or closing."""
         if not self.table.is_attached:
             return
         jobs = self._jobs.listed()
@@ -306,11 +304,11 @@ class JobsScreen(ApplicationScreen[None]):
         self._show_job()
 
     def _targets(self) -> dict[str, list[Listed]]:
-        """The jobs that each action would do something to."""
+        """Action → jobs it applies to."""
         jobs, under = self._jobs.listed(), self.table.job
         active = [job for job in jobs if not job.over]
         failed = [job for job in jobs if job.can_retry]
-        # the line under the cursor may be a tenth of a second old
+        # the line may be a tenth of a second old
         here = under.id if under is not None else ""
         return {
             "cancel": [job for job in active if job.id == here],
@@ -320,7 +318,7 @@ class JobsScreen(ApplicationScreen[None]):
         }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only what works now: there is nothing to cancel of a job that is over."""
+        """Enable only actions that apply to some job."""
         targets = self._targets()
         return action not in targets or bool(targets[action])
 
@@ -345,14 +343,14 @@ class JobsScreen(ApplicationScreen[None]):
         return Shared([*pieces, *table_pieces(table)], table=table)
 
     def action_cancel(self, which: str = "cancel") -> None:
-        """Cancel the job under the cursor, or every job that is not finished."""
+        """Cancel the job under the cursor, or all unfinished jobs."""
         for job in self._targets()[which]:
             self._jobs.cancel(job.id)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 
     def action_retry(self, which: str = "retry") -> None:
-        """Begin the job under the cursor again, or every job that failed or was cancelled."""
+        """Retry the job under the cursor, or all failed and cancelled jobs."""
         for job in self._targets()[which]:
             self._jobs.retry(job.id)
 
@@ -360,7 +358,7 @@ class JobsScreen(ApplicationScreen[None]):
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:
-        """Show what the job under the cursor wrote, and the keys that would do something to it."""
+        """Show the log of the job under the cursor, and the keys that apply to it."""
         from fa_core.engine.messages import log_tail
 
         job = self.table.job
@@ -368,11 +366,11 @@ class JobsScreen(ApplicationScreen[None]):
             log = job.log
         else:
             log = ""
-        # what its line has no room for, such as why it is tried again
+        # notes that the line has no room for, e.g. the reason of a retry
         if job and (text := job.error or ("" if job.state == "done" else job.says)):
-            said = [text]
+            reason = [text]
         else:
-            said = []
+            reason = []
         if job is None:
             nothing = []
         else:
@@ -383,7 +381,7 @@ class JobsScreen(ApplicationScreen[None]):
             at_work = ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))
         self.refresh_bindings()
-        shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
+        shown = (log, [*(log_tail(Path(log), 200) if log else []), *reason] or nothing)
         if shown != self._log:
             self._log = shown
             self.written.set_lines(shown[1])

@@ -1,7 +1,4 @@
-"""Modal questions: a list, a line to type, several of a list, whether to leave.
-
-Most are a framed box in the middle.
-"""
+"""Modal questions in a framed box: a list, a line of text, several of a list, whether to leave."""
 
 from __future__ import annotations
 
@@ -29,22 +26,22 @@ ResultT = TypeVar("ResultT")
 
 
 def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = False) -> Binding:
-    """The keys that close a question without an answer."""
+    """Binding that closes a question without an answer."""
     return Binding(
         keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority
     )
 
 
 def helping(tooltip: str) -> Binding:
-    """The keys that explain a question."""
+    """Binding that explains a question."""
     return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
 
 
 class Question(ModalScreen[ResultT]):
-    """Closes with the first answer. One that comes while it closes, or while another screen covers
-    it, does nothing.
+    """A modal screen that closes with its first answer; further answers, and answers while another
+    screen covers it, are ignored.
 
-    Textual would close the screen that is on top then: the one below, or the one that covers it.
+    Textual would close the top screen instead.
     """
 
     app: ExplorerApplication
@@ -58,11 +55,10 @@ class Question(ModalScreen[ResultT]):
 
 
 class Dialog(Question[ResultT]):
-    """A framed box. A subclass gives the body; the keys that work are below it, inside the
-    frame."""
+    """A framed box with a body, supplied by subclasses, and a key bar."""
 
     def body(self) -> Iterable[Widget]:
-        """What the frame holds."""
+        """Widgets in the frame."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -73,23 +69,22 @@ class Dialog(Question[ResultT]):
 
 
 class Choice(NamedTuple):
-    """One entry: the key that takes it (``""`` if none), its text, a note, the value that it
-    returns."""
+    """An entry: its key (``""`` for none), text, note and value."""
 
     key: str
     text: str
     note: str
-    value: Any
+    value: object
 
 
 class ChoiceList(PaintedScroll, can_focus=True):
-    """The entries, one per line.
+    """A list of entries, one per line.
 
     Args:
         choices: the entries.
-        take: called with the entry that is chosen, at once: the next key of a burst goes where that
-            leads.
-        does: what Enter does with an entry, as the key bar says it.
+        take: called at once with the chosen entry, so that the next key of a burst goes to the new
+            screen.
+        does: label of Enter in the key bar.
     """
 
     BINDINGS = [
@@ -142,7 +137,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         self.action_go_to(self.at + step)
 
     def action_go_to(self, place: int) -> None:
-        """Move the cursor, round the ends, and bring it into view."""
+        """Move the cursor, wrapping at the ends, and scroll to it."""
         if self.choices:
             self.at = place % len(self.choices)
             top, height = self.scroll_offset.y, self.scrollable_content_region.height
@@ -171,12 +166,12 @@ class ChoiceList(PaintedScroll, can_focus=True):
 
 
 class ChoiceScreen(Dialog[Any]):
-    """A list under its title. Returns the value of the entry that was chosen, or None after Esc.
+    """A list with a title. Returns the value of the chosen entry, or None after Esc.
 
     Args:
         title: what is chosen.
         choices: the entries.
-        does: what Enter does with the entry.
+        does: label of Enter in the key bar.
     """
 
     BINDINGS = [
@@ -196,17 +191,17 @@ class ChoiceScreen(Dialog[Any]):
         self.set_focus(self.list)
 
     def taken(self, choice: Choice) -> None:
-        """An entry was chosen."""
+        """Handle the chosen entry."""
         self.dismiss(choice.value)
 
 
 class SeveralScreen(ChoiceScreen):
-    """Stays until Esc: what is chosen changes the list.
+    """A list that stays open until Esc; choosing an entry changes it.
 
     Args:
         title: what is chosen.
-        choices: gives the entries as they are now.
-        turn: called with the value of the entry that was chosen.
+        choices: returns the current entries.
+        turn: called with the value of the chosen entry.
     """
 
     BINDINGS = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
@@ -223,13 +218,13 @@ class SeveralScreen(ChoiceScreen):
 
 
 class EntryScreen(Question[str | None]):
-    """Returns what was typed, or None after Esc.
+    """A line of text. Returns the text, or None after Esc.
 
     Args:
-        asks: what to type.
-        text: what is there at first; typing replaces it.
-        hint: shown while nothing is wrong.
-        check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
+        asks: the question.
+        text: initial text, replaced by typing.
+        hint: shown while the text is valid.
+        check: returns the error of a text, or ``""``; Enter accepts only a valid text.
     """
 
     BINDINGS = [
@@ -266,16 +261,16 @@ class EntryScreen(Question[str | None]):
         self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
 
     def action_take(self) -> None:
-        """Return the text, if nothing is wrong with it."""
+        """Return the text, if it is valid."""
         if not self._check(self.entry.value):
             self.dismiss(self.entry.value)
 
 
 class QuitScreen(Dialog[bool]):
-    """Asks whether to leave while jobs run.
+    """Asks whether to quit while jobs run.
 
     Args:
-        jobs: how many runs are queued or measured.
+        jobs: number of queued and running jobs.
     """
 
     BINDINGS = [
@@ -301,12 +296,12 @@ class QuitScreen(Dialog[bool]):
 
 
 def _no_fault(text: str) -> str:
-    """The check of a text that may be anything."""
+    """The check that accepts every text."""
     return ""
 
 
 class Dismissed(Exception):
-    """A question was closed without an answer: what asked it ends."""
+    """A question was closed without an answer."""
 
 
 def _given(answer: ResultT | None) -> ResultT:
@@ -318,7 +313,7 @@ def _given(answer: ResultT | None) -> ResultT:
 async def choose(
     app: ExplorerApplication, title: str, choices: Sequence[Choice], does: str = "Select"
 ) -> Any:
-    """The value of the entry that is chosen.
+    """The value of the chosen entry.
 
     Raises:
         Dismissed: Esc, or an entry whose value is None.
@@ -334,7 +329,7 @@ async def ask(
     hint: str = "",
     check: Callable[[str], str] = _no_fault,
 ) -> str:
-    """A line of text in which `check` finds no fault.
+    """A line of text accepted by `check`.
 
     Raises:
         Dismissed: Esc.

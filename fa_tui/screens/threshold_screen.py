@@ -1,4 +1,4 @@
-"""Base of the screens that show judged runs with the four sliders."""
+"""Base of screens with judged runs and the four sliders."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 Begun: TypeAlias = "tuple[str, Judgement, Sequence[int] | None, DiagnosticThresholds]"
-"""A step or a drag, and what was judged, in which scope and by which thresholds when it began."""
+"""A step or drag, with judgement, scope and thresholds at its beginning."""
 
 ROOMY = 48
-"""From this many lines on there is space for more than a screen must have."""
+"""Lines from which a screen has room for optional parts."""
 
 WIDTHS = [(0, "-narrow"), (100, "-wide")]
 HEIGHTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
-"""From so many cells on, the class."""
+"""Minimum cells → class."""
 
 
 def classes_at(
     size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]
 ) -> list[str]:
-    """The classes of a size, of classes that begin at so many cells.
+    """The classes of a size.
 
     >>> classes_at(Size(80, 24), [(0, "-narrow"), (100, "-wide")], [(0, "-flat"), (10, "-low")])
     ['-narrow', '-low']
@@ -47,14 +47,14 @@ def classes_at(
 
 
 class SlidersScreen(ApplicationScreen[None]):
-    """A title, and sliders that show the runs' numbers and how many need walk-back.
+    """A screen with a title and sliders that show the runs' numbers and the walk-back count.
 
     Args:
         session: the runs and what judges them.
         classes: as for any widget.
 
     Attributes:
-        judged: the runs that the sliders show and count.
+        judged: the runs on the sliders.
     """
 
     BINDINGS = [
@@ -71,8 +71,7 @@ class SlidersScreen(ApplicationScreen[None]):
     def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.session = self.judged = session
-        # here and below: widgets that a method asks for are attributes, which a screen that closes
-        # still has
+        # widgets are attributes, since queries fail while the screen closes
         self.head = Line(id="title")
         self._flipped = ""
         self._begun: Begun = "", session.judgement, None, session.thresholds
@@ -82,7 +81,7 @@ class SlidersScreen(ApplicationScreen[None]):
         self.head.set(*pieces)
 
     def show_rugs(self) -> None:
-        """Put the number of every run in scope on the sliders' tracks."""
+        """Show the numbers of all runs in scope on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
                 self.sliders.set_runs(
@@ -90,7 +89,7 @@ class SlidersScreen(ApplicationScreen[None]):
                 )
 
     def show_intervals(self, row: AuditRow | None) -> None:
-        """Put the intervals of the run under the cursor on the sliders' tracks."""
+        """Show the intervals of the run under the cursor on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
                 self.sliders.slider(letter).show_interval(
@@ -98,11 +97,11 @@ class SlidersScreen(ApplicationScreen[None]):
                 )
 
     def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
-        """Show how many runs are walked back, and what just flipped.
+        """Show the walk-back count and the latest flips.
 
         Args:
             flips: the runs.
-            before: the thresholds until now, where it was they that changed.
+            before: the previous thresholds, if they changed.
         """
         if flips:
             self._flipped = flipped_words(self.judged, flips, before)
@@ -114,8 +113,8 @@ class SlidersScreen(ApplicationScreen[None]):
             self.sliders.set_flipped("")
 
     def judged_by(self, message: ThresholdsChanged) -> list[Flip]:
-        """Judge the runs by other thresholds; what flips with it, or in a drag of the mouse since
-        that began."""
+        """Judge the runs by other thresholds; returns the flips, in a drag those since its
+        beginning."""
         judged = self.judged
         if not message.drag or message.drag != self._begun[0]:
             self._begun = message.drag, judged.judgement, judged.scope, self.session.thresholds
@@ -130,26 +129,26 @@ class SlidersScreen(ApplicationScreen[None]):
 
     @property
     def moved(self) -> str:
-        """Which thresholds the last step, or drag, moved, and where to."""
+        """The thresholds that the last step or drag moved, with their values, as text."""
         return moved_words(self.session.thresholds, self._begun[3])
 
     def recount(self) -> None:
-        """Show how many runs are walked back, and again what flipped last."""
+        """Show the walk-back count and the last flips again."""
         if self.sliders is not None:
             self.sliders.set_summary(walk_back_words(self.judged), self._flipped)
 
     def action_slider(self, letter: str) -> None:
-        """Go to one threshold."""
+        """Focus a threshold's slider."""
         if self.sliders is not None:
-            # at once: keys typed after the letter belong to the slider
+            # at once, so that the next keys go to the slider
             self.set_focus(self.sliders.slider(letter))
 
 
 class JudgedScreen(SlidersScreen):
-    """Title, body, sliders, keys. A subclass gives the body and what a new judgement changes.
+    """A screen of title, body, sliders and keys. Subclasses supply the body and its update.
 
-    On a tall screen the sliders are below the body; on a low one they come one by one with the
-    keys a b c d and go with Esc.
+    On a tall screen the sliders are below the body; on a low one the keys a b c d show one of them,
+    and Esc hides it.
 
     Args:
         session: the runs and what judges them.
@@ -171,21 +170,21 @@ class JudgedScreen(SlidersScreen):
     ]
 
     def body(self) -> Iterable[Widget]:
-        """What is between title and sliders; the first of it that can gets the focus."""
+        """Widgets between title and sliders; the first focusable one gets the focus."""
         raise NotImplementedError
 
     def judge(self) -> None:
-        """Show what the session's thresholds make of the runs."""
+        """Show the runs judged by the session's thresholds."""
         raise NotImplementedError
 
     def reread(self) -> None:
-        """Read the session's runs again: some came, went or changed."""
+        """Read the session's runs again, after some were added, removed or changed."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
-        # known before the first layout, so that nothing is laid out and sent twice
+        # set before the first layout, which then need not be repeated
         self.add_class(*classes_at(self.app.size, WIDTHS, HEIGHTS))
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         yield self.head
@@ -199,15 +198,14 @@ class JudgedScreen(SlidersScreen):
         self.count(())
 
     def focus_body(self) -> None:
-        """Give the keys to the body."""
+        """Focus the body."""
         for widget in self.focus_chain:
             if self.sliders not in widget.ancestors_with_self:
                 widget.focus()
                 return
 
     def runs_changed(self) -> None:
-        """Show runs that were measured or read again, thresholds or baselines that were set
-        elsewhere."""
+        """Update after runs, thresholds or baselines changed elsewhere."""
         self.sliders.follow()
         self.reread()
         if self.judged is not self.session:
@@ -221,15 +219,15 @@ class JudgedScreen(SlidersScreen):
         self.judged_by(message)
         if self.session.scope != scope:
             self.show_rugs()
-        # nothing to say takes back what was said of the change before, on the main screen
+        # an empty text clears the message of the last change on the main screen
         self.app.say(message.words, "dim", aloud=bool(message.words))
         self.soon()
 
     def soon(self) -> None:
-        """Judge once for all that changes in this turn: a held key must not queue work."""
+        """Judge once per frame: a held key must not queue work."""
         if not self.is_due:
             self.is_due = True
-            # behind the messages that wait already, and before the next frame
+            # after the waiting messages, before the next frame
             self.call_later(self._flush)
 
     def _flush(self) -> None:
@@ -237,12 +235,12 @@ class JudgedScreen(SlidersScreen):
         self.judge()
 
     def action_slider(self, letter: str) -> None:
-        """Go to one threshold; show its slider where none are shown."""
+        """Focus a threshold's slider, and show it if it is hidden."""
         self.add_class("-sliding")
         super().action_slider(letter)
 
     def action_back(self) -> None:
-        """From the sliders to the body, from the body to where the screen was opened."""
+        """Go back: from the sliders to the body, from the body to the previous screen."""
         if self.focused is not None and self.sliders in self.focused.ancestors_with_self:
             self.remove_class("-sliding")
             self.focus_body()

@@ -1,4 +1,4 @@
-"""Timeline: the runs over their epochs, the thresholds, first fires, and the matrix as it was."""
+"""Timeline: runs over their epochs, thresholds, first fires, and the matrix at an epoch."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from fa_tui.widgets.table import LineTable
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 
 BRIGHT = ("alone", "source", "line", "all")
-"""Which curves are bright: those of the source under the cursor, without the others or with them in
-the background; those of its line; all."""
+"""Bright curves: of the source under the cursor, alone or before the others; of its line; all."""
 _READABLE = 24
-"""Curves that can be told apart; of a source with more runs those of the line are bright."""
+"""Maximum of distinguishable curves; for a source with more runs, those of the line are bright."""
 _MOST_ZOOM = 8
 
 
 class TimelineScreen(JudgedScreen):
-    """Charts (or one large), a scrubber, and the matrix at the scrubbed epoch.
+    """Charts, or a single one, a scrubber, and the matrix at the scrubbed epoch.
 
     Args:
-        session: the runs, their traces and what judges them.
-        at: the run to choose, if it has a trace; else no run is chosen until the cursor moves.
+        session: runs, traces and thresholds.
+        at: the run to select, if it has a trace; else none until the cursor moves.
 
     Raises:
         UsageError: there is no trace.
@@ -149,13 +148,12 @@ class TimelineScreen(JudgedScreen):
 
     @property
     def _alone(self) -> bool:
-        """Whether one chart is on screen, not all."""
+        """Whether a single chart is visible."""
         return self._only > 0 or self.has_class("-narrow")
 
     @property
     def run_chosen(self) -> int | None:
-        """The run whose curve lies on top; None where the one that was asked for has no trace, or
-        on an empty cell."""
+        """The selected run, whose curve is on top; None if it has no trace, or on an empty cell."""
         if self._missing:
             return None
         return self.matrix.row
@@ -179,11 +177,11 @@ class TimelineScreen(JudgedScreen):
             for shown in epoch_chart.SHOWN
         }
         self._nulls = null_bands(self._epochs.replay.traces, self.session.table)
-        # what no run records has a chart only where it is asked for
+        # a number without records has a chart only on request
         known = any(y == y for run in self._points["gamma"] for _, y in run)
         self.set_class(not known, "-no-gamma")
 
-    # What moves.
+    # Movement
 
     @on(epoch_chart.Scrubbed)
     def _scrubbed(self, message: epoch_chart.Scrubbed) -> None:
@@ -214,18 +212,17 @@ class TimelineScreen(JudgedScreen):
         self.soon()
 
     def action_zoom(self, step: int) -> None:
-        """Half as many epochs around this one, or twice as many."""
+        """Zoom: show half or twice as many epochs around this one."""
         self._zoom = max(0, min(self._zoom + step, _MOST_ZOOM))
         self.soon()
 
     def action_bright(self) -> None:
-        """Have other curves bright."""
+        """Change which curves are bright."""
         self._bright = BRIGHT[(BRIGHT.index(self._bright) + 1) % len(BRIGHT)]
         self.soon()
 
     def _bright_runs(self, chosen: int | None) -> set[int]:
-        """The runs whose curves are bright: the pinned ones, and by the cursor those of its source
-        or its line."""
+        """Runs with bright curves: the pinned ones, and those of the cursor's source or line."""
         rows, pinned = self._epochs.rows, set(self._epochs.marked)
         if self._bright == "all":
             return {*range(len(rows))}
@@ -238,23 +235,22 @@ class TimelineScreen(JudgedScreen):
         return pinned | near
 
     def action_choose(self, step: int) -> None:
-        """Another run, so many further down."""
+        """Move down by so many runs."""
         self.matrix.action_cursor(step, 0)
 
     def action_scrub(self, step: int) -> None:
-        """One recorded epoch on or back."""
+        """Go to the next or previous recorded epoch."""
         self.scrubber.action_step(step)
 
     def action_jump(self, direction: int) -> None:
-        """To the next epoch at which some run's letters change, or the last one before."""
+        """Go to the next or previous epoch at which some run's letters change."""
         changes, now = self._epochs.replay.flips(self._epochs.fired), self._epochs.epoch
         ahead = [epoch for epoch in changes if (epoch - now) * direction > 0]
         if ahead:
             self._go_to(ahead[0 if direction > 0 else -1])
 
     def action_only(self, place: int) -> None:
-        """Show one chart alone (by its number), or all (0); a narrow screen shows one at any
-        time."""
+        """Show a single chart (by number) or all (0); a narrow screen always shows one."""
         self._only = place
         self.set_class(place > 0, "-one")
         for number, chart in enumerate(self.charts, 1):
@@ -264,16 +260,16 @@ class TimelineScreen(JudgedScreen):
                 for row in self.query("#charts Horizontal"):
                     row.set_class(row is chart.parent, "-only")
         if self._stops:
-            # what was hidden is not drawn yet
+            # a hidden chart is not drawn yet
             self.call_after_refresh(self.judge)
 
     def action_stop_on(self) -> None:
-        """Let other diagnostics stop the runs."""
+        """Change the diagnostics that stop the runs."""
         self._stop_on = STOP_ON[(STOP_ON.index(self._stop_on) + 1) % len(STOP_ON)]
         self.judge()
 
     def shared(self) -> Shared:
-        """The runs as they are at the epoch of the scrubber, and the table of first fires."""
+        """The runs at the scrubbed epoch, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
         lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
         charts = [
@@ -283,7 +279,7 @@ class TimelineScreen(JudgedScreen):
         ]
         return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
-    # What is shown.
+    # Display
 
     def judge(self) -> None:
         epochs, chosen, replay = self._epochs, self.run_chosen, self._epochs.replay
@@ -303,7 +299,7 @@ class TimelineScreen(JudgedScreen):
         x = epoch_chart.zoomed(
             epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom
         )
-        # beyond the last one drawn nothing moves
+        # nothing moves beyond the last drawn epoch
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
         looks = [
@@ -338,22 +334,22 @@ class TimelineScreen(JudgedScreen):
         epochs = self._epochs
         there = notes = ""
         saved = epochs.saved_by(self._stops)
-        said: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
+        texts: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
         if chosen is None:
-            said["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
+            texts["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
             there = epoch_views.accuracy_words(stop)
             notes = "; ".join(epochs.replay.traces[chosen].notes)
-            said["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
-            said["numbers"] = epoch_views.number_words(epochs, chosen)
-            said["fires"] = epoch_views.fire_words(fires, kinds)
-            said["stop"] = epoch_views.stop_words(
+            texts["run"] = epoch_views.verdict_words(epochs, chosen, not self.app.terminal.unicode)
+            texts["numbers"] = epoch_views.number_words(epochs, chosen)
+            texts["fires"] = epoch_views.fire_words(fires, kinds)
+            texts["stop"] = epoch_views.stop_words(
                 epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds
             )
-            said["stop-acc"] = [(f"  {there}", "dim")]
+            texts["stop-acc"] = [(f"  {there}", "dim")]
         for name, line in self.lines.items():
-            line.set(*said.get(name, ()))
+            line.set(*texts.get(name, ()))
         self.notes.set_lines([notes])
         self.lines["stop-acc"].set_class(not there, "-empty")
         self.notes.set_class(not notes, "-empty")

@@ -1,7 +1,7 @@
-"""Copying text: to a clipboard that can be reached, else into a file.
+"""Copies of text to a reachable clipboard, else into a file.
 
-Over SSH only the terminal itself can reach the user's clipboard (OSC 52). tmux swallows that
-sequence, but takes text itself and hands it on. No terminal confirms it.
+Over SSH only the terminal can reach the user's clipboard (OSC 52). tmux swallows the sequence, but
+forwards text itself. No terminal confirms it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fa_core.atomic import write_bytes
 from fa_tui.settings import state_folder
 
 LONGEST = 74_994
-"""Bytes of base64 that terminals take in one sequence; longer ones they drop without a word."""
+"""Maximum bytes of base64 in a sequence; terminals silently drop longer ones."""
 
 _FILE = "copied.txt"
 _SECONDS = 5.0
@@ -32,25 +32,25 @@ _TMUX = (
     (("tmux", "load-buffer", "-"), "tmux's buffer (prefix ] pastes it)"),
 )
 _WITHOUT = ("dumb", "linux", "vt", "screen")
-"""Terminals that have no clipboard; `screen` swallows the sequence."""
+"""Terminals without clipboard; `screen` swallows the sequence."""
 
 
 class Copied(NamedTuple):
-    """Where a text went, for a message; whether that is a clipboard."""
+    """Destination of a text, for messages, and whether it is a clipboard."""
 
     where: str
     in_clipboard: bool = True
 
 
 def copy(text: str, send: Callable[[str], None]) -> Copied:
-    """Put a text where it can be pasted.
+    """Copy a text.
 
     Args:
-        text: what to copy.
-        send: sends a sequence to the terminal.
+        text: the text.
+        send: sends an escape sequence.
 
     Raises:
-        FaError: there is no clipboard, and the file cannot be written.
+        FaError: no clipboard, and the file cannot be written.
     """
     env, data = os.environ, text.encode()
     in_browser = env.get("TEXTUAL_DRIVER", "").endswith("WebDriver")
@@ -71,8 +71,7 @@ def copy(text: str, send: Callable[[str], None]) -> Copied:
 
 
 def _programs(env: Mapping[str, str]) -> list[tuple[tuple[str, ...], str]]:
-    """The programs that may set a clipboard here, as far as they are installed, and which one each
-    sets."""
+    """Installed programs that set a clipboard, with the clipboard's name."""
     here = [program for variable, program in _LOCAL if env.get(variable)]
     if sys.platform == "darwin":
         local = [("pbcopy",)]

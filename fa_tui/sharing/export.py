@@ -1,4 +1,4 @@
-"""Files that an explorer writes on request; nothing is ever overwritten."""
+"""Exports of the explorer; no file is ever overwritten."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """One kind of file: the key that asks for it, its ending, what it is, a name to begin with, and
-    other endings."""
+    """A kind of file: key, suffix, description, default name, and other suffixes."""
 
     key: str
     ending: str
@@ -30,7 +29,7 @@ class Kind(NamedTuple):
 
     @property
     def endings(self) -> str:
-        """All endings that a name may have."""
+        """All accepted suffixes."""
         return " or ".join((self.ending, *self.others))
 
 
@@ -46,13 +45,13 @@ KINDS = (
     Kind("p", ".parquet", "all numbers, for pandas and polars", "fa-tui-runs"),
     Kind("j", ".json", "audit table, to be opened again", "fa-tui-audit-table"),
 )
-"""What can be asked for of runs, in the order it is offered."""
+"""Kinds of files of runs, in order."""
 
 OF_RUNS = KINDS[1:]
 
 
 def kinds_of(shared: Shared) -> list[Kind]:
-    """What can be written of a screen: its picture, its table, its runs."""
+    """Kinds of files of a screen: picture, table, runs."""
     kinds = [SCREEN, *([CHARTS] if shared.charts else [])]
     if shared.table is not None:
         name = f"fa-tui-{shared.table.name}"
@@ -65,7 +64,7 @@ def kinds_of(shared: Shared) -> list[Kind]:
 
 
 def name_problem(kind: Kind, text: str) -> str:
-    """Why a file of a kind cannot be written under a name, or ``""``."""
+    """Why a name is invalid for a kind of file, or ``""``."""
     path = target(kind, text)
     if path.name in ("", ".", ".."):
         return "a file needs a name"
@@ -83,7 +82,7 @@ def name_problem(kind: Kind, text: str) -> str:
 
 
 def target(kind: Kind, text: str) -> Path:
-    """The file of a typed name; the ending may be left out."""
+    """The path of a typed name; the suffix is optional."""
     path = typed_path(text.strip())
     if path.suffix or path.name in ("", ".."):
         return path
@@ -91,8 +90,8 @@ def target(kind: Kind, text: str) -> Path:
 
 
 def in_the_way(kind: Kind, path: Path) -> Path | None:
-    """A file that an export would write over; a report in Markdown has its figures next to it, as
-    ``NAME-*.svg``."""
+    """An existing file that an export would overwrite; a Markdown report has figures ``NAME-*.svg``
+    next to it."""
     if path.exists():
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if kind.ending == ".md" else ()
@@ -100,7 +99,7 @@ def in_the_way(kind: Kind, path: Path) -> Path | None:
 
 
 def free_name(path: Path, taken: Callable[[Path], object] = Path.exists) -> Path:
-    """The path, numbered if it is taken: ``fa-tui-report.md``, ``fa-tui-report-2.md``, ..."""
+    """The path, numbered if it exists: ``fa-tui-report.md``, ``fa-tui-report-2.md``, ..."""
     number, free = 1, path
     while taken(free):
         number += 1
@@ -113,14 +112,14 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
     Args:
         kind: one of `kinds_of`, but `SCREEN`.
-        text: the name that was typed.
-        shared: what to write.
+        text: the typed name.
+        shared: the content.
 
     Returns:
         The files written.
 
     Raises:
-        UsageError: a name that is taken or does not fit, no runs to write, Parquet without pyarrow.
+        UsageError: an invalid or existing name, no runs, or Parquet without pyarrow.
         FaError: the file cannot be written.
     """
     if kind not in OF_RUNS and kind is not CHARTS:
@@ -151,10 +150,9 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
 
 
 def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
-    """Charts of a screen, two in a row, as a figure of this kind: their axes, curves and thresholds
-    as they are seen.
+    """Charts of a screen as a figure, two in a row, with their axes, curves and thresholds.
 
-    Curves of a method have its colour; other curves those of Matplotlib.
+    Curves of methods have their colours; others use Matplotlib's.
     """
     from matplotlib.ticker import NullFormatter
 
@@ -198,22 +196,20 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
 
 
 def _decade(value: float, position: object) -> str:
-    """The label of a tick on a logarithmic axis."""
+    """Label of a tick on a logarithmic axis."""
     return power_of_ten(round(math.log10(value)))
 
 
 _COLOURS = {"strong": "black", "bad": "red", "faint": "lightgrey"}
 
 _NAMED = 12
-"""Curves that a legend names; of more it would hide the chart."""
+"""Maximum of curves with a legend, which would hide the chart."""
 
 
 def left_out_words(kind: Kind, shared: Shared) -> str:
-    """What a file of these runs does not hold, though the screen shows it; ``""`` where nothing is
-    missing.
+    """A note on parts of the screen that a file of these runs lacks, or ``""``.
 
-    An audit table to be opened again is of recorded numbers: in it an assumed baseline would be one
-    of them.
+    An audit table holds recorded numbers only: an assumed baseline would count as recorded.
     """
     if kind.ending != ".json" or kind not in OF_RUNS:
         return ""
@@ -226,12 +222,12 @@ def export_text(kind: Kind, text: str, content: str) -> list[Path]:
     """Write a file of text, such as a picture of the screen.
 
     Args:
-        kind: what it is.
+        kind: of the file.
         text: the name that was typed.
-        content: what it holds.
+        content: its text.
 
     Raises:
-        UsageError: the name is taken or does not fit.
+        UsageError: an invalid or existing name.
         FaError: the file cannot be written.
     """
     path = _free(kind, text)

@@ -1,7 +1,4 @@
-"""Parts of a screen to copy or export: texts, runs, tables, command lines.
-
-No terminal code.
-"""
+"""Copies and exports of a screen: texts, runs, tables, command lines. No terminal code."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -40,10 +37,10 @@ class Piece(NamedTuple):
     """A text that can be copied.
 
     Attributes:
-        key: asks for it.
-        what: it is.
-        note: more about it.
-        text: makes it; called in a thread.
+        key: its key.
+        what: its name.
+        note: details.
+        text: returns it; called in a thread.
     """
 
     key: str
@@ -56,20 +53,20 @@ class Table(NamedTuple):
     """The table of a screen.
 
     Attributes:
-        name: of the command that prints it, e.g. ``sweep``.
+        name: the command that prints it, e.g. ``sweep``.
         blocks: tables and remarks.
-        line: which line of the first table the cursor is on, if it is on one.
-        record: the same with every digit, as JSON holds it; makes it when asked.
+        line: the cursor's line in the first table, if any.
+        record: returns the JSON record with every digit.
     """
 
     name: str
     blocks: Sequence[Block]
     line: int | None = None
-    record: Callable[[], Any] | None = None
+    record: Callable[[], object] | None = None
 
     @property
     def grid(self) -> Grid:
-        """The first table of it."""
+        """The first table."""
         for block in self.blocks:
             if isinstance(block, Grid):
                 return block
@@ -77,16 +74,16 @@ class Table(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What copy and export act on.
+    """The content for copy and export.
 
     Attributes:
-        pieces: what can be copied.
-        rows: the runs that are exported; None where the screen is about none.
-        names: what to call them, e.g. ``67 runs``.
-        thresholds: what judges them.
-        traces: of these runs; reads them when asked.
-        table: what else can be exported.
-        charts: those on screen, with their titles.
+        pieces: the copies on offer.
+        rows: the runs to export; None for a screen without runs.
+        names: text for them, e.g. ``67 runs``.
+        thresholds: judge them.
+        traces: returns their traces.
+        table: the table to export.
+        charts: visible charts with titles.
     """
 
     pieces: Sequence[Piece]
@@ -99,26 +96,26 @@ class Shared(NamedTuple):
 
 
 def cell_piece(text: str) -> Iterator[Piece]:
-    """The cell under the cursor, if there is one."""
+    """The cell under the cursor, if any."""
     if text:
         yield Piece("c", "cell", shortened(text), partial(str, text))
 
 
 def command_piece(line: str, key: str = "l", what: str = "command line to print it") -> Piece:
-    """A command line, its beginning with the command in the note."""
+    """A command line, with its beginning in the note."""
     program, command, *_ = f"{line} ".split(" ")
     return Piece(key, what, shortened(line, f"{program} {command} "), partial(str, line))
 
 
 def opening_piece(line: str) -> Piece:
-    """The command line that opens the explorer on what is on screen."""
+    """The command line that reopens the current view."""
     return command_piece(line, "o", "command line to open it")
 
 
 def run_pieces(
     rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds
 ) -> Iterator[Piece]:
-    """Some runs as a table, a report and a figure; nothing of none."""
+    """Copies of runs as table, report and figure; empty without runs."""
     if not rows:
         return
     if len(rows) > 1:
@@ -132,7 +129,7 @@ def run_pieces(
 
 
 def table_pieces(table: Table) -> Iterator[Piece]:
-    """A screen's table: its line under the cursor, all of it, all digits of it."""
+    """Copies of a screen's table: the cursor's line, the table, all digits."""
     grid = table.grid
     if table.line is not None and table.line < len(grid.rows):
         row = grid.rows[table.line]
@@ -147,20 +144,20 @@ def table_pieces(table: Table) -> Iterator[Piece]:
 
 
 def table_csv(table: Table) -> str:
-    """The first of a screen's tables as CSV, cells as they are shown."""
+    """The first table as CSV of the shown cells."""
     from fa_core.reporting.records import csv_text
 
     return csv_text([table.grid.headings, *table.grid.rows])
 
 
 def table_json(table: Table) -> str:
-    """A screen's table as the command of its name prints it with ``--format json``."""
+    """A screen's table as printed by its command with ``--format json``."""
     assert table.record is not None
     return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
 
 
 def shortened(text: str, begins: str = "") -> str:
-    """The end of a text behind its beginning, in the room that a note has."""
+    """A text shortened in the middle to fit a note."""
     if len(text) <= _NOTE:
         return text
     return f"{begins}...{text[3 + len(begins) - _NOTE :]}"
@@ -191,8 +188,8 @@ def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 def compared_grid(
     names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]
 ) -> Grid:
-    """One line per layer and number, one column per run, then the ratio of the largest to the
-    smallest.
+    """A comparison as a table: a line per layer and number, a column per run, and the ratio of
+    largest to smallest.
 
     Args:
         names: of the runs.
@@ -227,15 +224,15 @@ def command_line(
     options: Sequence[str] = (),
     usual: DiagnosticThresholds | None = None,
 ) -> str:
-    """A command with what is not a default, quoted for a shell.
+    """A command line without default options, quoted for a shell.
 
     Args:
-        paths: what is open.
-        thresholds: where the sliders stand.
-        baseline: what fills in frozen-baseline accuracies.
+        paths: the opened paths.
+        thresholds: of the sliders.
+        baseline: assumed frozen-baseline accuracies.
         command: its name.
-        options: further ones.
-        usual: what the command takes without an option, where that is not the protocol's.
+        options: further options.
+        usual: the command's default thresholds, if not the protocol's.
 
     >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0),
     ...     FrozenBaseline(0.349))
@@ -253,7 +250,7 @@ def command_line(
 
 
 def baseline_text(baseline: FrozenBaseline | None) -> str:
-    """A baseline as `--frozen-baseline` takes it, ``""`` for none.
+    """A baseline as the value of `--frozen-baseline`, ``""`` for none.
 
     >>> baseline_text(FrozenBaseline(0.349, {"ep": 0.31}))
     '0.349,ep=0.31'
@@ -269,19 +266,19 @@ def baseline_text(baseline: FrozenBaseline | None) -> str:
 
 
 def _path(path: Path) -> str:
-    """A path that cannot be taken for an option."""
+    """A path that does not look like an option."""
     if str(path).startswith("-"):
         return f"./{path}"
     return str(path)
 
 
 def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Table:
-    """What `fa-tui timeline` prints of the runs.
+    """The output of `fa-tui timeline` as a table.
 
     Args:
         session: their audits.
         epochs: their replay.
-        stop_on: the diagnostics that would end a run.
+        stop_on: diagnostics that would stop a run.
     """
     found = timelines(
         epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline
@@ -293,13 +290,13 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
 def shared_replay(
     epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]
 ) -> Shared:
-    """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
+    """Copies of the marked runs, else of the chosen one; exports of the marked runs, else of all.
 
     Args:
         epochs: the replay, at its epoch.
         chosen: the run under the cursor.
-        table: of its first fires.
-        more: what else can be copied.
+        table: first fires.
+        more: further copies.
     """
     runs = sorted(epochs.marked) or [chosen or 0]
     rows = [epochs.rows[run] for run in runs]

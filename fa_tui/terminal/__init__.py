@@ -1,4 +1,4 @@
-"""What the terminal can show, how it is coloured, and how few bytes reach it.
+"""Terminal abilities, themes, keys, and painting with few bytes.
 
-Knows of audits only the colours of methods; imported by `widgets`, `screens`, the App and commands.
+Imported by `widgets`, `screens`, the App and commands.
 """

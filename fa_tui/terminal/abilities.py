@@ -1,7 +1,7 @@
-"""What this terminal can show, read from the environment before an App exists.
+"""Terminal abilities, read from the environment before an App exists.
 
 Textual drops ``NO_COLOR`` from the environment when an App is built and has no ASCII fallback, so
-theme, colour mode and glyph set are chosen here and handed to the App's constructor.
+theme, colour mode and glyph set are chosen here and passed to the App.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from fa_tui.views.text import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 
 TRUE_COLOUR = 1 << 24
 _PLAIN_TERMS = ("dumb", "linux", "vt")
@@ -19,12 +19,12 @@ _PLAIN_TERMS = ("dumb", "linux", "vt")
 _MARGINLESS_TERMS = ("dumb", "ansi", "pcansi", "cons25", "cygwin", "mach", "sun", "vt52")
 """Terminals that cannot scroll some of their lines (no ``csr`` in terminfo)."""
 _OWN_BLANKS = ("screen", "vt")
-"""Terminals that erase to their own background, or cannot erase characters (no ``bce``, no ``ech``
-in terminfo)."""
+"""Terminals that erase to their default background, or cannot erase characters (no ``bce``, no
+``ech`` in terminfo)."""
 
 
 class Terminal(msgspec.Struct, frozen=True):
-    """The abilities the explorer adapts to.
+    """Abilities of a terminal.
 
     Attributes:
         term: ``TERM``.
@@ -38,42 +38,41 @@ class Terminal(msgspec.Struct, frozen=True):
 
     @property
     def glyphs(self) -> Glyphs:
-        """The glyph set to draw with."""
+        """The glyph set."""
         if self.unicode:
             return UNICODE
         return ASCII
 
     @property
     def ansi_color(self) -> bool | None:
-        """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the
-        theme."""
+        """Value of ``App(ansi_color=...)``: True sends no RGB, None leaves it to the theme."""
         if self.colours <= 16:
             return True
         return None
 
     @property
     def scrolls(self) -> bool:
-        """Whether lines between two margins can be scrolled."""
+        """Whether it can scroll lines between two margins."""
         return self.term != "" and not self.term.startswith(_MARGINLESS_TERMS)
 
     @property
     def erases(self) -> bool:
-        """Whether characters can be erased to the current background."""
+        """Whether it can erase characters to the current background."""
         return self.scrolls and not self.term.startswith(_OWN_BLANKS)
 
     @property
     def theme(self) -> str:
-        """The theme to start with where the user chose none."""
+        """The default theme."""
         if self.colours <= 16:
             return "fa-ansi"
         return "fa-dark"
 
 
 def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Terminal:
-    """The abilities that the environment announces.
+    """Detect the abilities from the environment.
 
     Args:
-        environ: default: that of the process.
+        environ: default: the process's environment.
         glyphs: ``unicode`` or ``ascii`` overrides the locale, FA_TUI_GLYPHS overrides both.
 
     >>> detect({"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"})
@@ -89,8 +88,7 @@ def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Te
 
 
 def forget_empty_no_color() -> None:
-    """Drop ``NO_COLOR`` where it is set to nothing, which means unset (no-color.org): Textual takes
-    it for set."""
+    """Remove an empty ``NO_COLOR``, which means unset (no-color.org) but not for Textual."""
     if os.environ.get("NO_COLOR") == "":
         del os.environ["NO_COLOR"]
 
@@ -101,7 +99,7 @@ def _unicode(env: Mapping[str, str], term: str, glyphs: str) -> bool:
             return chosen == "unicode"
     if term.startswith(_PLAIN_TERMS):
         return False
-    # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the user chose is LANG
+    # Python sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then LANG is the user's choice
     set_by_python = env.get("LC_CTYPE") == "C.UTF-8" and env.get("LANG")
     chosen_locales = ("LC_ALL", "LANG") if set_by_python else ("LC_ALL", "LC_CTYPE", "LANG")
     for name in chosen_locales:

@@ -1,4 +1,4 @@
-"""The cells of the terminal, and the shortest text that turns them into the next picture."""
+"""Frame of terminal cells, and the shortest escape text to the next picture."""
 
 from __future__ import annotations
 
@@ -26,28 +26,26 @@ from fa_tui.terminal.sgr import (
 
 Cell = tuple[str, Codes]
 Piece = tuple[int, int, list[Segment]]
-"""Text from a cell (x, y) on."""
+"""Text that starts at a cell (x, y)."""
 
 _NOTHING: Cell = ("", ("", "", ""))
 _JOIN = 6
-"""Unchanged cells of the same colours sent rather than jumped over: a jump costs four to eight
-bytes."""
+"""Maximum of unchanged cells of the same colours sent instead of a jump of four to eight bytes."""
 _AT_END = 6
 _BACK = 4
-"""Backspaces that are shorter than another way."""
+"""Maximum of backspaces instead of another cursor move."""
 _BLANKS = re.compile(f" {{12,}}| {{{_AT_END},}}$")
-"""Blanks to erase and jump over; at the end of a text, to erase."""
+"""Minimum of blanks to erase and jump over; at the end of a text, to erase."""
 _MUCH = 400
-"""Bytes of a picture above which a scroll is looked for."""
+"""Minimum bytes of an update for scroll detection."""
 _CLEARLY = 0.75
-"""A scroll may flicker for a moment: it must save a quarter of the bytes."""
+"""A scroll must save a quarter of the bytes, since it may flicker."""
 
 _Lines = list[list[Cell | None]]
 
 
 class Whole(NamedTuple):
-    """Text that is not taken apart, and the cells [start, end) of a line that are not known after
-    it."""
+    """Text sent whole, and the cells [start, end) of a line that are unknown afterwards."""
 
     text: str
     y: int
@@ -56,13 +54,13 @@ class Whole(NamedTuple):
 
 
 class Frame:
-    """The cells of the terminal, as far as they are known.
+    """The known cells of the terminal.
 
-    Lines with links, wide or combining characters are never taken apart: they are sent whole.
+    Lines with links, wide or combining characters are sent whole.
 
     Args:
         width, height: the terminal's size.
-        colours: what it can show.
+        colours: number of its colours.
         scrolls: whether it can scroll some of its lines (DECSTBM, index, reverse index).
         erases: whether it erases characters in the current background (ECH).
     """
@@ -82,7 +80,7 @@ class Frame:
         self._lines: _Lines = [[None] * width for _ in range(height)]
 
     def show(self, pieces: Sequence[Piece]) -> str:
-        """The text that shows the pieces: cells that differ, after a scroll if it saves bytes."""
+        """The text that draws the pieces: changed cells, after a scroll if it saves bytes."""
         before = [line[:] for line in self._lines]
         whole = []
         for x, y, segments in pieces:
@@ -104,7 +102,7 @@ class Frame:
         return text
 
     def _put(self, x: int, y: int, segments: list[Segment]) -> Whole | None:
-        """Note the cells of a piece; its text if it is sent whole.
+        """Store the cells of a piece; returns its text if it is sent whole.
 
         A piece off the screen was drawn before a resize.
         """
@@ -122,10 +120,10 @@ class Frame:
         return None
 
     def _put_whole(self, x: int, y: int, segments: list[Segment]) -> Whole:
-        """The text of a piece that is sent whole; its cells are not known afterwards.
+        """The text of a piece that is sent whole; its cells are unknown afterwards.
 
-        Terminals do not agree on how wide some characters are: a text with such characters is
-        drawn over blanks, and the next text is put at its place.
+        Terminals disagree on the width of some characters: such text is drawn over blanks, and the
+            cursor is positioned for the next text.
         """
         parts = ["\x1b[0m"]
         start = x
@@ -143,13 +141,13 @@ class Frame:
             x += length
         end = min(width, x)
         self._lines[y][start:end] = [None] * (end - start)
-        # a neighbour may be half of a wide character that was cut
+        # a neighbour may be half of a cut wide character
         return Whole("".join(parts), y, max(0, start - 1), min(width, end + 1))
 
     def _difference(
         self, whole: Sequence[Whole], before: _Lines, scroll: Scroll | None = None
     ) -> str:
-        """The text from the picture `before` to this one: a scroll, whole pieces, then cells by
+        """The text from the frame `before` to this one: scroll, whole pieces, then cells by
         colour."""
         for _, y, start, end in whole:
             before[y][start:end] = [None] * (end - start)
@@ -178,7 +176,7 @@ class Frame:
                 text = _BLANKS.sub(_erased, text)
             out.append(text)
             x += length
-            # behind the last cell terminals do not agree on where the cursor is
+            # terminals disagree on the cursor after the last cell
             at = (y, x if x < self.size[0] else -1)
         if out:
             return "".join([*out, "\x1b[0m"])
@@ -188,8 +186,7 @@ class Frame:
 def _runs(
     was: Sequence[Cell | None], now: Sequence[Cell | None]
 ) -> Iterator[tuple[int, Codes, str]]:
-    """(x, colours, text) of the changes in a line; a blank may take the colours of its
-    neighbours."""
+    """Changes in a line as (x, colours, text); blanks may take the colours of their neighbours."""
     start, text, unchanged, look = 0, "", "", PLAIN
     for x, (old, cell) in enumerate(zip(was, now, strict=True)):
         character, codes = cell or _NOTHING
@@ -212,7 +209,7 @@ def _runs(
 
 
 def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
-    r"""The shortest way from a cell (y, x) to another; from an x below 0 to anywhere in the line.
+    r"""The shortest cursor move from (y, x) to another cell; x below 0 = unknown.
 
     >>> (_moved((3, 7), (3, 7)), _moved((3, 7), (3, 9)), _moved((3, 7), (4, 0)), _moved((3, 7),
     ...     (12, 7)))
@@ -239,7 +236,7 @@ def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
 
 
 def _erased(blanks: re.Match[str]) -> str:
-    """Codes that erase blanks and, unless they end the text, jump over them."""
+    """Codes that erase blanks and jump over them, unless they end the text."""
     count = len(blanks[0])
     if blanks.end() == len(blanks.string):
         return f"\x1b[{count}X"
@@ -266,12 +263,12 @@ def _shown(segments: Iterable[Segment]) -> list[Segment]:
 
 
 def _are_simple(segments: Iterable[Segment]) -> bool:
-    """Whether every character is one cell, and none is a link."""
+    """Whether all characters take one cell and none is a link."""
     return all(_is_simple(text) and not (style and style._link) for text, style, _ in segments)
 
 
 def _harmless(text: str) -> str:
-    """The text without control characters: a name from a file must not steer the terminal."""
+    """The text without control characters, which a file's name may contain."""
     if text.isprintable():
         return text
     return "".join(sign for sign in text if category(sign) != "Cc")
@@ -279,7 +276,7 @@ def _harmless(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _is_simple(text: str) -> bool:
-    """Whether every character is one cell."""
+    """Whether all characters take one cell."""
     return text.isascii() or all(get_character_cell_size(character) == 1 for character in text)
 
 

@@ -1,9 +1,8 @@
-"""Keys in the order they were typed, each where the one before it led.
+"""Key queue: each key is handled after the effects of the previous one.
 
-A terminal hands over several keys at once when the user types ahead, when a script types, or when
-the line is slow. Textual forwards each to what has the focus at that moment: of ``a5⏎`` the matrix
-would get the ``5`` and the ``⏎``, because ``a`` has not moved the focus yet. Here a key waits until
-the one before it is done.
+Several keys arrive at once when the user types ahead, a script types, or the line is slow. Textual
+forwards each to the current focus: of ``a5⏎`` the matrix would get the ``5`` and the ``⏎``, because
+``a`` has not moved the focus yet. Here a key waits until the previous one is done.
 """
 
 from __future__ import annotations
@@ -24,25 +23,23 @@ from fa_tui.terminal.painting import after
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
-"""So long a key waits for what the one before began; a defect there must not cost the keyboard."""
+"""Maximum seconds a key waits for the previous one, so that a defect does not block the
+keyboard."""
 
 _LEAVING = frozenset(("ctrl+c", "ctrl+q"))
 _MOST_AHEAD = 5000
-"""Keys that wait; more than these are a paste into something that takes no text, and are
-dropped."""
+"""Maximum of waiting keys; more are a paste without a text field, and are dropped."""
 
 DIALOGS = "dialog"
-"""The group of workers that ask something: keys typed after the one that began it are the
-answer."""
+"""Group of workers that open dialogs; later keys are their answer."""
 
 
 class KeyQueue:
-    """Hands an App one key after another. Screens may report with `takes_keys` that they are not
-    ready yet.
+    """Forwards keys to an App one by one. A screen's `takes_keys` is False while it is not ready.
 
     Args:
         app: the App.
-        forward: how the App handles an event.
+        forward: the App's handler of events.
     """
 
     def __init__(self, app: App[int], forward: Callable[[events.Event], Awaitable[None]]) -> None:
@@ -53,19 +50,19 @@ class KeyQueue:
         self._waited_enough = False
 
     async def take(self, key: events.Key) -> None:
-        """Handle a key now, or when the one before it is done."""
+        """Handle a key now, or after the previous one."""
         if key.is_forwarded:
-            # no widget took it: its binding runs here
+            # no widget handled it: run its binding
             await self._forward(key)
             self._key_done(key)
             return
         if key.key in _LEAVING:
-            # as a terminal does: what was typed before it is not done any more
+            # as in a terminal, Ctrl+C drops earlier keys
             self._typed_ahead.clear()
         await self._take_all([key])
 
     async def take_text(self, text: str) -> None:
-        """Handle many characters that came at once."""
+        """Handle many characters that arrived at once."""
         keys = []
         for character in text:
             keys.append(events.Key(_character_to_key(character), character))
@@ -96,7 +93,7 @@ class KeyQueue:
         if self._settled:
             self._waited_enough = False
         elif not self._waited_enough:
-            # once: what takes longer, such as writing a file, must not slow every key down
+            # once: slow work, e.g. writing a file, must not delay every key
             self._waited_enough = time.monotonic() - self._waiting_since > _PATIENCE_SECONDS
             after(_LOOK_AGAIN_SECONDS, self._app, self._next_key)
             return
@@ -112,8 +109,8 @@ class KeyQueue:
             self._follow_key(target, key)
 
     def _type_into(self, entry: MessagePump) -> bool:
-        """Put all characters that come next into a line at once; whether there were several, and it
-        is one."""
+        """Insert all leading characters into a focused text field at once; False if there is no
+        field, or only one character."""
         # after the first paint
         from textual.widgets import Input
 
@@ -133,12 +130,12 @@ class KeyQueue:
 
     @property
     def _settled(self) -> bool:
-        """Whether what the last key began is on screen."""
+        """Whether the effects of the last key are on screen."""
         screen = self._app.screen
         if not screen.is_mounted or not getattr(screen, "takes_keys", True):
             return False
         if isinstance(screen, ModalScreen):
-            # where something can be typed, the focus goes there
+            # a screen with a text field moves the focus there
             return screen.focused is not None or not screen.focus_chain
         for worker in self._app.workers:
             if worker.group == DIALOGS and not worker.is_finished:
@@ -146,8 +143,8 @@ class KeyQueue:
         return True
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
-        """Notice when a node, or one above it, has taken the key: this question follows it in each
-        queue."""
+        """Follow the key through the queues of a node and its ancestors, until one of them has
+        handled it."""
         if not node.call_later(self._key_passed, node, key):
             self._key_done(key)
 
@@ -162,5 +159,5 @@ class KeyQueue:
             self._under_way = None
             self._waiting_since = time.monotonic()
             if self._typed_ahead:
-                # behind what the key asked for, such as another focus
+                # after the key's effects, e.g. another focus
                 self._app.call_later(self._next_key)

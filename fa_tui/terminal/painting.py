@@ -1,16 +1,15 @@
-"""Fewer bytes for the same picture, and never more on the line than it carries.
+"""Painting with few bytes, at the speed of the line.
 
 Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen
 (17 to 32 KB) when the focus moves, and gives each piece of text all of its colours and a reset.
-`Painter` remembers what the terminal shows (`Frame`), has it scroll what only moved, and sends else
-only the cells that differ.
+`Painter` remembers the terminal's cells (`Frame`), scrolls moved lines, and otherwise sends only
+changed cells.
 
-What Textual writes is buffered by the system, SSH and the network, out of sight: a key held on a
-slow line must not leave seconds of lag. So the terminal is asked where its cursor is: when the
-answer comes, everything before the question has arrived. Until then only a window of bytes may
-follow (`Pacing`); a frame that must wait is not queued but dropped, and what changed meanwhile goes
-out as one frame when the answer comes. A terminal that does not answer gets no more than a slow
-line would carry, as long as no frame has to wait longer than a moment.
+Output is buffered by the system, SSH and the network: a key held on a slow line must not cause
+    seconds of lag. So the terminal is asked for its cursor position: its answer confirms everything
+    sent before. Until then only a window of bytes may follow (`Pacing`); a frame that must wait is
+    dropped, and all changes are sent as one frame after the answer. A terminal that does not answer
+    gets the bytes of a slow line, but no frame waits longer than a moment.
 """
 
 from __future__ import annotations
@@ -36,12 +35,11 @@ from fa_tui.terminal.frame import Frame, Piece
 
 
 def after(seconds: float, pump: MessagePump, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Call back from a message pump's own queue; dropped only if it has closed, or what is returned
-    is cancelled.
+    """Call back from a message pump's queue after a delay, unless the pump closes or the returned
+    handle is cancelled.
 
-    Textual drops the callback of a one-shot timer where more than the delay passes between two of
-    its looks at the clock, as on a machine that is busy: what waits for it, such as the next step
-    of a slider, would wait for good.
+    Textual drops the callback of a one-shot timer if more than the delay passes between two
+    readings of the clock, as on a busy machine; a waiting slider step would be lost.
 
     Args:
         seconds: the delay.
@@ -52,24 +50,23 @@ def after(seconds: float, pump: MessagePump, callback: Callable[[], object]) -> 
 
 
 ASK = "\x1b[6n"
-"""Asks for the cursor position; answered by every terminal and by tmux."""
+"""Query of the cursor position; answered by every terminal and tmux."""
 
 _WINDOW = 1024
-"""Bytes that may be under way where answers come at once; where they take their time, one frame
-may."""
+"""Unconfirmed bytes allowed while answers are fast; with slow answers, one frame."""
 _ASK_EVERY = 512
 _SLOW_SECONDS = 0.1
-"""An answer that takes longer comes over a slow line, or a long one."""
+"""Seconds from which an answer is slow."""
 LOST_SECONDS = 5.0
-"""After this an answer is taken as lost."""
+"""Seconds after which an answer counts as lost."""
 _MUTE_RATE = 3000
 """Bytes per second for a terminal that does not answer."""
 _MUTE_SECONDS = 1.0
-"""The longest that a frame waits for such a terminal."""
+"""Maximum seconds a frame waits for such a terminal."""
 
 
 class Pacing:
-    """How much of what was sent is known to have arrived.
+    """Accounting of sent and confirmed bytes.
 
     >>> line = Pacing()
     >>> line.sent(600, now=0.0)  # asks
@@ -93,11 +90,11 @@ class Pacing:
 
     @property
     def expects_answer(self) -> bool:
-        """Whether an answer is under way that is likely to come."""
+        """Whether an answer is expected."""
         return self._answers and bool(self._asked)
 
     def wait(self, now: float) -> float:
-        """Seconds after which another frame may go out, if no answer comes before; 0 for at once.
+        """Seconds until the next frame may be sent without an answer; 0 = now.
 
         Args:
             now: the time in seconds.
@@ -116,11 +113,10 @@ class Pacing:
         return 0.0
 
     def sent(self, count: int, now: float) -> bool:
-        """Account for `count` bytes; whether to ask at their end."""
+        """Count sent bytes; returns whether to append a query."""
         self._since_question += count
         self._mute_until = now + min(_MUTE_SECONDS, count / _MUTE_RATE)
-        # also while an answer is under way: what no question follows would never be known to have
-        # arrived
+        # even while an answer is expected: bytes without a later query are never confirmed
         if not count or (self._since_question < _ASK_EVERY and not self._slow):
             return False
         self._asked.append((now, self._since_question))
@@ -128,7 +124,7 @@ class Pacing:
         return True
 
     def answered(self, now: float) -> None:
-        """The terminal has everything up to the oldest question."""
+        """Confirm everything up to the oldest query."""
         self._answers = True
         if self._asked:
             asked, _ = self._asked.popleft()
@@ -139,25 +135,25 @@ _Update: TypeAlias = ChopsUpdate | LayoutUpdate
 
 _FAREWELL_SECONDS = 1.0
 _SETTLE_SECONDS = 0.05
-"""A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
+"""Seconds to wait after a resize: a dragged window changes its size every few milliseconds."""
 _LOOK_SECONDS = 0.015
-"""How often a screen that is laid out is looked at: it is ready when twice nothing was left to
-do."""
+"""Seconds between checks of a held screen, which is ready after two checks without pending
+messages."""
 _HELD_SECONDS = 1.0
-"""It is painted after that at the latest."""
+"""Maximum seconds a screen is held."""
 _DRAG_SECONDS = 0.2
-"""How often it is painted all the same."""
+"""Seconds between paints of a held screen."""
 
 
 class Painter:
-    """Sends the terminal only the cells that changed, as fast as the line takes them.
+    """Sends changed cells at the speed of the line.
 
     Args:
-        app: whose screens are painted.
-        terminal: what it can do.
+        app: the application.
+        terminal: its abilities.
 
     Attributes:
-        has_painted: whether anything was shown yet.
+        has_painted: whether anything was painted.
     """
 
     def __init__(self, app: App[int], terminal: Terminal) -> None:
@@ -165,35 +161,34 @@ class Painter:
         self.has_painted = False
         self._pacing = Pacing()
         self._frame: Frame | None = None
-        # runs while a frame waits for the line or for the size to settle
+        # runs while a frame waits for the line or a stable size
         self._owed: asyncio.TimerHandle | None = None
         self._dragged_since: float | None = None
         self._settled_at = 0.0
         self._held_until = 0.0
         self._idle_looks = 0
-        # weakly: a screen that was left, and all runs that it shows, are freed
+        # weak, so that a closed screen and its runs are freed
         self._on_top: weakref.ref[Screen[object]] | None = None
         self._leaving: Callable[[], None] | None = None
 
     def notice(self, event: events.Event) -> None:
-        """Take in another size, or that an answer of the terminal has come."""
+        """Handle a resize or an answer of the terminal."""
         if isinstance(event, events.Resize):
             self._resized(time.monotonic())
-            # after a resize, or back from the shell, the terminal shows anything
+            # after a resize or a suspension all cells are unknown
             self._frame = None
         elif isinstance(event, events.CursorPosition):
             self._pacing.answered(time.monotonic())
             self._pay()
 
     def hold(self) -> None:
-        """Let the screen be filled and laid out before it is painted: half of it would be sent
-        twice."""
+        """Hold a new screen until it is complete, so that it is sent once."""
         if not self._held_until:
             after(_LOOK_SECONDS, self._app, self._look)
         self._held_until, self._idle_looks = time.monotonic() + _HELD_SECONDS, 0
 
     def leave(self, leave: Callable[[], None]) -> None:
-        """Leave once the answer under way has come: later it would be typed into the shell."""
+        """Quit after the pending answer, which would otherwise be typed into the shell."""
         if self._pacing.expects_answer:
             self._leaving = leave
             after(_FAREWELL_SECONDS, self._app, leave)
@@ -201,11 +196,11 @@ class Painter:
             leave()
 
     def update(self, renderable: RenderableType | None) -> RenderableType | None:
-        """What to display for it now; None while a frame has to wait."""
+        """The output for an update; None while a frame has to wait."""
         if not isinstance(renderable, _Update) or self._app.is_inline:
             return renderable
         if self._leaving is not None:
-            # no more questions
+            # no more queries
             return None
         now, screen = time.monotonic(), self._app.screen
         if self._on_top is not None and screen is not self._on_top() and self.has_painted:
@@ -228,7 +223,7 @@ class Painter:
                 size.width, size.height, colours, scrolls=can.scrolls, erases=can.erases
             )
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
-                # what this update leaves out is not known to be there
+                # cells outside this update are unknown
                 app.screen.call_next(app.screen.refresh)
         pieces = _chops(update) if isinstance(update, ChopsUpdate) else _lines(update)
         text = self._frame.show(list(pieces))
@@ -237,7 +232,7 @@ class Painter:
         return text
 
     def _look(self) -> None:
-        """Paint a screen that was held once it and its widgets have no message left to handle."""
+        """Paint a held screen once it and its widgets have no pending messages."""
         app = self._app
         widgets = app.screen.walk_children(with_self=True) if app.screen_stack else ()
         self._idle_looks += 1
@@ -256,20 +251,20 @@ class Painter:
             self._settled_at = min(now + _SETTLE_SECONDS, self._dragged_since + _DRAG_SECONDS)
 
     def _pay(self) -> None:
-        """Send what changed while a frame had to wait; leave, if that waited for an answer."""
+        """Send the changes since a dropped frame; quit, if that waited for an answer."""
         if self._leaving is not None:
             if not self._pacing.expects_answer:
                 self._leaving()
         elif self._owed is not None:
             self._owed.cancel()
             self._owed = None
-            # an app that closes has no screen any more
+            # a closing app has no screen
             for screen in self._app.screen_stack[-1:]:
                 screen.refresh()
 
 
 class _FrameUpdate(CompositorUpdate):
-    """An update of the compositor, encoded against the frame at the moment it is sent."""
+    """An update of the compositor, encoded when it is sent."""
 
     def __init__(self, encode: Callable[[_Update, Console], str], update: _Update) -> None:
         self._encode, self._update = encode, update

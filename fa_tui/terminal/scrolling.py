@@ -1,4 +1,4 @@
-"""Scroll detection: the terminal itself moves lines that only went up or down."""
+"""Scroll detection, so that the terminal itself moves lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 _CHUNK = 24
-"""Cells that move or stay together: text next to a table does not move with it."""
+"""Cells of a chunk, which moves as a unit: text next to a table does not move with it."""
 _TELLING = 4
-"""Characters other than blanks that a chunk needs to be recognised elsewhere."""
+"""Minimum non-blank characters of a recognisable chunk."""
 _OFTEN = 4
-"""Text on more lines than this does not show where they went."""
+"""Text on more lines than this is ambiguous."""
 UNKNOWN = "\0"
-"""A cell whose content is not known."""
+"""A cell of unknown content."""
 
 _Line = TypeVar("_Line")
 _Chunks = list[str]
@@ -22,7 +22,7 @@ _Chunks = list[str]
 
 @dataclass(frozen=True)
 class Scroll:
-    """The lines [top, bottom) move up by `up` lines, or down if that is negative; the others stay.
+    """Moves the lines [top, bottom) up by `up` lines, or down if negative.
 
     >>> Scroll(0, 3, 1).moved(["a", "b", "c", "d"], "-")
     ['b', 'c', '-', 'd']
@@ -35,7 +35,7 @@ class Scroll:
     up: int
 
     def moved(self, lines: Sequence[_Line], new: _Line) -> list[_Line]:
-        """The lines after it, with `new` for each line that came in."""
+        """The lines after the scroll, with `new` for each inserted line."""
         moved = list(lines)
         for place in range(self.top, self.bottom):
             source = place + self.up
@@ -46,7 +46,7 @@ class Scroll:
         return moved
 
     def codes(self) -> str:
-        r"""The codes of this scroll; colours are reset, and the cursor is at an unknown place.
+        r"""The escape codes of the scroll; afterwards colours are reset and the cursor is unknown.
 
         The reset comes first because some terminals fill the new lines with the current background.
 
@@ -63,10 +63,10 @@ class Scroll:
 
 
 def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
-    """The scroll that brings most of the text to its new place; None if nothing moved.
+    """The scroll that moves most of the text to its new place; None if nothing moved.
 
     Args:
-        before, after: the lines of the terminal, `UNKNOWN` for a cell whose content is not known.
+        before, after: lines of the terminal, with `UNKNOWN` cells.
     """
     old = [_chunks(line) for line in before]
     new = [_chunks(line) for line in after]
@@ -83,7 +83,7 @@ def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
     top = first + start + min(0, up)
     bottom = first + stop + max(0, up)
     if any(UNKNOWN in line for line in after[top:bottom]):
-        # unknown cells cannot be painted again after a scroll
+        # unknown cells cannot be restored after a scroll
         return None
     return Scroll(top, bottom, up)
 
@@ -93,7 +93,7 @@ def _chunks(line: str) -> _Chunks:
 
 
 def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | None:
-    """The number of lines that most of the changed chunks went up by."""
+    """The shift in lines of most changed chunks."""
     left: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     came: list[tuple[int, int, str]] = []
     for y, (was, now) in enumerate(zip(old, new, strict=True)):
@@ -114,7 +114,7 @@ def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | N
 
 
 def _gain(was: _Chunks, comes: _Chunks, now: _Chunks) -> int:
-    """The number of chunks of a line that become right when another line takes its place."""
+    """Gain in correct chunks when another line takes the place of a line."""
     gain = 0
     for moved, stayed, wanted in zip(comes, was, now, strict=True):
         gain += (moved == wanted) - (stayed == wanted)

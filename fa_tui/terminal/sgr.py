@@ -1,4 +1,4 @@
-"""Colours and attributes as SGR codes, and the shortest change from one set of them to another."""
+"""SGR codes of colours and attributes, and the shortest change between two sets."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 Codes = tuple[str, str, str]
-"""SGR codes of attributes, foreground and background; ``39`` and ``49`` are the terminal's own
-colours."""
+"""SGR codes of attributes, foreground and background; ``39`` and ``49`` are the default colours."""
 
 PLAIN: Codes = ("", "39", "49")
 _SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
-"""Underline, reverse, strike, double underline, overline: attributes that a blank shows too."""
+"""Attributes visible on blanks: underline, reverse, strike, double underline, overline."""
 _OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
-"""What ends bold, dim, italic, underline, reverse and strike."""
+"""Codes that end bold, dim, italic, underline, reverse and strike."""
 
 
 @lru_cache(maxsize=64)
 def shows_on_blanks(attributes: str) -> bool:
-    """Whether some attribute is seen on a blank."""
+    """Whether some attribute is visible on a blank."""
     return not _SHOWN_ON_BLANKS.isdisjoint(attributes.split(";"))
 
 
@@ -39,7 +38,7 @@ def codes_of(style: Style, colours: ColorSystem) -> Codes:
 
 
 def same_blank(blank: Codes, other: Codes) -> bool:
-    """Whether a blank looks the same in two sets of colours; it shows no foreground."""
+    """Whether a blank looks the same in two sets of colours."""
     return blank[2] == other[2] and not shows_on_blanks(blank[0]) and not shows_on_blanks(other[0])
 
 
@@ -57,7 +56,7 @@ def change_of_colours(now: Codes | None, wanted: Codes) -> str:
         ended = old - new
         if ended <= _OFF.keys():
             off = sorted({_OFF[code] for code in ended})
-            # bold and dim are switched off by one code
+            # one code ends both bold and dim
             on = sorted(new if off else new - old)
             from_now = ";".join([*off, *on, *_differing(wanted[1:], now[1:])])
             shortest = min(shortest, from_now, key=len)

@@ -1,7 +1,7 @@
-"""What a terminal sends, taken apart faster than Textual does, and never stuck in a paste.
+"""Fast parser of terminal input that never hangs in a paste.
 
-Textual makes an event of every character of a raw paste, which takes milliseconds each, and waits
-for the end of a bracketed paste for good: no key, not even Ctrl+C, would be one again.
+Textual creates an event for every character of a raw paste, which takes milliseconds each, and
+    waits forever for the end of a bracketed paste: even Ctrl+C would be ignored.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XT
 from textual.message import Message
 
 _RUN = re.compile(r"[^\x00-\x1f\x7f-\x9f]{16,}")
-"""Printable characters that come at once: more than anybody types."""
+"""Minimum of printable characters at once that count as a paste."""
 _MOST_PASTED = 1 << 20
-"""Characters of a paste that are kept."""
+"""Maximum characters kept of a paste."""
 _SILENT_SECONDS = 1.0
-"""A paste of which nothing more came for so long is over, without its end mark too."""
+"""Seconds without input after which a paste ends even without its end mark."""
 _LEAVING = frozenset(("\x03", "\x11", "\x1b[99;5u", "\x1b[113;5u"))
-"""Ctrl+C and Ctrl+Q alone, without and with the keyboard protocol: a person wants to leave."""
+"""Ctrl+C and Ctrl+Q, without and with the keyboard protocol."""
 
 
 class Typed(events.InputEvent):
-    """Many printable characters that came at once.
+    """Many printable characters that arrived at once.
 
     Args:
         text: the characters.
@@ -37,13 +37,13 @@ class Typed(events.InputEvent):
 
 
 class Parser(XTermParser):
-    """Textual's parser; runs of characters and pastes are taken out before it."""
+    """Textual's parser, after runs of characters and pastes are extracted."""
 
     _pasted: str | None = None
     _pasted_at = 0.0
 
     def feed(self, data: str) -> Iterable[Message]:
-        """What some text from the terminal means; an empty one is its end."""
+        """The messages of some input; an empty text is its end."""
         if not data or (self._pasted is None and len(data) == 1):
             yield from super().feed(data)
             return
@@ -54,13 +54,13 @@ class Parser(XTermParser):
             place = yield from self._feed_from(data, place)
 
     def tick(self) -> Iterable[Message]:
-        """What is known because nothing came for a while."""
+        """The messages due after a while without input."""
         if self._pasted is not None and time.monotonic() - self._pasted_at > _SILENT_SECONDS:
             yield from self._end_paste()
         yield from super().tick()
 
     def _feed_from(self, data: str, place: int) -> Generator[Message, None, int]:
-        """Take the next part of some text; where the one after it begins."""
+        """Parse the next part of a text; returns the start of the following one."""
         if self._pasted is not None:
             return (yield from self._feed_paste(data, place))
         if self._awaiting.timeout is None:
@@ -83,7 +83,7 @@ class Parser(XTermParser):
             yield from self._end_paste()
             return len(data) - len(rest)
         if len(text) > _MOST_PASTED:
-            # the last characters may be the beginning of its end mark
+            # the last characters may begin the end mark
             mark = len(BRACKETED_PASTE_END)
             text = text[: _MOST_PASTED - mark] + text[-mark:]
         self._pasted, self._pasted_at = text, time.monotonic()

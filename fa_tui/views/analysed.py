@@ -31,14 +31,14 @@ _NAMED = 6
 
 
 class Analysed:
-    """The runs in scope, as the analyses take them.
+    """The runs in scope, as input of the analyses.
 
     Args:
         session: all runs.
 
     Attributes:
         rows: the scope that was read.
-        table: of these runs.
+        table: its runs.
     """
 
     def __init__(self, session: Session) -> None:
@@ -46,43 +46,44 @@ class Analysed:
         self.read()
 
     def judge(self) -> None:
-        """Take up another scope, if there is one."""
+        """Read the scope again if it changed."""
         if self.rows != self._session.scope:
             self.read()
 
     def read(self) -> None:
-        """Choose among the session's runs again: some came, went or changed."""
+        """Read the session's runs again, as some came, went or changed."""
         session = self._session
         self.rows = session.scope
         self.table: AuditTable = session.table
         if self.rows is not None:
             self.table = session.table.select(self.rows)
-        self._published = published_groups(session.table) | published_groups(self.table)
+        published = published_groups(session.table)
+        self._published = published | published_groups(self.table)
 
     def __len__(self) -> int:
         return len(self.table)
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Method → how many of its runs are analysed, and how many there are."""
-        # from the tables: rows of a big one are made when they are looked at
+        """Method → number of its analysed runs, and of all."""
+        # from the tables: a large table makes its rows on demand
         analysed = Counter(self.table.method.tolist())
         every = Counter(self._session.table.method.tolist())
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
-        """Method → how many of its runs are measured; controls and methods with none left out."""
-        counts = Counter(self.table.method[self.table.coverage != 0].tolist())
+        """Method → number of its measured runs, without controls and unmeasured methods."""
+        measured = self.table.coverage != 0
+        counts = Counter(self.table.method[measured].tolist())
         return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-        """The methods chosen as healthy and as degenerate, of which runs are analysed; None for the
-        defaults."""
+        """The analysed methods chosen as healthy and as degenerate; None for the defaults."""
         if self._session.groups is None:
             return None, None
         return self._of_group("healthy"), self._of_group("degenerate")
 
     def group_of(self, method: str, *, chosen: bool = True) -> str:
-        """The group of a method: as the user chose, else as published for just these runs, else
+        """The group of a method: the user's choice, else the published one for these runs, else
         neither."""
         published = self._published.get(method, "neither")
         groups = self._session.groups
@@ -98,10 +99,10 @@ class Analysed:
         return tuple(found)
 
     def left_out_words(self, *, groups: bool) -> Iterator[str]:
-        """What an analysis would need, or seem to be of, and the filter leaves out.
+        """Warnings about runs that an analysis would need and the filter leaves out.
 
         Args:
-            groups: whether it sets healthy methods against degenerate ones.
+            groups: whether the analysis compares healthy with degenerate methods.
         """
         if self.rows is None:
             return
@@ -115,32 +116,34 @@ class Analysed:
 def left_out_words(
     counts: Mapping[str, tuple[int, int]], groups: Mapping[str, str], all_runs: str = ""
 ) -> Iterator[str]:
-    """What an analysis would need, or seem to be of, and a filter leaves out.
+    """Warnings about runs that an analysis would need and a filter leaves out.
 
     Args:
-        counts: method → how many of its runs are analysed, and how many there are.
-        groups: method → its group, if the analysis sets one group against the other.
-        all_runs: how to have them all.
+        counts: method → number of its analysed runs, and of all.
+        groups: method → its group, if the analysis compares the groups.
+        all_runs: how to widen the filter.
 
     >>> list(left_out_words({"bp": (0, 3)}, {"bp": "healthy"}))
     ['The filter leaves out every healthy run.']
     >>> list(left_out_words({"dfa": (1, 3)}, {}))
     ['Only some runs of a method pass the filter: dfa 1 of 3.']
     """
-    for group in GROUPS[:2]:
-        runs = [analysed for name, (analysed, _) in counts.items() if groups.get(name) == group]
-        if runs and not any(runs):
-            yield f"The filter leaves out every {group} run{all_runs}."
     partly = []
+    in_group: Counter[str] = Counter()
     for name, (analysed, every) in counts.items():
         if 0 < analysed < every:
             partly.append(f"{name} {analysed} of {every}")
+        if name in groups:
+            in_group[groups[name]] += analysed
+    for group in GROUPS[:2]:
+        if group in in_group and not in_group[group]:
+            yield f"The filter leaves out every {group} run{all_runs}."
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
 _LISTED = 60
-"""Runs or seeds of a list: not ten thousand."""
+"""Runs or seeds named in a list."""
 _LABELS = {
     "headline_acc": "accuracy",
     "margin_pp": "margin pp",
@@ -152,51 +155,57 @@ _LABELS = {
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
     """The first table among some blocks, and the text around it."""
-    grid, said = Grid(headings=("",), rows=()), []
+    grid = Grid(headings=("",), rows=())
+    texts = []
     for block in blocks:
         if isinstance(block, Grid):
             if not grid.rows:
                 grid = block
         elif isinstance(block, Bullets):
-            said += [f"- {item}" for item in block.items]
+            texts += [f"- {item}" for item in block.items]
         elif isinstance(block, Paragraph):
-            said.append(block.text)
-    return grid, said
+            texts.append(block.text)
+    return grid, texts
 
 
 def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
-    """The table with some columns, if it has them, moved to the front; all set left where they line
-    up so."""
-    front = [grid.headings.index(name) for name in first if name in grid.headings]
-    order = list(dict.fromkeys([*front, *range(len(grid.headings))]))
+    """The table with some columns, if it has them, moved to the front.
+
+    Args:
+        grid: the table.
+        first: headings of the columns to move.
+        lines_up: whether all columns line up set left.
+    """
+    front = [name for name in first if name in grid.headings]
+    headings = tuple(dict.fromkeys([*front, *grid.headings]))
+    order = list(map(grid.headings.index, headings))
     words = len(order)
     if not lines_up:
         words = 1 + max(map(order.index, range(grid.words)))
-    lines = []
-    for line in (grid.headings, *grid.rows):
-        lines.append(tuple(map(line.__getitem__, order)))
-    headings, *rows = lines
+    rows = []
+    for row in grid.rows:
+        rows.append(tuple(row[place] for place in order))
     return replace(grid, headings=headings, rows=tuple(rows), words=words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
-    """The table of strategies with a column per method: how many of its runs each walks back; as it
-    is if too wide.
+    """The table of strategies with a column of walked-back runs per method, if it fits.
 
     Args:
         grid: a line per strategy.
         analysis: the strategies.
-        measured: method → its measured runs.
-        room: cells there are, two of them before each further column.
+        measured: method → number of its measured runs.
+        room: cells, two of them before each column.
     """
     if len(measured) > room:
         return grid
     headings = (*grid.headings, *measured)
     rows = []
     for row, strategy in zip(grid.rows, analysis.strategies, strict=True):
-        counts = strategy.by_method
-        more = [f"{counts.get(method, 0)}/{runs}" for method, runs in measured.items()]
-        rows.append((*row, *more))
+        cells = list(row)
+        for method, runs in measured.items():
+            cells.append(f"{strategy.by_method.get(method, 0)}/{runs}")
+        rows.append(tuple(cells))
     width = 0
     for column in zip(headings, *rows, strict=True):
         width += max(map(len, column)) + 2
@@ -208,14 +217,15 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
 def curve_words(
     curve: VerdictCurve, one: Sensitivity, *, controls: bool = False
 ) -> list[tuple[str, str]]:
-    """What the chart's curves and its cursor are, and that they count controls, where there are
-    some."""
+    """Legend of the chart's curves at the threshold, and whether they count controls."""
     fired, walked = curve.at(one.threshold)
     place = f"at {short(one.threshold)}"
     if one.plateau:
         unchanged = interval_words(*curve.unchanged(one.threshold))
         place += f", no letter changes in {plateau_words(one)}, no verdict in {unchanged}"
-    counted = " with controls" if controls else ""
+    counted = ""
+    if controls:
+        counted = " with controls"
     return [
         (f" {curve.letter}", "accent"),
         (f" fires on {fired}   ", ""),
@@ -226,22 +236,27 @@ def curve_words(
 
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
-    """Which runs a reporting habit withdraws, and which it misses."""
+    """The runs that a reporting habit withdraws, and those it misses."""
     names = strategy.walked_back
+    walked_back = listed(names, _LISTED) or "none"
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield f"  walks back {len(names)}: {listed(names, _LISTED) or 'none'}"
+    yield f"  walks back {len(names)}: {walked_back}"
     if strategy.name != full.name:
         seen = set(names)
         missed = [name for name in full.walked_back if name not in seen]
-        yield f"  misses: {listed(missed, _LISTED) or 'none'}"
+        text = listed(missed, _LISTED) or "none"
+        yield f"  misses: {text}"
     yield f"  has all it needs on {strategy.judged} of {analysis.runs} runs"
-    counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
+    counts = []
+    for method, count in strategy.by_method.items():
+        if count:
+            counts.append(f"{method} {count}")
     if counts:
-        yield f"  by method: {counts}"
+        yield f"  by method: {', '.join(counts)}"
 
 
 def group_words(group: SeedGroup) -> Iterator[str]:
-    """One method over its seeds: its verdicts, and every number's range."""
+    """Verdicts and ranges of one method over its seeds."""
     seeds = ["no seed" if seed is None else seed for seed in group.seeds]
     yield f"# {group.method}: seeds {listed(seeds, _LISTED)}"
     verdicts = group.verdicts

@@ -6,36 +6,34 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from fa_core.errors import UsageError, printable
+from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import LOGARITHMIC, block_growths
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.numbers import plain, scientific, short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.grid import own_axes, rank, sign
-from fa_tui.views.scale import Scale
+from fa_tui.views.scale import Scale, drawable
 from fa_tui.views.text import cut_start, width_of
 
 SHADES = 8
-"""So many can be told apart behind text; the number itself says the rest."""
+"""As many as the eye can distinguish behind text."""
 
 
 def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
-    """The scale of some numbers; None where fewer than two differ (a shade would say nothing).
+    """The scale of some numbers; None unless two of them differ.
 
     >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
     Scale(lo=1.0, hi=3.0, log=True)
     """
-    shown = []
-    for value in values:
-        if value is not None and math.isfinite(value) and (value > 0 or not log):
-            shown.append(value)
-    if not shown or min(shown) == max(shown):
+    shown = set(drawable(values, log=log))
+    if len(shown) < 2:
         return None
     return Scale(min(shown), max(shown), log)
 
@@ -44,26 +42,26 @@ class Quantity(msgspec.Struct, frozen=True):
     """One measured quantity of a run.
 
     Attributes:
-        name: how filters and sort keys call it.
-        label: what the column is headed.
+        name: in filters and sort keys.
+        label: the column's heading.
+        of: report → the number; None if not measured.
+        write: a finite number → text.
         letter: the diagnostic that judges it, or ``""``.
-        of: the number of a report; None where it was not measured.
-        write: a finite number as text.
     """
 
     name: str
     label: str
-    letter: str
     of: Callable[[DiagnosticReport], float | None]
     write: Callable[[float], str]
+    letter: str = ""
 
     @property
     def log(self) -> bool:
-        """Whether it is read by orders of magnitude."""
+        """Whether orders of magnitude matter."""
         return self.name in LOGARITHMIC
 
     def say(self, value: float | None) -> str:
-        """A number of this quantity as text; ``·`` where it was not measured."""
+        """A number of this quantity as text; ``·`` if not measured."""
         if value is None:
             return "·"
         if math.isfinite(value):
@@ -88,7 +86,7 @@ def magnitude(value: float) -> str:
 
 _ACCURACY = "{:.3f}".format
 _COSINE = "{:+.3f}".format
-"""Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
+"""Three digits, as thresholds and published values have."""
 
 
 def _deep_gamma(report: DiagnosticReport) -> float | None:
@@ -107,21 +105,70 @@ def _known(value: float) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", attrgetter("max_per_block_growth"), magnitude),
-    Quantity("g_L", "‖g_L‖", "b", attrgetter("g_L"), magnitude),
-    Quantity("drift", "drift", "c", attrgetter("cross_batch_stability"), _COSINE),
-    Quantity("margin", "margin pp", "d", attrgetter("margin_pp"), "{:+.2f}".format),
-    Quantity("acc", "accuracy", "", attrgetter("headline_acc"), _ACCURACY),
-    Quantity("h_L", "‖h_L‖", "", attrgetter("h_L"), magnitude),
-    Quantity("frozen", "frozen", "", attrgetter("baseline_acc"), _ACCURACY),
-    Quantity("gamma", "deep Γ", "", _deep_gamma, _COSINE),
-    Quantity("null", "null Γ", "", _null_gamma, _COSINE),
+    Quantity(
+        name="growth",
+        label="growth",
+        of=attrgetter("max_per_block_growth"),
+        write=magnitude,
+        letter="a",
+    ),
+    Quantity(
+        name="g_L",
+        label="‖g_L‖",
+        of=attrgetter("g_L"),
+        write=magnitude,
+        letter="b",
+    ),
+    Quantity(
+        name="drift",
+        label="drift",
+        of=attrgetter("cross_batch_stability"),
+        write=_COSINE,
+        letter="c",
+    ),
+    Quantity(
+        name="margin",
+        label="margin pp",
+        of=attrgetter("margin_pp"),
+        write="{:+.2f}".format,
+        letter="d",
+    ),
+    Quantity(
+        name="acc",
+        label="accuracy",
+        of=attrgetter("headline_acc"),
+        write=_ACCURACY,
+    ),
+    Quantity(
+        name="h_L",
+        label="‖h_L‖",
+        of=attrgetter("h_L"),
+        write=magnitude,
+    ),
+    Quantity(
+        name="frozen",
+        label="frozen",
+        of=attrgetter("baseline_acc"),
+        write=_ACCURACY,
+    ),
+    Quantity(
+        name="gamma",
+        label="deep Γ",
+        of=_deep_gamma,
+        write=_COSINE,
+    ),
+    Quantity(
+        name="null",
+        label="null Γ",
+        of=_null_gamma,
+        write=_COSINE,
+    ),
 )
-"""What the matrix can show instead of letters, and what the long view has columns for."""
+"""Quantities the matrix can show instead of letters; each has a column in the long view."""
 
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
-    """The numbers of some runs; None where one was not measured."""
+    """The numbers of some runs; None if not measured."""
     return (quantity.of(session.rows[row].report) for row in rows)
 
 
@@ -131,51 +178,54 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 
 
 def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:
-    """Whether a number comes of an assumed frozen baseline on some of the runs."""
+    """Whether the quantity rests on an assumed frozen baseline on some of the runs."""
     return quantity.name in OF_BASELINE and any(map(session.assumes, rows))
 
 
 OF_BASELINE = ("margin", "frozen")
-"""The quantities that come of a frozen baseline."""
+"""Quantities that rest on a frozen baseline."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
-_KEYS, _SOURCES = range(7, 25), range(7, 33)
-"""Cells for the names of runs and of their files: what they leave is for the text next to them."""
+_KEYS = range(7, 25)
+_SOURCES = range(7, 33)
+"""Widths of the columns of keys and sources, in cells."""
+
+_SortKey: TypeAlias = float | str | tuple[float | str, ...]
 
 
 class Column(NamedTuple):
     """One column.
 
     Attributes:
-        name: how filters and orders call it.
+        name: in filters and orders.
         title: the heading.
         width: cells, the gap included.
-        key: (session, row index) → what to sort by; None goes last.
-        text: (session, row index) → what to show.
-        right: whether it is set at the right edge.
+        key: (session, row index) → sort key; None sorts last.
+        text: (session, row index) → cell.
+        right: whether cells are aligned right.
         letter: the diagnostic that judges it, or ``""``.
     """
 
     name: str
     title: str
     width: int
-    key: Callable[[Session, int], Any]
+    key: Callable[[Session, int], _SortKey | None]
     text: Callable[[Session, int], str]
     right: bool = False
     letter: str = ""
 
 
 def identity_columns() -> list[Column]:
-    """Method and seed, which never scroll away; their widths follow the runs."""
+    """Method and seed, which never scroll; their widths follow the runs."""
     return [
         Column("method", "method", 0, own("method"), own("method")),
-        Column("seed", "seed", 0, own("seed"), _seed),
+        Column("seed", "seed", 0, seed_of, _seed),
     ]
 
 
 def columns_of(session: Session) -> list[Column]:
-    """The columns that say something about these runs, after method and seed."""
+    """The columns behind method and seed."""
     return [
         Column("verdict", "verdict", 10, _judged, _nothing),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
@@ -201,25 +251,24 @@ def _worded(session: Session, row: int) -> tuple[str, str]:
 
 
 def _fitting(session: Session, name: str, cells: range) -> int:
-    """As wide as the longest text of a column, within limits, and a gap."""
+    """Width of a column: its longest text within limits, and a gap."""
     texts = set(map(attrgetter(name), session.rows))
-    longest = max(map(width_of, map(printable, texts)), default=0)
+    longest = max(map(width_of, map(sanitize, texts)), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
 def every_column(session: Session) -> list[Column]:
-    """All that runs can be sorted by."""
+    """Every column; each can be sorted by."""
     return [*identity_columns(), *columns_of(session)]
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
-    """Rows sorted by a column, ``-`` before its name turns the order round; those without a value
-    go last.
+    """Rows sorted by a column, in reverse with ``-`` before its name; rows without a value last.
 
     Args:
         session: the runs.
         rows: indices.
-        order: ``growth``, ``-growth``; ``""`` leaves them as they are.
+        order: ``growth``, ``-growth``; ``""`` keeps the order.
 
     Raises:
         UsageError: there is no such column.
@@ -227,31 +276,38 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     if not order:
         return list(rows)
     columns = {column.name: column for column in every_column(session)}
-    column = columns.get(order.lstrip("-"))
+    name = order.lstrip("-")
+    column = columns.get(name)
     if column is None:
-        raise UsageError(f"no column {order.lstrip('-')}", hint=f"there are {', '.join(columns)}")
-    keys: dict[int, Any] = {}
+        raise UsageError(f"no column {name}", hint=f"there are {', '.join(columns)}")
+    keys: dict[int, _SortKey] = {}
     missing = []
     for row in rows:
         key = column.key(session, row)
-        if _is_missing(key):
+        # NaN does not equal itself
+        if key is None or key != key:
             missing.append(row)
         else:
             keys[row] = key
     return sorted(keys, key=keys.__getitem__, reverse=order.startswith("-")) + missing
 
 
-def own(name: str) -> Callable[[Session, int], Any]:
-    """The function that reads a field of a run's row."""
+def own(name: str) -> Callable[[Session, int], str]:
+    """The function that reads a text of a run's row."""
     return partial(_field, attrgetter(name))
 
 
-def _field(read: Callable[[AuditRow], Any], session: Session, row: int) -> Any:
+def _field(read: Callable[[AuditRow], str], session: Session, row: int) -> str:
     return read(session.rows[row])
 
 
+def seed_of(session: Session, row: int) -> int | None:
+    """A run's seed."""
+    return session.rows[row].seed
+
+
 def _seed(session: Session, row: int) -> str:
-    seed = session.rows[row].seed
+    seed = seed_of(session, row)
     if seed is None:
         return "-"
     return str(seed)
@@ -278,7 +334,7 @@ def _number(quantity: Quantity, session: Session, row: int) -> str:
 
 
 def _of_axis(name: str) -> Column:
-    def key(session: Session, row: int) -> Any:
+    def key(session: Session, row: int) -> _SortKey | None:
         value = session.rows[row].axes.get(name)
         if value is None:
             return None
@@ -295,8 +351,8 @@ def _of_axis(name: str) -> Column:
 
 
 def _source(session: Session, row: int) -> str:
-    """The end of the source's path, which distinguishes runs."""
-    return cut_start(printable(session.rows[row].source), 31, "…")
+    """The end of the source's path, the part that distinguishes runs."""
+    return cut_start(sanitize(session.rows[row].source), 31, "…")
 
 
 def _recorded(session: Session, row: int) -> str | None:
@@ -309,13 +365,9 @@ def _recorded_text(session: Session, row: int) -> str:
     return _recorded(session, row) or ""
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
 def peak_block(norms: Sequence[float]) -> int | None:
-    """The block that grows most: the first one that ends in a norm that is not finite, else the
-    largest ratio above 1.
+    """The block that grows most: the first with a non-finite output, else the largest ratio above
+    1.
 
     >>> (peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]),
     ...     peak_block([2.0, 1.0]))
@@ -323,7 +375,9 @@ def peak_block(norms: Sequence[float]) -> int | None:
     """
     for layer, norm in enumerate(norms):
         if not math.isfinite(norm):
-            return layer - 1 if layer else None
+            if layer:
+                return layer - 1
+            return None
     blocks = block_growths(norms)
     largest = max(blocks, default=0.0)
     if largest > 1:

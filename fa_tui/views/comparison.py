@@ -1,4 +1,4 @@
-"""Groups of runs side by side, and the lines that compare them. Pure."""
+"""Groups of runs, and the lines that compare them. Pure."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
-from fa_core.judgement.diagnostics import BIT, LOGARITHMIC, block_growths
+from fa_core.judgement.diagnostics import BIT, block_growths
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
 from fa_tui.views.grid import Grid, build_grid
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 
 
 class Window(NamedTuple):
-    """Things `first` to `first` + `size` - 1 of `total` are seen.
+    """A visible range of `total` items.
 
     Attributes:
-        first: place of the first one seen, from 0.
-        size: how many are seen at a time.
-        total: how many there are.
+        first: index of the first visible item.
+        size: number of visible items.
+        total: number of items.
     """
 
     first: int
@@ -35,8 +35,7 @@ class Window(NamedTuple):
 
     @classmethod
     def on(cls, total: int, at_most: int, first: int = 0) -> Window:
-        """At most so many of them, from the first one on, or as far back as it takes to see that
-        many.
+        """A window of at most so many items, moved back if it would end beyond the last one.
 
         >>> Window.on(10, 6, first=8)
         Window(first=4, size=6, total=10)
@@ -45,7 +44,7 @@ class Window(NamedTuple):
         return cls(max(0, min(first, total - size)), size, total)
 
     def moved(self, step: int) -> Window:
-        """The same some places later, not beyond an end.
+        """The window moved by some items, within the ends.
 
         >>> (Window.on(10, 6).moved(1).first, Window.on(10, 6).moved(6).first, Window.on(10,
         ...     6).moved(-1).first)
@@ -55,17 +54,17 @@ class Window(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place after the last one seen."""
+        """Index after the last visible item."""
         return self.first + self.size
 
     @property
     def hides(self) -> bool:
-        """Whether some are not seen."""
+        """Whether some items are not visible."""
         return self.size < self.total
 
     @property
     def words(self) -> str:
-        """Which ones are seen, counted from 1; all of them by their number.
+        """The visible range, counted from 1, or the number of all items.
 
         >>> Window.on(10, 6).words, Window.on(7, 1, 6).words, Window.on(3, 6).words
         ('1-6 of 10', '7 of 7', '3')
@@ -80,7 +79,7 @@ class Window(NamedTuple):
 MARKED = "marked runs"
 
 MOST = 200
-"""Runs that are compared: all of them are read, and more say no more."""
+"""At most so many runs are compared: their reports are all read."""
 
 
 _COMPARED = ("growth", "g_L", "drift", "margin", "acc", "frozen")
@@ -91,10 +90,10 @@ class Group(NamedTuple):
     """Runs to compare.
 
     Attributes:
-        name: a method with its axes, or that the runs were marked.
+        name: a method with its axes, or `MARKED`.
         rows: indices of its runs.
-        home: the file or folder they came from, where several are open.
-        left_out: how many more than `MOST` there were.
+        home: their file or folder, if several are open.
+        left_out: number of runs beyond `MOST`.
     """
 
     name: str
@@ -113,11 +112,11 @@ class ComparedLine(NamedTuple):
 
     Attributes:
         kind: ``heading``, ``verdict``, ``h``, ``growth``, ``g`` or ``number``.
-        label: what the line is about; a heading's whole text.
-        spread: the runs' values (none of a heading or of the verdicts).
-        parts: whether this is the first layer at which the runs part.
-        quantity: what a ``number`` is.
-        assumed: the places of the runs whose number comes of an assumed frozen baseline.
+        label: a layer, a block or a quantity; a heading's whole text.
+        spread: the runs' values; None for headings and verdicts.
+        parts: whether this is the first layer at which the runs diverge.
+        quantity: of a ``number``.
+        assumed: indices of the runs whose number rests on an assumed frozen baseline.
     """
 
     kind: str
@@ -140,13 +139,12 @@ class ComparedLine(NamedTuple):
 def groups_of(
     session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None
 ) -> list[Group]:
-    """What can be compared: the marked runs if there are two or more, then every method over its
-    seeds.
+    """The groups to compare: two or more marked runs, then every method over its seeds.
 
     Args:
         session: the runs.
         shown: indices that pass the filter (default: all).
-        grid: methods × seeds of these, where that is laid out already.
+        grid: methods × seeds of these, if laid out already.
     """
     groups: list[Group] = []
     marked = sorted(session.marked)
@@ -162,17 +160,16 @@ def groups_of(
 
 
 def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
-    """Where a group is now: by its name, else by a run of it, else as near as can be to where the
-    last one was.
+    """Index of a group after a reload: same name, else a shared run, else the nearest index.
 
     Args:
-        wanted: as it was.
-        groups: as they are.
-        place: of what was compared last.
+        wanted: the group before.
+        groups: the groups now.
+        place: index before.
     """
     if wanted is not None:
         for now, group in enumerate(groups):
-            if group.name == wanted.name and group.home == wanted.home:
+            if (group.name, group.home) == (wanted.name, wanted.home):
                 return now
         runs = set(wanted.rows)
         for now, group in enumerate(groups):
@@ -181,38 +178,37 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
     return max(0, min(place, len(groups) - 1))
 
 
-def column_labels(
-    session: Session, group: Group, *, by_place: bool = True
-) -> list[tuple[str, str]]:
-    """A name per run in two parts, of which the first may be cut short.
+def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
+    """A name per run in two parts, the first of which may be cut.
 
-    The seed where only seeds differ, else as `told_apart`.
+    The seed if only seeds differ, else as in `disambiguate`.
     """
     rows = [session.rows[index] for index in group.rows]
-    seeds = [row.seed for row in rows]
-    if group.name != MARKED and None not in seeds and len(set(seeds)) == len(seeds):
-        return [("", f"s{seed}") for seed in seeds]
-    return told_apart(rows, by_place=by_place)
+    if group.name != MARKED:
+        seeds = {row.seed for row in rows}
+        if None not in seeds and len(seeds) == len(rows):
+            return [("", f"s{row.seed}") for row in rows]
+    return disambiguate(rows)
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
-    """Whether runs are of one method, axes, place and depth, so that their mean says something."""
-    lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
+    """Whether runs share method, axes, place and depth, so that their mean is meaningful."""
+    grid = build_grid(session.rows, rows)
     depths = {len(session.rows[row].report.residual_norms) for row in rows}
-    return len(lines) == len(depths) == 1
+    # one source has no heading
+    return len(grid.lines) == len(depths) == 1
 
 
 def compared_lines(
     reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
 ) -> list[ComparedLine]:
-    """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are
-    judged.
+    """The lines of a comparison, which no threshold changes.
 
-    None of it depends on the thresholds.
+    They are the verdicts, ‖h_l‖, growth per block and ‖g_l‖ layer by layer, and the judged numbers.
 
     Args:
         reports: of the runs.
-        factor: how many times the smallest the largest is where runs diverge.
+        factor: ratio of largest to smallest value beyond which runs diverge.
     """
     norms = [report.stream("residual_norms") for report in reports]
     growths = list(map(block_growths, norms))
@@ -227,12 +223,12 @@ def compared_lines(
 
 
 class Agreement(NamedTuple):
-    """What some runs say of each diagnostic that two of them or more measured.
+    """Agreement of runs on each diagnostic that at least two of them measured.
 
     Attributes:
-        runs: how many there are.
-        agree: letter → on how many it was measured, where all of these agree.
-        disagree: letter → on how many it fires, and on how many it was measured.
+        runs: number of runs.
+        agree: letter → number of runs with it, if they all agree.
+        disagree: letter → number of runs it fires on, and of runs with it.
     """
 
     runs: int
@@ -241,12 +237,11 @@ class Agreement(NamedTuple):
 
     @property
     def everywhere(self) -> str:
-        """The letters that were measured on every run and on which all agree."""
+        """The letters measured on every run on which all agree."""
         return "".join(name for name, measured in self.agree.items() if measured == self.runs)
 
     def partly(self) -> list[str]:
-        """The other letters on which runs agree, each with the number of runs that it was measured
-        on."""
+        """The other letters on which runs agree, with their numbers of runs."""
         texts = []
         for letter, measured in self.agree.items():
             if measured < self.runs:
@@ -255,18 +250,19 @@ class Agreement(NamedTuple):
 
 
 def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
-    """Diagnostics on which runs agree; those measured on fewer than two are left out.
+    """Agreement of some runs.
 
     Args:
-        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of what fires and of what
-            was measured.
+        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of the letters that fire
+            and of those measured.
 
     >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])
     Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)})
     """
-    # few verdicts repeat over many runs
+    # many runs share few verdicts
     counts = Counter(judged)
-    agree, disagree = {}, {}
+    agree = {}
+    disagree = {}
     for letter, bit in BIT.items():
         measured = fires = 0
         for (flags, coverage), count in counts.items():
@@ -282,8 +278,7 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
 
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:
-    """The places of the largest and of the smallest value of a line; None where no two values
-    differ."""
+    """Indices of the largest and the smallest value of a line; None unless two values differ."""
     if line.spread is None:
         return None
     keys = []
@@ -291,7 +286,7 @@ def extremes(line: ComparedLine) -> tuple[int, int] | None:
     for place, value in enumerate(line.spread.values):
         if value is not None:
             values.add(value)
-            # one that is not finite is what makes the ratio infinite
+            # a non-finite value ranks highest: it makes the ratio infinite
             keys.append((not math.isfinite(value), value, -place))
     if len(values) < 2:
         return None
@@ -301,8 +296,7 @@ def extremes(line: ComparedLine) -> tuple[int, int] | None:
 
 
 def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
-    """Which run has the largest value of a line and which the smallest; nothing where they are not
-    compared.
+    """The runs with a line's largest and smallest value; ``""`` unless two values differ.
 
     Args:
         line: of the comparison.
@@ -315,44 +309,46 @@ def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str
     for which, place in zip(("largest", "smallest"), places, strict=True):
         value = line.spread.values[place]
         if value is not None:
-            texts.append(f"{which} {''.join(labels[place]).strip()} ({short(value, 6)})")
+            run = "".join(labels[place]).strip()
+            texts.append(f"{which} {run} ({short(value, 6)})")
     return ", ".join(texts)
 
 
 def spread_words(line: ComparedLine) -> str:
-    """Mean and spread of a line as tables over seeds have them; nothing of verdicts.
+    """Mean and spread of a line, as in tables over seeds; ``""`` for verdicts.
 
     >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
     >>> (spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift",
     ...     values)))
     ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
     """
+    if line.spread is None:
+        return ""
+    geometric = line.kind != "number"
     if line.quantity:
-        geometric = line.quantity.name in LOGARITHMIC
-    else:
-        geometric = line.kind != "number"
-    stat = line.spread and line.spread.stat(geometric)
-    if stat and stat.n:
+        geometric = line.quantity.log
+    stat = line.spread.stat(geometric)
+    if stat.n:
         return stat_words(stat)
     return ""
 
 
 def block_name(block: int | None) -> str:
-    """``0→1``, from which layer to which a block leads; ``""`` for none."""
+    """A block by its layers, ``0→1``; ``""`` for None."""
     if block is None:
         return ""
     return f"{block}→{block + 1}"
 
 
 def depth_words(norms: Sequence[Sequence[float]]) -> str:
-    """That the runs are of different depth, where they are.
+    """The runs' depths, if they differ.
 
     >>> depth_words([[1.0] * 5, [1.0] * 9, []]), depth_words([[1.0] * 5, [1.0] * 5])
     ('; depth L = 4, 8', '')
     """
-    depths = list(dict.fromkeys(len(run) - 1 for run in norms if run))
+    depths = dict.fromkeys(str(len(run) - 1) for run in norms if run)
     if len(depths) > 1:
-        return f"; depth L = {', '.join(map(str, depths))}"
+        return f"; depth L = {', '.join(depths)}"
     return ""
 
 
@@ -397,7 +393,7 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
         [spread] = across_runs(runs)
         spread = replace(spread, values=values)
         if not quantity.log:
-            # a ratio of cosines, margins or accuracies says nothing
+            # ratios of cosines, margins or accuracies are meaningless
             spread = replace(spread, ratio=None)
         label = f"{quantity.letter} {quantity.label}".strip()
         places = frozenset(assumed if name in OF_BASELINE else ())

@@ -1,4 +1,4 @@
-"""The runs at an epoch of the timeline, and its texts. No terminal code."""
+"""The timeline's runs at one epoch, and its texts. No terminal code."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.margins import BOUND
+from fa_core.analysis.partial_audits import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_core.facts.runs import named_place, run_place
+from fa_core.facts.run_names import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.numbers import count_text, short
@@ -25,60 +25,61 @@ from fa_tui.views.words import Pieces, among, runs_words
 
 
 class EpochSession(Session):
-    """A session whose rows are one epoch of a replay; scrubbing moves it to another.
+    """A session whose rows are one epoch of a replay; scrubbing changes the epoch.
 
     Attributes:
         replay: all epochs of all runs; row i of the session is its run i.
-        epoch: the one that is shown.
+        epoch: the shown one.
 
     Args:
         replay: with at least one run.
-        thresholds: what judges.
+        thresholds: of the verdicts.
     """
 
     def __init__(self, replay: Replay, thresholds: DiagnosticThresholds) -> None:
         self.replay = replay
         self.epoch = replay.epochs[-1]
-        self._fired: Bits = replay.flags(thresholds)
-        self._fired_by = thresholds
+        self._fired_by: DiagnosticThresholds | None = None
         super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
 
     def go_to(self, epoch: int) -> list[Flip]:
-        """Show another epoch; the runs whose fired letters differ from those shown before."""
-        before, self.epoch = self.judgement, epoch
+        """Show another epoch. Returns the runs whose letters change."""
+        before = self.judgement
+        self.epoch = epoch
         self._move()
         return flipped(before, self.judgement)
 
     def follow(self, replay: Replay) -> dict[int, int]:
-        """Take longer traces, or other ones. From the last epoch it goes to the last one again.
+        """Take another replay. The last epoch stays the last one.
 
         Returns:
-            Run before → the same run now; those that are gone are missing.
+            Old index of a run → its new one; without runs that are gone.
         """
         at_end = self.epoch == self.replay.epochs[-1]
         places = {_name(trace): run for run, trace in enumerate(replay.traces)}
         moved = {}
         for run, trace in enumerate(self.replay.traces):
-            if _name(trace) in places:
-                moved[run] = places[_name(trace)]
+            name = _name(trace)
+            if name in places:
+                moved[run] = places[name]
         self.replay = replay
-        self._fired = replay.flags(self.thresholds)
+        self._fired_by = None
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
-        if at_end:
-            self.epoch = replay.epochs[-1]
-        else:
-            self.epoch = min(self.epoch, replay.epochs[-1])
+        last = replay.epochs[-1]
+        if at_end or self.epoch > last:
+            self.epoch = last
         self._move()
         return moved
 
     def name(self, run: int) -> str:
-        """What a run is called among those that have a trace."""
+        """A run's name among those with a trace."""
         return among(self.rows, self.rows[run])
 
     def when(self, run: int) -> str:
-        """At which of its own epochs a run is shown: ``at epoch 7``, ``at its last epoch, 16``."""
-        numbers, record = self.replay.numbers(run), self.replay.record_at(run, self.epoch)
+        """The run's own epoch that is shown: ``at epoch 7``, ``at its last epoch, 16``."""
+        numbers = self.replay.numbers(run)
+        record = self.replay.record_at(run, self.epoch)
         if record is None:
             return f"before its first epoch, {numbers[0]}"
         own = numbers[record - self.replay.records(run).start]
@@ -92,32 +93,35 @@ class EpochSession(Session):
     def fired(self) -> Bits:
         """The diagnostics that fire, per record of the replay."""
         if self._fired_by != self.thresholds:
-            self._fired, self._fired_by = self.replay.flags(self.thresholds), self.thresholds
+            self._fired: Bits = self.replay.flags(self.thresholds)
+            self._fired_by = self.thresholds
         return self._fired
 
     def first_fires(self, run: int) -> dict[str, int | None]:
-        """Letter → the first epoch at which it fires on a run, None if never; only letters that
-        were measured."""
+        """Measured letter → the first epoch at which it fires on a run, or None."""
         return self.replay.first_fires(run, self.fired)
 
     def kinds(self, run: int) -> dict[str, str]:
-        """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not
-        exact."""
+        """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, for a run's inexact numbers."""
         records = self.replay.records(run)
-        return self.replay.table.select(np.arange(records.start, records.stop)).kinds
+        rows = np.arange(records.start, records.stop)
+        return self.replay.table.select(rows).kinds
 
     def stops(self, stop_on: str) -> list[EarlyStop | None]:
-        """Per run, what stopping at the first epoch at which one of the letters fires would have
-        saved."""
-        return [self.replay.stop(run, self.fired, stop_on) for run in range(len(self.rows))]
+        """Per run, the early stop at the first epoch at which one of the letters fires."""
+        runs = range(len(self.rows))
+        return [self.replay.stop(run, self.fired, stop_on) for run in runs]
 
     def saved_by(self, stops: Sequence[EarlyStop | None]) -> float:
-        """The share of all epochs that early stops save, runs that go on to their end included."""
-        total, trained = 0, 0
+        """The share of all epochs that early stops save, over all runs."""
+        total = 0
+        trained = 0
         for run, stop in enumerate(stops):
             epochs = self.replay.trained(run)
             total += epochs
-            trained += epochs if stop is None else stop.epochs_trained
+            if stop is not None:
+                epochs = stop.epochs_trained
+            trained += epochs
         if total:
             return 1.0 - trained / total
         return 0.0
@@ -136,20 +140,20 @@ class EpochSession(Session):
 
 
 def replay_of(session: Session) -> Replay:
-    """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
-    # in the order of a folder: a trace that grew must not move its run to another line
+    """The traces of the runs in scope, with their recorded or assumed frozen baselines."""
+    # sorted by name: a trace that grows must not move to another line
     chosen = session.traces
     if session.scope is not None:
         chosen = traces_of(session.scoped, chosen)
     if session.log:
         chosen = session.log.apply_to_traces(chosen)
     traces = sorted(chosen, key=_name)
-    return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
+    baselines = frozen_baselines(traces, session.table, session.baseline)
+    return Replay(traces, baselines)
 
 
 def run_of(replay: Replay, session: Session, row: int) -> int | None:
-    """The run of the replay that a row of the session is the audit of; None where it has no
-    trace."""
+    """The replay's run that a row of the session is the audit of; None without a trace."""
     own = traces_of([session.rows[row]], replay.traces)
     if own:
         return replay.traces.index(own[0])
@@ -157,14 +161,15 @@ def run_of(replay: Replay, session: Session, row: int) -> int | None:
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The runs' own traces: in a run's folder, in that which its checkpoint names, of its key in a
-    file of several or in one beside it.
+    """The traces of some runs: in a run's folder or its checkpoint's, or under its key in a file of
+    several runs or next to it.
 
     Args:
         rows: the runs.
         traces: of these runs and others.
     """
-    places, named = set(), set()
+    places = set()
+    named = set()
     for row in rows:
         named.add(named_place(row.source, row.key))
         places.add(run_place(row.source))
@@ -181,19 +186,18 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
 
 
 def without_traces(session: Session) -> UsageError:
-    """Why there is no timeline of the runs in scope, and which runs have one."""
+    """The error for a scope without traces; its hint names runs with some."""
     places = [run_place(trace.source) for trace in session.traces]
     homes = list(dict.fromkeys(homes_of(places)))
     if not homes:
-        return UsageError(
-            "no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl"
-        )
+        hint = "open run folders or logs that hold epochs, such as trace.jsonl"
+        return UsageError("no traces here", hint=hint)
     hint = f"f takes all runs; {listed(homes, 3)} have some"
     return UsageError(f"no traces in {session.scope_text}", hint=hint)
 
 
 def _name(trace: Trace) -> tuple[str, str]:
-    """What distinguishes a run from the others while its trace grows."""
+    """A run's identity, which stays as its trace grows."""
     return trace.source, trace.key
 
 
@@ -206,24 +210,27 @@ def title_words(
     scope: str = "",
     missing: str = "",
 ) -> Pieces:
-    """What is replayed, how much of it is drawn.
+    """The timeline's title: what is replayed and drawn.
 
     Args:
-        epochs: the runs that have a trace.
-        runs: how many runs are open.
-        drawn: how many have a curve, where that is known.
-        quantity: what the matrix shows instead of letters, or ``""``.
-        skipped: how many lines of these traces could not be read.
-        scope: the filter that they pass.
-        missing: the run that was asked for, if it has no trace.
+        epochs: the runs with a trace.
+        runs: number of open runs.
+        drawn: number of curves, if known.
+        quantity: shown in the matrix instead of letters, or ``""``.
+        skipped: number of unreadable lines in these traces.
+        scope: the filter.
+        missing: the requested run, if it has no trace.
     """
-    numbers, count = epochs.replay.epochs, len(epochs.rows)
+    numbers = epochs.replay.epochs
+    count = len(epochs.rows)
+    span = f"epoch {numbers[0]}"
     if len(numbers) > 1:
         span = f"epochs {numbers[0]}…{numbers[-1]}"
-    else:
-        span = f"epoch {numbers[0]}"
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
-    pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
+    pieces = [
+        (" timeline ", "accent"),
+        (f" {runs_words(count)}, {span} ", "strong"),
+    ]
     if missing:
         pieces.append((f" no trace of {missing}: choose another run ", "warn"))
     if scope:
@@ -244,19 +251,22 @@ def title_words(
 
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
-    """The run, the epoch, its verdict there."""
+    """A run, its epoch and its verdict there."""
     cell = epochs.cell(run, ascii_only=ascii_only)
+    tone = "dim"
     if epochs.flags[run]:
         tone = "bad"
     elif epochs.coverage[run]:
         tone = "good"
-    else:
-        tone = "dim"
-    return [(f"{epochs.name(run)} ", "strong"), (f"{epochs.when(run)}: ", "dim"), (cell, tone)]
+    return [
+        (f"{epochs.name(run)} ", "strong"),
+        (f"{epochs.when(run)}: ", "dim"),
+        (cell, tone),
+    ]
 
 
 def number_words(epochs: EpochSession, run: int) -> Pieces:
-    """What was measured on the run at the epoch."""
+    """The run's measured numbers at the epoch."""
     report = epochs.rows[run].report
     texts = []
     for name in ("growth", "g_L", "drift"):
@@ -271,70 +281,76 @@ def number_words(epochs: EpochSession, run: int) -> Pieces:
 
 
 def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pieces:
-    """The first epoch at which each diagnostic fires, and by what where that is not exact.
+    """The first epoch at which each diagnostic fires, with the kind of inexact numbers.
 
     >>> fire_words({"a": 3, "b": None}, {"b": "proxy"})
     [('first fires: ', 'dim'), ('(a) 3  (b) never [proxy]', '')]
     """
     texts = []
     for letter, epoch in fires.items():
+        when = "never"
         if epoch is not None:
             when = str(epoch)
         elif kinds.get(letter) == BOUND:
-            # a lower bound that does not fire leaves it open
+            # a lower bound below the threshold decides nothing
             when = "undecided"
-        else:
-            when = "never"
         texts.append(f"({letter}) {when}{_kind(kinds, letter)}")
-    return [("first fires: ", "dim"), ("  ".join(texts) or "nothing was judged", "")]
+    text = "  ".join(texts) or "nothing was judged"
+    return [("first fires: ", "dim"), (text, "")]
 
 
 def stop_words(
     name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kinds: Mapping[str, str]
 ) -> Pieces:
-    """Whether a run would have been stopped, and what that saves.
+    """A run's early stop and its savings.
 
     Args:
         name: the run.
-        stop: where, or None.
+        stop: the early stop, or None.
         stop_on: the letters that stop a run.
-        epoch: what is looked at.
-        kinds: letter → what its numbers are, where they are not exact.
+        epoch: the shown one.
+        kinds: letter → kind of its inexact numbers.
     """
     if stop is None:
         return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
+    here = f"at epoch {stop.epoch}"
     if stop.epoch == epoch:
         here = "here"
-    else:
-        here = f"at epoch {stop.epoch}"
-    on = ", ".join(letter + _kind(kinds, letter) for letter in stop.on)
+    saves = ": its last epoch so far"
     if stop.saved:
         saves = f": saves {stop.saved:.0%}"
-    else:
-        saves = ": its last epoch so far"
-    return [(f"{name} would have stopped {here} ", "warn"), (f"({on})", "bad"), (saves, "strong")]
+    on = [letter + _kind(kinds, letter) for letter in stop.on]
+    return [
+        (f"{name} would have stopped {here} ", "warn"),
+        (f"({', '.join(on)})", "bad"),
+        (saves, "strong"),
+    ]
 
 
 def accuracy_words(stop: EarlyStop | None) -> str:
-    """What stopping costs, where the trace says it."""
+    """Accuracy at the stop and at the end, if both are recorded."""
     if stop is None or stop.acc is None or stop.final_acc is None:
         return ""
-    return f"accuracy {short(stop.acc, 4)} there, {short(stop.final_acc, 4)} at the end"
+    there = short(stop.acc, 4)
+    at_end = short(stop.final_acc, 4)
+    return f"accuracy {there} there, {at_end} at the end"
 
 
 def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> Pieces:
-    """How many runs would have been stopped, and the share of all epochs that saves."""
-    stopped = sum(stop is not None for stop in stops)
-    share = (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim")
+    """Number of runs that would have stopped early, and the share of all epochs that saves."""
+    stopped = len(stops) - stops.count(None)
+    tone = "dim"
+    if stopped:
+        tone = "strong"
     return [
         (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
         (f"{stopped} of {runs_words(len(stops))}", ""),
-        share,
+        (f", saves {saved:.0%} of all epochs", tone),
     ]
 
 
 def _kind(kinds: Mapping[str, str], letter: str) -> str:
-    """`` [proxy]``, as the detail pane says it; nothing where a number is exact."""
+    """`` [proxy]``, as in the detail pane; ``""`` for an exact number."""
     if letter in kinds:
         return f" [{kinds[letter]}]"
     return ""

@@ -1,4 +1,4 @@
-"""Filters as people type them: ``method:dfa flag:b growth>100 -seed:42``.
+"""Filters as typed: ``method:dfa flag:b growth>100 -seed:42``.
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
@@ -12,7 +12,7 @@ and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was
 ``is:undecided``, ``is:control``, ``is:differs``, ``is:nonfinite``. Names may be typed in another
 case, or as the screen spells them.
 
-A filter is part of how runs are looked at (`Look`), which options of a command describe.
+A filter is part of the view state (`ViewState`), which a command's options set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -31,7 +31,7 @@ from fa_core.judgement.diagnostics import LETTERS, mask_of
 from fa_core.judgement.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
+from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
 _ON_SCREEN = {
@@ -42,12 +42,12 @@ _ON_SCREEN = {
     "‖h_L‖": "h_L",
     "stability": "drift",
 }
-# an axis of that name goes before a letter
+# an axis named like a letter has precedence
 _ON_SCREEN |= {quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter}
 
 
 def meant(typed: str, known: Collection[str]) -> str | None:
-    """The name that was meant, or None.
+    """The known name that a typed one stands for, or None.
 
     >>> (meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"]),
     ...     meant("c", ["drift"]))
@@ -63,7 +63,7 @@ def meant(typed: str, known: Collection[str]) -> str | None:
 
 
 Test = Callable[[Session, int], bool]
-Value = Callable[[Session, int], Any]
+Value = Callable[[Session, int], object]
 
 _COMPARE = {
     "<": operator.lt,
@@ -74,9 +74,9 @@ _COMPARE = {
 }
 _TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
 _LIVE = ("flag", "undecided", "is", "verdict")
-"""Beginnings of the terms that depend on thresholds or marks."""
+"""First words of the terms that depend on thresholds or marks."""
 _BREAKS = re.compile(r"[\s,]")
-"""What a name cannot have in a filter."""
+"""Characters that end a name in a filter."""
 _BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
 _LETTERS: dict[str, Callable[[Session], Sequence[int]]] = {
     "flag": operator.attrgetter("flags"),
@@ -93,7 +93,7 @@ def _run(session: Session, row: int) -> str:
     return _full_key(session.rows[row])
 
 
-_WORDS: dict[str, Value] = {
+_WORDS: dict[str, Callable[[Session, int], str]] = {
     "method": own("method"),
     "source": own("source"),
     "key": own("key"),
@@ -137,19 +137,18 @@ def _is_in_state(state: str, session: Session, row: int) -> bool:
 
 
 class Filter:
-    """A filter that was understood.
+    """A parsed filter.
 
     Attributes:
-        text: as it was typed, with single blanks.
-        live: whether it depends on thresholds or marks, so that it must be applied again when these
-            change.
+        text: as typed, with single blanks.
+        live: whether it depends on thresholds or marks and must be applied again as they change.
 
     Args:
-        text: what was typed.
-        axes: the axes that the runs have.
+        text: as typed.
+        axes: of the runs.
 
     Raises:
-        UsageError: an unknown term; says which names there are.
+        UsageError: an unknown term; the hint lists the known names.
     """
 
     def __init__(self, text: str, axes: Collection[str] = ()) -> None:
@@ -161,7 +160,7 @@ class Filter:
             self.live |= term.lstrip("-").startswith(_LIVE)
 
     def rows(self, session: Session) -> list[int] | None:
-        """The rows that pass, in order; None where nothing is filtered."""
+        """The rows that pass, in order; None for an empty filter."""
         if not self._tests:
             return None
         rows: Iterable[int] = range(len(session))
@@ -184,12 +183,13 @@ def _without_blanks(sign: re.Match[str]) -> str:
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
-    """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be
-    typed."""
+    """A filter for exactly these runs; ``""`` if their names are not unique or cannot be typed."""
     wanted = set(indices)
-    for name, spelled in (("key", [row.key for row in rows]), ("run", list(map(_full_key, rows)))):
-        sought = {spelled[index] for index in wanted}
-        found = sum(text in sought for text in spelled)
+    keys = [row.key for row in rows]
+    full_keys = list(map(_full_key, rows))
+    for name, spelled in (("key", keys), ("run", full_keys)):
+        sought = set(map(spelled.__getitem__, wanted))
+        found = sum(map(sought.__contains__, spelled))
         if 0 < found == len(wanted):
             if any(map(_BREAKS.search, sought)):
                 return ""
@@ -198,12 +198,12 @@ def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
 
 
 def names(axes: Collection[str]) -> list[str]:
-    """Everything that can come before a colon or a comparison."""
+    """Every name that a colon or a comparison may follow."""
     return [*BY_NAME, "seed", *axes, *_WORDS, *_LETTERS, "is"]
 
 
 def how_to_use(name: str) -> str:
-    """An example of a term with a name.
+    """An example term with a name.
 
     >>> how_to_use("growth"), how_to_use("flag"), how_to_use("lam")
     ('growth>1', 'flag:ab', 'lam:0.01')
@@ -260,7 +260,11 @@ def _names_hold(text: str, session: Session, row: int) -> bool:
 
 
 def _known(name: str, axes: Collection[str], term: str) -> str:
-    """The name that was meant."""
+    """The known name of a term.
+
+    Raises:
+        UsageError: there is none.
+    """
     if not name:
         raise UsageError(f"{term}: of what?", hint=f"write growth{term}")
     every = names(axes)
@@ -287,11 +291,11 @@ def _value(name: str) -> Value:
     if name in BY_NAME:
         return partial(value_of, BY_NAME[name])
     if name == "seed":
-        return own(name)
+        return seed_of
     return partial(_on_axis, name)
 
 
-def _on_axis(axis: str, session: Session, row: int) -> Any:
+def _on_axis(axis: str, session: Session, row: int) -> object:
     return session.rows[row].axes.get(axis)
 
 
@@ -323,7 +327,7 @@ def _letters(name: str, text: str) -> Test:
 
 
 def _text(name: str, sign: str, text: str) -> Test:
-    """One of the words, whole (``=``) or inside the run's own."""
+    """The test for a text: equal to one of the words (``=``), or containing one."""
     if sign not in ":=":
         raise UsageError(f"{name} is a word", hint=f"write {name}:{text}")
     sought = _words_of(text)
@@ -344,7 +348,7 @@ def _words_of(text: str) -> set[str]:
 
 
 def _either(name: str, text: str) -> Test:
-    """A seed or an axis that is one of the words; numbers by their value, so that 0.010 is 0.01."""
+    """The test for a seed or an axis: one of the words; numbers by value, so that 0.010 is 0.01."""
     sought = _words_of(text)
     numbers = set(map(float, filter(_is_number, sought)))
     own_value = _value(name)
@@ -359,19 +363,19 @@ def _either(name: str, text: str) -> Test:
 
 
 CELL_LETTERS = "letters"
-"""What a cell shows where it shows no number."""
+"""The name of a cell's text when it shows no quantity."""
 
 
-class Look(NamedTuple):
-    """How the explorer begins; empty where the user gave nothing.
+class ViewState(NamedTuple):
+    """What the explorer shows first; empty fields are left to the settings.
 
     Attributes:
         show: `CELL_LETTERS`, or the name of a quantity.
-        rows: the axis that the lines of the matrix are.
-        columns: the axis that its columns are.
-        filter: as it is typed.
-        sort: what the long view is sorted by: ``growth``, ``-growth``.
-        long: whether the long view is on screen; it is if there is something to sort.
+        rows: the axis of the matrix' lines.
+        columns: the axis of its columns.
+        filter: as typed.
+        sort: the order of the long view: ``growth``, ``-growth``.
+        long: whether the long view is shown; a `sort` shows it too.
     """
 
     show: str = ""
@@ -383,8 +387,7 @@ class Look(NamedTuple):
 
     @property
     def axes(self) -> Axes:
-        """Of the matrix; where only one is named and it is that of the other place, the two change
-        places."""
+        """Axes of the matrix; naming only the other place's axis swaps the two."""
         axes = METHODS_BY_SEEDS
         for place, axis in (("lines", self.rows), ("columns", self.columns)):
             if axis:
@@ -392,12 +395,12 @@ class Look(NamedTuple):
         return axes
 
     def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
-        """The options of `fa-tui open` that begin with this look.
+        """The options of `fa-tui open` for this state.
 
         Args:
             usual: what a cell shows without an option.
 
-        >>> list(Look(show="growth", columns="lam", sort="-acc").options())
+        >>> list(ViewState(show="growth", columns="lam", sort="-acc").options())
         ['--show', 'growth', '--columns', 'lam', '--sort', '-acc']
         """
         if self.show and not self.show == usual == CELL_LETTERS:
@@ -415,60 +418,61 @@ class Look(NamedTuple):
             yield "--long"
 
 
-def understood(look: Look, session: Session) -> Look:
-    """A look with every name as the program knows it.
+def understood(view: ViewState, session: Session) -> ViewState:
+    """A view state with canonical names.
 
     Raises:
-        UsageError: a name that is not known here, with those that are; a filter that cannot be
-            read.
+        UsageError: an unknown name, with the known ones as a hint; an unreadable filter.
     """
-    if look.show:
-        look = look._replace(show=_value_of_option("--show", look.show, (CELL_LETTERS, *BY_NAME)))
-    if look.rows or look.columns:
+    if view.show:
+        view = view._replace(show=_value_of_option("--show", view.show, (CELL_LETTERS, *BY_NAME)))
+    if view.rows or view.columns:
         axes = axes_of(session.rows)
-        rows = look.rows and _value_of_option("--rows", look.rows, axes)
-        columns = look.columns and _value_of_option("--columns", look.columns, axes)
+        rows = view.rows and _value_of_option("--rows", view.rows, axes)
+        columns = view.columns and _value_of_option("--columns", view.columns, axes)
         if rows == columns:
             raise UsageError(f"--rows and --columns are both {rows}", hint="name two axes")
-        look = look._replace(rows=rows, columns=columns)
-    if look.filter:
-        filter_of(look, session)
-    if look.sort:
+        view = view._replace(rows=rows, columns=columns)
+    if view.filter:
+        filter_of(view, session)
+    if view.sort:
         names = [column.name for column in every_column(session)]
-        typed = look.sort.removeprefix("-")
+        typed = view.sort.removeprefix("-")
         sort = _value_of_option("--sort", typed, names)
-        if look.sort.startswith("-"):
+        if view.sort.startswith("-"):
             sort = f"-{sort}"
-        look = look._replace(sort=sort, long=True)
-    return look
+        view = view._replace(sort=sort, long=True)
+    return view
 
 
-def filter_of(look: Look, session: Session) -> Filter:
-    """The filter of a look.
+def filter_of(view: ViewState, session: Session) -> Filter:
+    """The parsed filter of a view state.
 
     Raises:
         UsageError: it cannot be read.
     """
     try:
-        return Filter(look.filter, own_axes(session.rows))
+        return Filter(view.filter, own_axes(session.rows))
     except UsageError as wrong:
         raise UsageError(wrong.what, where="--filter", hint=wrong.hint) from wrong
 
 
-def arranged(look: Look, rows: list[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
-    """The rows that a look leaves, in its order.
+def arranged(
+    view: ViewState, rows: list[AuditRow], thresholds: DiagnosticThresholds
+) -> list[AuditRow]:
+    """The rows that pass a view state's filter, in its order.
 
     Raises:
         UsageError: as `understood`.
     """
-    if look == Look():
+    if view == ViewState():
         return rows
     session = Session(rows, thresholds=thresholds)
-    look = understood(look, session)
-    kept: Iterable[int] | None = filter_of(look, session).rows(session)
+    view = understood(view, session)
+    kept: Iterable[int] | None = filter_of(view, session).rows(session)
     if kept is None:
         kept = range(len(rows))
-    return [rows[row] for row in ordered(session, kept, look.sort)]
+    return [rows[row] for row in ordered(session, kept, view.sort)]
 
 
 def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from fa_core.facts.runs import home_of, short_paths
+from fa_core.facts.run_names import home_of, short_paths
 from fa_core.numbers import plain
 from fa_core.rows import AuditRow, differing_axes
 
@@ -17,14 +17,13 @@ _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
 
 
 class Axes(NamedTuple):
-    """The axes of the matrix: of its lines and of its columns."""
+    """The axes of the matrix' lines and columns."""
 
     lines: str = "method"
     columns: str = "seed"
 
     def having(self, place: str, axis: str) -> Axes:
-        """These axes with another one in a place; the two are exchanged if it was in the other
-        place.
+        """These axes with another one in a place; swapped if it was in the other place.
 
         >>> Axes().having("columns", "method")
         Axes(lines='seed', columns='method')
@@ -47,7 +46,7 @@ def axes_of(rows: Iterable[AuditRow]) -> list[str]:
 
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
-    """The axes that the runs themselves name."""
+    """The runs' own axes."""
     return sorted({name for row in rows for name in row.axes})
 
 
@@ -66,12 +65,12 @@ def sign(axis: str) -> str:
 
 
 def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
-    """A run's value on an axis; None where it has none.
+    """A run's value on an axis, or None.
 
     Args:
         axis: one of `axes_of`.
         row: the run.
-        home: what its source is called on screen.
+        home: its source's name on screen.
     """
     if axis == "method":
         return row.method
@@ -103,12 +102,14 @@ def value_text(axis: str, value: object) -> str:
 
 def axes_text(axes: Mapping[str, object]) -> str:
     """Several axes with their values: ``d=64 λ=0.01``."""
-    return " ".join(f"{sign(name)}={plain(value)}" for name, value in sorted(axes.items()))
+    texts = []
+    for name, value in sorted(axes.items()):
+        texts.append(f"{sign(name)}={plain(value)}")
+    return " ".join(texts)
 
 
 def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
-    """Distinct values: methods and sources as they come; others numbers first, then words, then
-    None.
+    """Distinct values of an axis: methods and sources in order of appearance, others by `rank`.
 
     >>> in_order("lam", [0.1, None, 0.01]), in_order("method", ["dfa", "bp", "dfa"])
     ([0.01, 0.1, None], ['dfa', 'bp'])
@@ -132,8 +133,8 @@ class GridLine(NamedTuple):
     """One line of the matrix.
 
     Attributes:
-        label: of the line; of a heading the source.
-        cells: column → the row indices in it, by column; empty in a heading.
+        label: the line's label, or a heading's source.
+        cells: column → row indices, in order of columns; empty in a heading.
     """
 
     label: str
@@ -163,7 +164,7 @@ class Grid(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A run to lay out: its row index, the row, its heading, its column."""
+    """A run to lay out: row index, row, heading, column."""
 
     run: int
     row: AuditRow
@@ -171,69 +172,78 @@ class _Placed(NamedTuple):
     column: int
 
 
-_Groups = dict[str, dict[str, dict[int, list[int]]]]
-"""Home → label → column → row indices."""
+_Cells = dict[int, list[int]]
+"""Column → row indices."""
+
+_Groups = dict[str, dict[str, _Cells]]
+"""Home → label → cells."""
 
 
 def build_grid(
     rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS
 ) -> Grid:
-    """Lay rows out along two axes, under one heading per source if there are several.
+    """Lay rows out along two axes, under a heading per source if there are several.
 
     Args:
         rows: all runs.
         shown: indices to lay out, in order (default: all).
-        axes: what the lines and the columns are.
+        axes: of the lines and the columns.
 
-    Methods × seeds shows every run in a cell of its own: an axis that varies within a source is
-    named on the line (one that does not, in the heading), and two runs that agree on every axis get
-    lines of their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a
-    cell. Runs of different sources never share one, unless the source is an axis.
+    Methods × seeds gives every run its own cell. An axis that varies within a source is part of the
+    line's label, one that does not of the heading. Runs that agree on every axis get further lines
+    (``dfa``, ``dfa #2``). Along other axes, runs that agree on both share a cell. Runs of different
+    sources share one only if the source is an axis.
     """
-    # homes are of all runs, so that a filter renames no heading
+    # of all runs, so that a filter renames no heading
     homes = homes_of([row.source for row in rows])
-    indices = range(len(rows)) if shown is None else list(shown)
+    if shown is None:
+        shown = range(len(rows))
+    indices = list(shown)
     values = [value_on(axes.columns, rows[index], homes[index]) for index in indices]
     columns = in_order(axes.columns, values)
     column_of = {value: column for column, value in enumerate(columns)}
     runs = []
     for index, value in zip(indices, values, strict=True):
-        runs.append(_Placed(index, rows[index], homes[index], column_of[value]))
+        run = _Placed(index, rows[index], homes[index], column_of[value])
+        runs.append(run)
     labels = [value_text(axes.columns, value) for value in columns]
     if axes == METHODS_BY_SEEDS:
         varying = differing_axes((run.home, run.row) for run in runs)
         return _assemble(labels, _apart(runs, varying), _headings(runs, varying))
     groups = _together(runs, axes)
-    return _assemble(labels, groups, {home: home for home in groups})
+    return _assemble(labels, groups, dict(zip(groups, groups, strict=True)))
 
 
 def _apart(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -> _Groups:
-    """Cells of one run at most: a further run gets a line of its own."""
-    groups: _Groups = {}
+    """Cells of at most one run; a further run gets its own line."""
+    groups: _Groups = defaultdict(lambda: defaultdict(dict))
     copies: Counter[tuple[str, str, int]] = Counter()
     for run in runs:
-        lines = groups.setdefault(run.home, {})
+        lines = groups[run.home]
         name = label = _line_label(run.row, varying[run.home])
-        while run.column in lines.setdefault(label, {}):
-            copies[run.home, name, run.column] += 1
-            label = f"{name} #{copies[run.home, name, run.column] + 1}"
+        copy = (run.home, name, run.column)
+        while run.column in lines[label]:
+            copies[copy] += 1
+            label = f"{name} #{copies[copy] + 1}"
         lines[label][run.column] = [run.run]
     return groups
 
 
 def _together(runs: Sequence[_Placed], axes: Axes) -> _Groups:
     """Cells of all runs that agree on both axes; a single home if the source is an axis."""
-    by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
+    by_value: dict[str, dict[Hashable, _Cells]] = defaultdict(dict)
     for run in runs:
-        home = "" if "source" in axes else run.home
+        home = run.home
+        if "source" in axes:
+            home = ""
         value = value_on(axes.lines, run.row, run.home)
-        cells = by_value.setdefault(home, {}).setdefault(value, {})
+        cells = by_value[home].setdefault(value, {})
         cells.setdefault(run.column, []).append(run.run)
     groups: _Groups = {}
     for home, lines in by_value.items():
-        groups[home] = {
-            value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)
-        }
+        labelled = groups[home] = {}
+        for value in in_order(axes.lines, lines):
+            labelled[value_text(axes.lines, value)] = lines[value]
     return groups
 
 
@@ -245,33 +255,35 @@ def _assemble(columns: list[str], groups: _Groups, headings: Mapping[str, str]) 
             lines.append(GridLine(headings[home], {}))
         for label, cells in members.items():
             for column, rows in cells.items():
-                for row in rows:
-                    places[row] = len(lines), column
+                place = (len(lines), column)
+                places.update(dict.fromkeys(rows, place))
             lines.append(GridLine(label, dict(sorted(cells.items()))))
     return Grid(columns, lines, places)
 
 
 def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """Home → its heading: the home and the axes that all of its runs share."""
+    """Home → its heading: the home and the axes that its runs share."""
     headings: dict[str, str] = {}
     for run in runs:
         if run.home not in headings:
-            shared = dict(run.row.axes)
-            for name in varying[run.home]:
-                shared.pop(name, None)
-            headings[run.home] = f"{run.home}  {axes_text(shared)}".rstrip()
+            shared = {*run.row.axes}.difference(varying[run.home])
+            headings[run.home] = f"{run.home}  {_some_axes(run.row, shared)}".rstrip()
     return headings
 
 
 def _line_label(row: AuditRow, varying: Collection[str]) -> str:
     if not varying:
         return row.method
-    own = {name: value for name, value in row.axes.items() if name in varying}
-    return f"{row.method} {axes_text(own)}".rstrip()
+    return f"{row.method} {_some_axes(row, varying)}".rstrip()
+
+
+def _some_axes(row: AuditRow, chosen: Collection[str]) -> str:
+    present = row.axes.keys() & chosen
+    return axes_text({name: row.axes[name] for name in present})
 
 
 def homes_of(sources: Sequence[str]) -> Sequence[str]:
-    """The heading of each row: its file, or the folder of a file or run folder that holds one
+    """The heading of each row: its file, or the folder around a file or run folder with one
     run."""
     names = _names(tuple(Counter(sources).items()))
     return [names[source] for source in sources]
@@ -280,6 +292,8 @@ def homes_of(sources: Sequence[str]) -> Sequence[str]:
 @lru_cache(maxsize=1)
 def _names(counts: tuple[tuple[str, int], ...]) -> dict[str, str]:
     """Source → its heading, given the number of rows of each source."""
-    full = {source: home_of(source, count) for source, count in counts}
-    names = short_paths(set(full.values()))
-    return {source: names[home] for source, home in full.items()}
+    homes = {}
+    for source, count in counts:
+        homes[source] = home_of(source, count)
+    names = short_paths(set(homes.values()))
+    return {source: names[home] for source, home in homes.items()}

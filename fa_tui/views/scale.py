@@ -10,10 +10,10 @@ from itertools import chain
 import msgspec
 
 from fa_core.numbers import power_of_ten, short
-from fa_tui.views.text import UNICODE, Glyphs
+from fa_tui.views.glyphs import UNICODE, Glyphs
 
 _SPARE = 0.04
-"""Room left beyond the outermost value of a linear scale."""
+"""Free space beyond the outermost values of a linear scale, as a share of its span."""
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -28,19 +28,21 @@ class Scale(msgspec.Struct, frozen=True):
     log: bool = False
 
     def __post_init__(self) -> None:
-        if not self.lo < self.hi or (self.log and self.lo <= 0):
-            raise ValueError(f"no scale from {self.lo} to {self.hi}")
+        lo, hi = self.lo, self.hi
+        if not lo < hi or (self.log and lo <= 0):
+            raise ValueError(f"no scale from {lo} to {hi}")
 
     def fraction(self, value: float) -> float:
         """Position in [0, 1], clamped at the ends; a value with no logarithm lies at 0."""
-        low, high = self.lo, self.hi
-        if self.log:
-            if value <= 0:
-                return 0.0
-            if value == math.inf:
-                return 1.0
-            low, high, value = map(math.log10, (low, high, value))
-        return min(1.0, max(0.0, (value - low) / (high - low)))
+        if not self.log:
+            return _clamped((value - self.lo) / (self.hi - self.lo))
+        if value <= 0:
+            return 0.0
+        if value == math.inf:
+            return 1.0
+        low = math.log10(self.lo)
+        high = math.log10(self.hi)
+        return _clamped((math.log10(value) - low) / (high - low))
 
     def value(self, fraction: float) -> float:
         """The value at a position in [0, 1]: the inverse of `fraction`."""
@@ -48,18 +50,23 @@ class Scale(msgspec.Struct, frozen=True):
             return self.lo
         if fraction >= 1:
             return self.hi
-        if self.log:
-            low, high = math.log10(self.lo), math.log10(self.hi)
-            value = math.pow(10.0, low + fraction * (high - low))
-            return min(self.hi, max(self.lo, value))
-        return self.lo + fraction * (self.hi - self.lo)
+        if not self.log:
+            return self.lo + fraction * (self.hi - self.lo)
+        low = math.log10(self.lo)
+        high = math.log10(self.hi)
+        return self.clamped(math.pow(10.0, low + fraction * (high - low)))
+
+    def clamped(self, value: float) -> float:
+        """The value, or the nearer end of the scale."""
+        return min(self.hi, max(self.lo, value))
 
     def cell(self, value: float, cells: int) -> int:
-        """The cell, of ``cells``, that shows the value: the first shows lo, the last shows hi."""
-        return round(self.fraction(value) * max(0, cells - 1))
+        """Index of the cell that shows the value: the first shows lo, the last shows hi."""
+        last = max(0, cells - 1)
+        return round(self.fraction(value) * last)
 
     def step(self, value: float, steps: int) -> int:
-        """The one of ``steps`` equal parts that the value lies in; the last one holds +inf.
+        """Index of the value's part among ``steps`` equal parts; the last one holds +inf.
 
         >>> Scale(1.0, 1e4, log=True).step(100.0, 8), Scale(1.0, 1e4).step(100.0, 8)
         (4, 0)
@@ -67,7 +74,7 @@ class Scale(msgspec.Struct, frozen=True):
         return min(steps - 1, int(steps * self.fraction(value)))
 
     def value_at(self, cell: int, cells: int) -> float:
-        """The roundest value that `cell` shows: the meaning of a click there.
+        """The roundest value shown by a cell: what a click there sets.
 
         >>> Scale(1, 1e5, log=True).value_at(20, 51)
         100.0
@@ -100,54 +107,70 @@ class Scale(msgspec.Struct, frozen=True):
         return short(value, digits)
 
 
+def _clamped(fraction: float) -> float:
+    return min(1.0, max(0.0, fraction))
+
+
+def drawable(values: Iterable[float | None], *, log: bool) -> list[float]:
+    """The values that a scale can show: finite ones, on a logarithmic scale those above 0."""
+    shown = []
+    for value in values:
+        if value is None or not math.isfinite(value):
+            continue
+        if value > 0 or not log:
+            shown.append(value)
+    return shown
+
+
 def covering(
     values: Iterable[float], *, log: bool, at_least: tuple[float, float] | None = None
 ) -> Scale | None:
-    """The scale with round ends that holds every finite value; None if there is no value.
+    """The scale with round ends that holds every drawable value; None without one.
 
     Args:
-        values: what to show; non-finite values, and on a log scale those ≤ 0, do not count.
-        log: logarithmic, ends on whole decades.
-        at_least: a range that is held too.
+        values: what to show.
+        log: logarithmic, with ends on whole decades.
+        at_least: a range to hold too.
 
     >>> (covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False,
     ...     at_least=(0.0, 10.0)))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
-    kept = []
-    for value in chain(values, at_least or ()):
-        if math.isfinite(value) and (value > 0 or not log):
-            kept.append(value)
+    fixed = at_least or ()
+    kept = drawable(chain(values, fixed), log=log)
     if not kept:
         return None
-    lo, hi = min(kept), max(kept)
+    lo = min(kept)
+    hi = max(kept)
     if log:
         bottom = max(-300, math.floor(math.log10(lo) + 1e-12))
         top = min(308, math.ceil(math.log10(hi) - 1e-12))
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)
-    first, last = at_least or (math.nan, math.nan)
     # half of the smallest float is zero, which has no logarithm
     span = max(hi - lo or abs(hi) or 1.0, 1e-300)
     room = span * _SPARE
     unit = 10.0 ** math.floor(math.log10(span / 2))
-    low, high = lo, hi
-    if lo != first:
+    low = lo
+    high = hi
+    if lo not in fixed:
         low = math.floor((lo - room) / unit) * unit
-    if hi != last:
+    if hi not in fixed:
         high = math.ceil((hi + room) / unit) * unit
     return Scale(low, high)
 
 
 _WIDE_DECADES = 6
-"""A log track longer than this steps in coarser rungs."""
+"""Longer logarithmic tracks have coarser steps."""
 
 R10 = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 R20 = tuple(sorted((*R10, 1.12, 1.4, 1.8, 2.24, 2.8, 3.55, 4.5, 5.6, 7.1, 9.0)))
 """Renard's preferred numbers, 10 and 20 per decade: even in the logarithm, short as decimals."""
 
+_STRIDES = (1.0, 2.0, 5.0)
+
 
 def next_multiple(value: float, unit: float, *, upward: bool) -> float:
-    """The nearest multiple of a unit strictly above or below.
+    """The next multiple of a unit, strictly above or below the value.
 
     >>> next_multiple(0.3, 0.01, upward=False)
     0.29
@@ -161,13 +184,13 @@ def next_multiple(value: float, unit: float, *, upward: bool) -> float:
 
 
 def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> float:
-    """The nearest of `mantissas`·10^k strictly above or below; the value itself outside (1e-300,
+    """The next of `mantissas`·10^k, strictly above or below; the value itself outside (1e-300,
     1e300).
 
     >>> next_rung(50.0, R10, upward=True)
     63.0
     """
-    if value <= 0 or not 1e-300 < value < 1e300:
+    if not 1e-300 < value < 1e300:
         return value
     exponent = math.floor(math.log10(value))
     rungs = []
@@ -179,7 +202,7 @@ def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> floa
 
 
 class Track(msgspec.Struct, frozen=True):
-    """A scale with stops for a step and for a stride; on a linear scale `unit` and ten units.
+    """A slider's scale with its steps and strides; on a linear scale one `unit` and ten.
 
     >>> (Track(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track(Scale(-1.0, 1.0)).moved(0.3, -1,
     ...     stride=True))
@@ -190,39 +213,41 @@ class Track(msgspec.Struct, frozen=True):
     unit: float = 0.01
 
     def moved(self, value: float, direction: int, *, stride: bool = False) -> float:
-        """One step or stride up (+1) or down (−1), as far as the track goes.
+        """The value one step or stride up (+1) or down (−1), at most at the track's end.
 
-        A value typed beyond the track comes back at the track's end, and goes no further out.
+        A value typed beyond the track moves back to its end, and no further out.
         """
+        upward = direction > 0
         if self.scale.contains(value):
-            target = self._next(value, stride, upward=direction > 0)
-            return min(self.scale.hi, max(self.scale.lo, target))
-        if direction > 0 and value < self.scale.lo:
-            return self.scale.lo
-        if direction < 0 and value > self.scale.hi:
-            return self.scale.hi
+            return self.scale.clamped(self._next(value, stride, upward=upward))
+        if upward == (value < self.scale.lo):
+            return self.scale.clamped(value)
         return value
 
     def _next(self, value: float, stride: bool, *, upward: bool) -> float:
         if not self.scale.log:
-            unit = 10 * self.unit if stride else self.unit
+            unit = self.unit
+            if stride:
+                unit *= 10
             return next_multiple(value, unit, upward=upward)
-        steps: Sequence[float] = R20
-        strides: Sequence[float] = (1.0, 2.0, 5.0)
-        if math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES:
-            steps, strides = R10, (1.0,)
-        return next_rung(value, strides if stride else steps, upward=upward)
+        is_wide = math.log10(self.scale.hi / self.scale.lo) > _WIDE_DECADES
+        rungs: Sequence[float]
+        if stride:
+            rungs = _STRIDES[:1] if is_wide else _STRIDES
+        else:
+            rungs = R10 if is_wide else R20
+        return next_rung(value, rungs, upward=upward)
 
 
 def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int], int, int]:
-    """Counts of runs: in each cell of a track, below it, above it.
+    """Numbers of runs: per cell of a track, below it, above it.
 
-    One search per cell: the cost does not grow with the number of runs.
+    One binary search per cell, whatever the number of runs.
 
     Args:
         ticks: the finite values, sorted.
-        scale: the track.
-        cells: its length.
+        scale: of the track.
+        cells: length of the track.
     """
     start = below = bisect.bisect_left(ticks, scale.lo)
     end = bisect.bisect_right(ticks, scale.hi)
@@ -243,7 +268,7 @@ _LINES_PER_DECADE = 3
 
 
 def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) -> dict[int, str]:
-    """Line (from the top) → label, for an axis of so many lines; labels have at most `width` cells.
+    """Labels of a vertical axis: line from the top → label of at most `width` cells.
 
     >>> tick_labels(Scale(0.61, 0.62), 5, 6)
     {4: '0.610', 2: '0.615', 0: '0.620'}
@@ -263,10 +288,11 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
 
 
 def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, str]]:
-    """The ends, and powers of ten as far apart as there is room."""
+    """The ends and powers of ten, as many as there is room for."""
     low = round(math.log10(scale.lo))
     high = round(math.log10(scale.hi))
-    stride = max(1, math.ceil(_LINES_PER_DECADE * (high - low) / max(1, lines)))
+    needed = _LINES_PER_DECADE * (high - low)
+    stride = max(1, math.ceil(needed / max(1, lines)))
     values = [scale.lo, scale.hi]
     for exponent in range(low, high + 1):
         if exponent % stride == 0:
@@ -276,15 +302,15 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
 
 
 def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
-    """Multiples of 1, 2 or 5 times a power of ten; both ends where fewer than two of them lie on
-    the axis."""
+    """Multiples of 1, 2 or 5 times a power of ten; the ends if fewer than two lie on the axis."""
+    lo, hi = scale.lo, scale.hi
     labels = max(1, (lines - 1) // _LINES_PER_LABEL)
-    step, decimals = _round_step((scale.hi - scale.lo) / labels)
-    first = math.ceil(scale.lo / step - 1e-9)
-    last = math.floor(scale.hi / step + 1e-9)
+    step, decimals = _round_step((hi - lo) / labels)
+    first = math.ceil(lo / step - 1e-9)
+    last = math.floor(hi / step + 1e-9)
     if first >= last:
-        yield scale.lo, short(scale.lo, 4)
-        yield scale.hi, short(scale.hi, 4)
+        yield lo, short(lo, 4)
+        yield hi, short(hi, 4)
         return
     for count in range(first, last + 1):
         value = float(f"{count * step:.12g}")
@@ -295,7 +321,7 @@ def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
 
 
 def _round_step(least: float) -> tuple[float, int]:
-    """The smallest 1, 2 or 5 times a power of ten that is at least so large, and its decimals."""
+    """The smallest 1, 2 or 5 times a power of ten that is ≥ `least`, and its decimals."""
     power = math.floor(math.log10(least))
     for mantissa in (1, 2, 5):
         step = float(f"{mantissa}e{power}")

@@ -1,8 +1,6 @@
-"""Text in cells: characters, cutting, padding, wrapping, short paths. Pure.
+"""Text measured in terminal cells: cutting, padding, wrapping, short paths. Pure.
 
-There is one Unicode set of characters and one ASCII set, with the same meaning in both. No meaning
-hangs on colour alone, so each state has its own character. A Chinese character takes two cells, an
-accent that follows its letter none.
+A Chinese character takes two cells, a combining accent none.
 """
 
 from __future__ import annotations
@@ -12,135 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-from msgspec.structs import asdict
 from rich.cells import cell_len, chop_cells, get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.errors import printable
 from fa_core.rows import Problem
-
-_TO_ASCII = str.maketrans(
-    {
-        "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..",
-        "–": "-", "—": "-", "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=",
-        "≥": ">=", "±": "+-", "∞": "inf", "✓": "+", "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l",
-        "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<", "⟩": ">", "≈": "~=",
-        "≠": "!=", "▲": "^", "●": "O", "◆": "@", "◇": "|", "†": "x", "◂": "<", "◦": ":", "▫": "o",
-        "▸": ">", "•": "*", "‹": "<", "›": ">", "÷": "/", "┴": "+", "─": "-", "╌": ".", "━": "=",
-        "╍": ":", "╸": "-", "│": "|", "┊": ":", "▏": "_", "░": ":",
-        **dict(zip("▁▂▃▄▅▆▇█", "_.:-=+*#", strict=True)),
-    }
-)  # fmt: skip
-
-
-class Glyphs(msgspec.Struct, frozen=True):
-    """One set of characters. Each is one cell wide unless it says otherwise.
-
-    Attributes:
-        name: ``"unicode"`` or ``"ascii"``.
-        passes: a trustworthy run.
-        fires: a run that needs walk-back.
-        control: a run that claims nothing.
-        unmeasured: in place of a diagnostic's letter.
-        undecided: in place of a diagnostic's letter, and on a track where a run's interval lies.
-        unknown: a run with nothing measured.
-        differs: a recorded verdict that differs from the recomputed one (may be two cells).
-        marked: a run marked by the user.
-        gone: a run whose file or folder is no longer there.
-        flipped: a run whose letters changed with the last step.
-        queued, running: a run that is to be measured, that is being measured.
-        agrees, deviates: a run that was measured again, with the recorded numbers or others.
-        grows: the block in which growth happens.
-        knob: a slider's value.
-        knob_home: the value when it is the default.
-        default: where the default is.
-        tick: a run on a track of one row.
-        off_left, off_right: runs beyond the track's ends.
-        passing, firing: the track on the side of values that pass, that fire.
-        plateau_passing, plateau_firing: the same inside the plateau of unchanged verdicts.
-        bars: eight levels, low to high.
-        nonfinite: NaN or ±inf in a sparkline.
-        zero: zero on a log scale.
-        rule: horizontal line.
-        divider: vertical line.
-        cursor: where typing goes.
-        arrow: from → to (may be two cells).
-        ellipsis: text was cut here (may be two cells).
-        braille: whether 2×4 dots per cell can be drawn.
-    """
-
-    name: str = "unicode"
-    passes: str = "✓"
-    fires: str = "✗"
-    control: str = "▫"
-    unmeasured: str = "·"
-    undecided: str = "~"
-    unknown: str = "?"
-    differs: str = "≠"
-    marked: str = "•"
-    gone: str = "†"
-    flipped: str = "◂"
-    queued: str = "◦"
-    running: str = "▸"
-    agrees: str = "="
-    deviates: str = "≠"
-    grows: str = "▲"
-    knob: str = "●"
-    knob_home: str = "◆"
-    default: str = "◇"
-    tick: str = "┴"
-    off_left: str = "‹"
-    off_right: str = "›"
-    passing: str = "─"
-    firing: str = "╌"
-    plateau_passing: str = "━"
-    plateau_firing: str = "╍"
-    bars: str = "▁▂▃▄▅▆▇█"
-    nonfinite: str = "∞"
-    zero: str = "0"
-    rule: str = "─"
-    divider: str = "│"
-    cursor: str = "▏"
-    arrow: str = "→"
-    ellipsis: str = "…"
-    braille: bool = True
-
-    def say(self, text: str) -> str:
-        r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
-
-        What is no character to look at is spelled out in both: line breaks and tabs in a name, but
-        also the joiners of an emoji and marks of direction, which make no two terminals agree on
-        how wide it is.
-
-        >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
-        ('|g_L| 2x !', 'dfa\\x1b[2J')
-        """
-        # whether a sign with a variation selector is wider than without it is not agreed on, either
-        if not text.isprintable():
-            text = printable(text)
-        text = text.replace("\ufe0f", "")
-        if self.name == "unicode":
-            return text
-        return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")
-
-    def bar(self, fraction: float) -> str:
-        """The bar for a height in [0, 1]; the lowest is still visible."""
-        return self.bars[min(len(self.bars) - 1, max(0, int(fraction * len(self.bars))))]
-
-
-UNICODE = Glyphs()
-_ASCII_GLYPHS = {
-    name: sign.translate(_TO_ASCII)
-    for name, sign in asdict(UNICODE).items()
-    if isinstance(sign, str)
-}
-ASCII = Glyphs(
-    **_ASCII_GLYPHS | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False
-)
-"""The Unicode set as `say` spells it, but for two signs of one cell that another one has
-already."""
 
 
 def width_of(text: str) -> int:
@@ -155,7 +29,7 @@ def width_of(text: str) -> int:
 
 
 def padded(text: str, width: int) -> str:
-    """The text with blanks behind it up to a width; one that is wider stays as it is.
+    """The text with trailing blanks up to a width; a wider one is unchanged.
 
     >>> padded("dfa", 5), padded("方法", 5)
     ('dfa  ', '方法 ')
@@ -164,7 +38,7 @@ def padded(text: str, width: int) -> str:
 
 
 def padded_left(text: str, width: int) -> str:
-    """The text with blanks before it up to a width.
+    """The text with leading blanks up to a width; a wider one is unchanged.
 
     >>> padded_left("dfa", 5), padded_left("方法", 5)
     ('  dfa', ' 方法')
@@ -173,8 +47,8 @@ def padded_left(text: str, width: int) -> str:
 
 
 def cut(text: str, width: int, mark: str = "") -> str:
-    """The text; of one that is wider its beginning and a mark. No character is halved: it may be a
-    cell short.
+    """The text, cut at its end and marked if it is too wide; it may end up a cell short, as no
+    character is halved.
 
     >>> cut("credit_bridge", 8, "…"), cut("方法很长", 6, "…"), cut("方法", 4, "…")
     ('credit_…', '方法…', '方法')
@@ -189,7 +63,7 @@ def cut(text: str, width: int, mark: str = "") -> str:
 
 
 def cut_start(text: str, width: int, mark: str = "") -> str:
-    r"""The text; of one that is wider a mark and its end.
+    r"""The text, cut at its start and marked if it is too wide.
 
     >>> cut_start("runs/2025/dfa", 8, "…"), cut_start("方法很长", 6, "…")
     ('…025/dfa', '…很长')
@@ -201,16 +75,16 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
     mark = mark[: max(0, width)]
     room = max(0, width - width_of(mark))
     start = max(0, len(text) - 8 * room)
-    # an accent without its letter is no letter
-    while width_of(text[start:]) > room or (
-        start < len(text) and not get_character_cell_size(text[start])
-    ):
+    while width_of(text[start:]) > room:
+        start += 1
+    # an accent never stands without its letter
+    while start < len(text) and not get_character_cell_size(text[start]):
         start += 1
     return mark + text[start:]
 
 
 def cut_middle(text: str, width: int, mark: str) -> str:
-    """The text; of one that is wider its beginning, a mark and its end.
+    """The text, cut in its middle and marked if it is too wide.
 
     >>> cut_middle("credit_bridge", 8, "…"), cut_middle("方法很长的名字", 8, "…")
     ('cre…idge', '方…名字')
@@ -224,7 +98,7 @@ def cut_middle(text: str, width: int, mark: str) -> str:
 _CONSOLE = Console()
 _LEAST = 10
 _ITEM = re.compile(r" *\S.*?  +(?=\S)")
-"""The part of a list's line before its second column."""
+"""The first column of a list's line."""
 
 
 def _indent(line: str) -> int:
@@ -232,8 +106,7 @@ def _indent(line: str) -> int:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A line in pieces of at most a width; what goes on begins under the second column, or a little
-    to the right.
+    """A line folded to a width; later lines begin under its second column, or slightly indented.
 
     >>> wrapped("  a b   two keys and what they do", 20)
     ['  a b   two keys and', '        what they do']
@@ -246,14 +119,13 @@ def wrapped(line: str, width: int) -> list[str]:
 
 
 def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[str]:
-    """A text in lines of at most a width, broken between words, and within a word that is wider
-    than a line.
+    """A text in lines of at most a width, broken between words, or within a word that is too wide.
 
     Args:
         text: words.
         width: cells.
-        lead: put before the first line.
-        indent: put before the others.
+        lead: start of the first line.
+        indent: start of the others.
 
     >>> folded("方法 很长的名字 dfa", 8)
     ['方法', '很长的名', '字 dfa']
@@ -268,8 +140,7 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
 
 
 def _hanging(line: str) -> int:
-    """Where the second column begins; a little right of the indent where there is none; 0 in a
-    paragraph.
+    """Start of the second column; slightly right of the indent without one; 0 in a paragraph.
 
     >>> wrapped("- one point of several", 14)
     ['- one point of', '  several']
@@ -288,11 +159,9 @@ _LEAST_METHOD = 6
 
 
 def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
-    """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the
-    same way.
+    """Labels such as ``dfa arch=vit d=128 λ=0.001``, shortened to at most `width` cells.
 
-    First the method's end goes, and only then the middle of a label: an axis is spelled as
-    everywhere.
+    The end of the method goes first, then the middle of the label.
 
     >>> abbreviated(["bp arch=vit λ=0.01", "credit_bridge arch=vit λ=0.01"], 25)
     ['bp arch=vit λ=0.01', 'credit_b… arch=vit λ=0.01']
@@ -301,73 +170,77 @@ def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> lis
 
 
 def lengths(labels: Sequence[str]) -> list[int]:
-    """The longest label as it is, and with its method cut.
+    """Width of the longest label, and of the longest with shortened methods.
 
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
     [29, 22]
     """
     longest = max(map(width_of, labels), default=0)
-    return [longest, max(map(_least_width, labels), default=0)]
+    shortest = max(map(_least_width, labels), default=0)
+    return [longest, shortest]
 
 
 def _least_width(label: str) -> int:
     method, _, axes = label.partition(" ")
+    width = width_of(label)
     if axes:
-        return width_of(label) - max(0, width_of(method) - _LEAST_METHOD)
-    return width_of(label)
+        width -= max(0, width_of(method) - _LEAST_METHOD)
+    return width
 
 
 def _with_short_method(label: str, width: int, ellipsis: str) -> str:
-    """The method's end gives way to the axes; a label that is too long even so loses its middle."""
     if width_of(label) <= width:
         return label
     method, blank, axes = label.partition(" ")
-    room = width - width_of(blank + axes)
+    rest = blank + axes
+    room = width - width_of(rest)
     if axes and room >= _LEAST_METHOD:
-        return f"{cut(method, room, ellipsis)}{blank}{axes}"
+        return cut(method, room, ellipsis) + rest
     return cut_middle(label, width, ellipsis)
 
 
 def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
-    """A path from the current folder or from home where it lies in one; of a long one its end.
+    """A path relative to the current folder or home if it lies in one, cut at its start.
 
     Args:
         path: absolute or not.
-        width: cells that it may take.
-        ellipsis: for what is left out.
+        width: cells.
+        ellipsis: mark of a cut.
 
     >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 20)
     '…n/ablations/dfa_s42'
     """
-    return cut_start(_from_here(str(path)), max(width, width_of(ellipsis) + 1), ellipsis)
+    room = max(width, width_of(ellipsis) + 1)
+    return cut_start(_from_here(str(path)), room, ellipsis)
 
 
 def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:
-    """Several paths in one line: as many as fit, and how many more there are.
+    """Several paths in one line: as many as fit, and the number of the others.
 
     >>> short_paths([Path("runs"), Path("more/audits.json"), Path("third")], 24)
     'runs and 2 more'
     """
     if not paths:
         return ""
-    for shown in range(len(paths), 1, -1):
-        names = [_from_here(str(path)) for path in paths[:shown]]
-        line = ", ".join(names) + _more(len(paths) - shown)
+    names = [_from_here(str(path)) for path in paths]
+    while len(names) > 1:
+        line = ", ".join(names) + _more(len(paths) - len(names))
         if width_of(line) <= width:
             return line
+        names.pop()
     more = _more(len(paths) - 1)
     return short_path(paths[0], width - len(more), ellipsis) + more
 
 
 def briefly(problem: Problem) -> str:
-    """What is wrong with a file, its name for its path: in one line the path would leave no room
-    for the rest.
+    """A problem's message with the file's name instead of its path, to fit in one line.
 
     >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml",
     ...     "/home/me/.config/fa-tui/settings.toml: no TOML"))
     'settings.toml: no TOML'
     """
-    return problem.message.replace(problem.path, Path(problem.path).name, 1)
+    name = Path(problem.path).name
+    return problem.message.replace(problem.path, name, 1)
 
 
 def _more(count: int) -> str:
@@ -377,7 +250,7 @@ def _more(count: int) -> str:
 
 
 def _from_here(path: str) -> str:
-    """Relative to the current folder, or to home as ``~``, as far as there are such folders."""
+    """The path relative to the current folder, or to home as ``~``, if it lies there."""
     at = Path(path)
     if not at.is_absolute():
         return path

@@ -1,21 +1,21 @@
-"""What runs are called, the explorer's top line and its count of walk-backs. Pure."""
+"""Names of runs, the explorer's top line and its count of walk-backs. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import msgspec
 
-from fa_core.errors import printable
-from fa_core.facts.runs import run_place
+from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short
 from fa_core.rows import AuditRow, differing_axes
+from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import axes_text, homes_of
@@ -26,17 +26,17 @@ Pieces = list[tuple[str, str]]
 _NAME = " fa-tui "
 _LEAST_TITLE = 16
 _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
-"""Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has
-epochs."""
+"""Ends of messages about files whose other lines were read; such a file may hold no run (a trace
+holds epochs)."""
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What the top line shows.
+    """The view's settings in the top line; ``""`` leaves one out.
 
     Attributes:
-        axes: the matrix', where they are not methods × seeds.
-        quantity: the number that is shown instead of letters, or ``""``.
-        order: what the long view is sorted by, or ``""``.
+        axes: of the matrix, unless they are methods × seeds.
+        quantity: the number shown instead of letters.
+        order: the sort order of the long view.
     """
 
     axes: str = ""
@@ -44,51 +44,79 @@ class Overview(msgspec.Struct, frozen=True):
     order: str = ""
 
 
+class _TitleFact(NamedTuple):
+    """A part of the top line, and the keys that change it."""
+
+    text: str
+    tone: str
+    keys: str = ""
+
+    def with_keys(self) -> str:
+        if self.keys:
+            return f"{self.text} ({self.keys})"
+        return self.text
+
+
 def title_pieces(
     view: Overview, session: Session, width: int, opened: Callable[[int], str]
 ) -> Pieces:
-    """The top line; what is open gives way first, then the keys, then the program's name.
+    """The top line. The opened paths are shortened first, then keys go, then the program's name.
 
     Args:
-        view: what it shows.
+        view: the view's settings.
         session: the runs.
         width: cells.
-        opened: what is open, in so many cells.
+        opened: cells → the opened paths in at most so many cells.
     """
-    count = f" {runs_words(len(session))}"
-    scope = f" {len(session.in_scope)} of{count}: {session.scope_text}"
-    facts = (
-        (session.filter is None, count, "", "dim"),
-        (session.scope is not None, scope, "/ f", "dim"),
-        (session.wide, f" all{count}", "f", "warn"),
-        (session.marked, f"  {len(session.marked)} marked", "", "accent"),
-        (session.problems, f"  {problem_words(session)}", "P", "warn"),
-        (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
-        (session.gone, f"  {len(session.gone)} gone", "", "warn"),
-        (session.baseline is not None, "  baseline assumed", "w", "warn"),
-        (view.axes, f"  {view.axes}", "x X", "accent"),
-        (view.quantity, f"  showing {view.quantity}", "v", "accent"),
-        (view.order, f"  by {view.order}", "s S", "accent"),
-    )
-    keyed, bare = [], []
-    for holds, text, key, tone in facts:
-        if holds:
-            bare.append((text, tone))
-            keyed.append((f"{text} ({key})" if key else text, tone))
+    facts = list(_title_facts(view, session))
+    bare = [(fact.text, fact.tone) for fact in facts]
+    keyed = [(fact.with_keys(), fact.tone) for fact in facts]
     for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
-        room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
+        taken = sum(width_of(text) for text, _ in pieces)
+        room = width - len(name) - 3 - taken
         if room >= _LEAST_TITLE:
             break
-    return [(name, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
+    paths = opened(max(_LEAST_TITLE, room))
+    return [(name, "accent"), (f" {paths} ", "strong"), *pieces]
+
+
+def _title_facts(view: Overview, session: Session) -> Iterator[_TitleFact]:
+    count = f" {runs_words(len(session))}"
+    if session.filter is None:
+        yield _TitleFact(count, "dim")
+    if session.scope is not None:
+        shown = len(session.in_scope)
+        yield _TitleFact(f" {shown} of{count}: {session.scope_text}", "dim", "/ f")
+    if session.wide:
+        yield _TitleFact(f" all{count}", "warn", "f")
+    if session.marked:
+        yield _TitleFact(f"  {len(session.marked)} marked", "accent")
+    if session.problems:
+        yield _TitleFact(f"  {problem_words(session)}", "warn", "P")
+    if session.uneven:
+        # the problems name the same key
+        yield _TitleFact("  mixed settings", "warn", "" if session.problems else "P")
+    if session.gone:
+        yield _TitleFact(f"  {len(session.gone)} gone", "warn")
+    if session.baseline is not None:
+        yield _TitleFact("  baseline assumed", "warn", "w")
+    if view.axes:
+        yield _TitleFact(f"  {view.axes}", "accent", "x X")
+    if view.quantity:
+        yield _TitleFact(f"  showing {view.quantity}", "accent", "v")
+    if view.order:
+        yield _TitleFact(f"  by {view.order}", "accent", "s S")
 
 
 def scope_pieces(session: Session) -> Pieces:
-    """How many runs another screen is of, and why not of all."""
+    """How many runs an analysis screen covers, and why not all."""
     total = runs_words(len(session))
-    if session.scope is None:
-        widened = "   all, not only those that pass the filter (f)" if session.wide else ""
-        return [(f" {total}", "dim"), (widened, "warn")]
-    return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
+    if session.scope is not None:
+        return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
+    widened = ""
+    if session.wide:
+        widened = "   all, not only those that pass the filter (f)"
+    return [(f" {total}", "dim"), (widened, "warn")]
 
 
 def runs_words(count: int) -> str:
@@ -97,20 +125,20 @@ def runs_words(count: int) -> str:
 
 
 def problem_words(session: Session) -> str:
-    """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in
-    part``."""
+    """Counts of paths not opened, read in part, or settings: ``3 not opened, 1 in part``."""
     read = {row.source for row in session.rows}
     in_settings = 0
-    in_part, not_opened = set(), set()
+    in_part = set()
+    others = set()
     for problem in session.problems:
         if PurePath(problem.path).name == SETTINGS:
             in_settings += 1
         elif problem.path in read or problem.message.endswith(_LEFT_OUT):
             in_part.add(problem.path)
         else:
-            not_opened.add(problem.path)
+            others.add(problem.path)
     counts = {
-        "not opened": len(not_opened - in_part),
+        "not opened": len(others - in_part),
         "in part": len(in_part),
         "in settings": in_settings,
     }
@@ -118,9 +146,10 @@ def problem_words(session: Session) -> str:
 
 
 def walk_back_words(session: Session) -> str:
-    """``9 of 15 need walk-back, 1 undecided, 2 not measured, 3 controls not counted``: of the runs
-    in scope."""
-    measured, counted = session.measured(), len(session.counted)
+    """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
+    controls not counted``."""
+    measured = session.measured()
+    counted = len(session.counted)
     text = f"{session.walk_backs()} of {measured} need walk-back"
     doubtful = session.doubtful()
     if doubtful:
@@ -136,48 +165,48 @@ def walk_back_words(session: Session) -> str:
 def flipped_words(
     session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None
 ) -> str:
-    """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other
-    way round.
+    """The flips as a message, with the thresholds that moved; ``""`` if no letters changed.
 
     Args:
         session: after the change.
         flips: the runs.
-        before: the thresholds before it, where it was they that changed.
+        before: the previous thresholds, if the change was theirs.
     """
     text = flip_text(session, flips)
     if not text:
         return ""
-    moved = ""
-    if before is not None:
-        moved = moved_words(session.thresholds, before)
-    if moved:
-        return f"flipped at {moved}: {text}"
-    return f"flipped: {text}"
+    if before is None or before == session.thresholds:
+        return f"flipped: {text}"
+    return f"flipped at {moved_words(session.thresholds, before)}: {text}"
 
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
-    """Which thresholds moved, and where to: ``a > 6.1``."""
-    moved = [one for one in DIAGNOSTICS.values() if one.limit(before) != one.limit(now)]
-    return ", ".join(limit_words(one, now) for one in moved)
+    """The thresholds that moved, with their new values: ``a > 6.1``."""
+    moved = []
+    for diagnostic in DIAGNOSTICS.values():
+        if diagnostic.limit(before) != diagnostic.limit(now):
+            moved.append(limit_words(diagnostic, now))
+    return ", ".join(moved)
 
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
-    """When a diagnostic fires: ``a > 50``."""
-    sign = ">" if one.fires_above else "<"
+    """The rule of a diagnostic: ``a > 50``."""
+    sign = "<"
+    if one.fires_above:
+        sign = ">"
     return f"{one.letter} {sign} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """What flipped, as text: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa
-    +a −b on 3``.
+    """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
 
-    Runs whose verdict itself turned come first; of the others it is said that they are still walked
-    back.
+    Runs whose verdict changed come first. The others are marked as still walked back.
     """
     flips = [flip for flip in flips if flip.before != flip.after]
     if len(flips) > limit:
         return _counted_flips(session, flips, limit)
-    turned, still = [], []
+    turned = []
+    still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
         if flip.before and flip.after:
@@ -188,7 +217,7 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
 
 
 def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
-    """The most common changes of a method, each with the number of its runs."""
+    """The most common changes per method, with their numbers of runs."""
     changes = [f"{session.rows[flip.row].method} {change_words(flip)}" for flip in flips]
     rest = len(flips)
     parts = []
@@ -202,62 +231,65 @@ def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
 
 def flip_words(session: Session, flip: Flip) -> str:
     """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
-    return f"{run_name(session, flip.row)} {change_words(flip)}, {session.verdict(flip.row)}"
+    name = run_name(session, flip.row)
+    verdict = session.verdict(flip.row)
+    return f"{name} {change_words(flip)}, {verdict}"
 
 
-_TOLD_APART = 100
-"""Of more runs that share a name each is called by its key: to compare them all would take too
-long."""
+_COMPARED_AT_MOST = 100
+"""More runs that share a name are called by their keys: comparing all would take too long."""
 
 
 def run_name(session: Session, index: int) -> str:
-    """What a run is called among those in scope: followed by its source where others share its
-    name."""
+    """A run's name among those in scope, with its source if other runs share the name."""
+    row = session.rows[index]
     alike = session.alike(index)
-    if len(alike) > _TOLD_APART:
-        return printable(f"{session.label(index)} {session.rows[index].key}")
-    axes = session.differing_axes.get(session.rows[index].method, ())
-    names = _told_apart([session.rows[row] for row in alike], axes)
+    if len(alike) > _COMPARED_AT_MOST:
+        return sanitize(f"{session.label(index)} {row.key}")
+    axes = session.differing_axes.get(row.method, ())
+    names = _disambiguate([session.rows[other] for other in alike], axes)
     return "".join(names[alike.index(index)])
 
 
 def queued_words(session: Session, rows: Sequence[int]) -> str:
     """``dfa s42``, ``3 runs (2 of them outside the filter)``."""
-    scope = session.scope
     hidden = 0
-    if scope is not None:
-        hidden = len({*rows} - {*scope})
+    if session.scope is not None:
+        hidden = len({*rows}.difference(session.scope))
+    name = runs_words(len(rows))
+    which = f"{hidden} of them "
     if len(rows) == 1:
-        name, which = run_name(session, rows[0]), ""
-    else:
-        name, which = runs_words(len(rows)), f"{hidden} of them "
+        name = run_name(session, rows[0])
+        which = ""
     if hidden:
         return f"{name} ({which}outside the filter)"
     return name
 
 
 def change_words(flip: Flip) -> str:
-    """Which letters fire now, and which no longer: ``+a −b``."""
+    """Letters that fire now or no longer: ``+a −b``."""
     return _turned(flip.before, flip.after)
 
 
 @cache
 def _turned(before: int, after: int) -> str:
-    """The same of two masks: few are among very many flips."""
-    gained = [f"+{letter}" for letter in letters_of(after & ~before)]
-    lost = [f"−{letter}" for letter in letters_of(before & ~after)]
-    return " ".join(gained + lost)
+    """Cached by masks: many flips share few pairs."""
+    gained = letters_of(after & ~before)
+    lost = letters_of(before & ~after)
+    signed = [f"+{letter}" for letter in gained]
+    signed += [f"−{letter}" for letter in lost]
+    return " ".join(signed)
 
 
 _KEYS = {
     "with --healthy and --degenerate": "with the key M",
     "with --frozen-baseline": "with the key w",
 }
-"""What the commands call by an option is a key in the explorer."""
+"""Command options → keys of the explorer."""
 
 
 def with_keys(text: str) -> str:
-    """What a command says, as the explorer says it.
+    """A command's message with the explorer's keys instead of options.
 
     >>> with_keys("give one with --frozen-baseline")
     'give one with the key w'
@@ -270,42 +302,42 @@ def with_keys(text: str) -> str:
 def labels(rows: Sequence[AuditRow]) -> list[str]:
     """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``.
 
-    The axes that differ among the rows of its method; the run's place and its key only where runs
-    of one seed would share the name without them.
+    A name holds the axes that differ among the method's rows. Runs of one seed that would share a
+    name get their place, then their key.
     """
     axes = _axes_of_methods(rows)
-    names = [(row.method, _axes_behind(row, axes[row.method])) for row in rows]
-    return list(map("".join, _extended(names, rows, (_places, _run_keys))))
+    names = []
+    for row in rows:
+        names.append((row.method, _axes_behind(row, axes[row.method])))
+    extended = _extended(names, rows, (_places, _run_keys))
+    return list(map("".join, extended))
 
 
-def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
-    """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
+def disambiguate(rows: Sequence[AuditRow]) -> Pieces:
+    """A name per row in two parts, the first of which may be cut: ``("dfa", " s42 λ=0.1")``.
 
-    The axes that differ among the rows of its method; the place and a number only `by_place`, and
-    only where names would repeat without them.
+    A name holds the axes that differ among the method's rows. Names that would repeat get the run's
+    place and a number.
     """
     axes = _axes_of_methods(rows)
-    found: list[tuple[str, str]] = [("", "")] * len(rows)
-    places_of: dict[str, list[int]] = {}
+    names = [("", "")] * len(rows)
+    places_of: dict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        places_of.setdefault(row.method, []).append(place)
+        places_of[row.method].append(place)
     for method, places in places_of.items():
         own = [rows[place] for place in places]
-        names = _told_apart(own, axes[method], by_place)
-        for place, name in zip(places, names, strict=True):
-            found[place] = name
-    return found
+        own_names = _disambiguate(own, axes[method])
+        for place, name in zip(places, own_names, strict=True):
+            names[place] = name
+    return names
 
 
-def _told_apart(
-    rows: Sequence[AuditRow], axes: Collection[str], by_place: bool = True
-) -> list[tuple[str, str]]:
-    """`told_apart` of rows of one method.
+def _disambiguate(rows: Sequence[AuditRow], axes: Collection[str]) -> Pieces:
+    """`disambiguate` for rows of one method.
 
     Args:
         rows: all of them, or those that share a name.
-        axes: which differ among all runs of the method.
-        by_place: see there.
+        axes: that differ among all runs of the method.
     """
     names = []
     for row in rows:
@@ -313,7 +345,7 @@ def _told_apart(
         if row.seed is not None:
             rest = f" s{row.seed}{rest}"
         names.append((row.method, rest))
-    return _extended(names, rows, (_source, _numbers) if by_place else ())
+    return _extended(names, rows, (_source, _numbers))
 
 
 def _axes_of_methods(rows: Iterable[AuditRow]) -> dict[str, list[str]]:
@@ -321,12 +353,16 @@ def _axes_of_methods(rows: Iterable[AuditRow]) -> dict[str, list[str]]:
 
 
 def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
-    """The row's values on some axes, as the end of its name; a name cut short keeps its end."""
-    return "".join(f" {axes_text({name: row.axes[name]})}" for name in axes if name in row.axes)
+    """The row's values on some axes, as the end of its name."""
+    text = ""
+    for name in axes:
+        if name in row.axes:
+            text += f" {axes_text({name: row.axes[name]})}"
+    return text
 
 
 def place_label(row: AuditRow) -> str:
-    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
+    """A run's origin: the name of its file, or the last two parts of its folder's path."""
     place = Path(run_place(row.source))
     if place.suffix:
         return place.name
@@ -334,12 +370,12 @@ def place_label(row: AuditRow) -> str:
 
 
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
-    """What `told_apart` calls one of the rows."""
-    own = [each for each in rows if each.method == row.method]
-    alike = [each for each in own if each.seed == row.seed]
-    names = _told_apart(alike, _axes_of_methods(own)[row.method])
-    for each, name in zip(alike, names, strict=True):
-        if each is row:
+    """The name `disambiguate` gives one of the rows."""
+    own = [other for other in rows if other.method == row.method]
+    alike = [other for other in own if other.seed == row.seed]
+    names = _disambiguate(alike, _axes_of_methods(own)[row.method])
+    for other, name in zip(alike, names, strict=True):
+        if other is row:
             return "".join(name)
     raise ValueError(f"no row {row.key}")
 
@@ -352,38 +388,38 @@ def with_seed(label: str, row: AuditRow) -> str:
 
 
 _Words = Callable[[Sequence[AuditRow]], Sequence[str]]
-"""Of some rows that share a name and a seed, what may tell them apart."""
+"""Rows that share a name and a seed → texts that may distinguish them."""
 
 
 def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -> Pieces:
-    """Names with words behind them, of one way after another, where rows of one seed would share
-    them without."""
+    """Names extended, one way after another, where rows of one seed would share them."""
     found = list(names)
-    alike: list[Sequence[int]] = [range(len(rows))]
     for words_of in ways:
-        shared: dict[tuple[tuple[str, str], int | None], list[int]] = {}
-        for place in chain.from_iterable(alike):
-            shared.setdefault((found[place], rows[place].seed), []).append(place)
-        alike = [places for places in shared.values() if len(places) > 1]
-        for places in alike:
+        shared: dict[object, list[int]] = defaultdict(list)
+        for place, row in enumerate(rows):
+            shared[found[place], row.seed].append(place)
+        for places in shared.values():
+            if len(places) == 1:
+                continue
             words = words_of([rows[place] for place in places])
             for place, word in zip(places, words, strict=True):
                 method, rest = found[place]
                 found[place] = (method, f"{rest} {word}".rstrip())
-    return [(printable(method), printable(rest)) for method, rest in found]
+    return [(sanitize(method), sanitize(rest)) for method, rest in found]
 
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
-    """Of each row its file, or the heading that its folder has in the matrix, or its whole place if
-    that says more."""
+    """Each row's file, or its folder's heading in the matrix; its whole place if that distinguishes
+    more rows."""
     homes = []
     sources = [row.source for row in rows]
     for row, home in zip(rows, homes_of(sources), strict=True):
-        is_file = Path(row.source).suffix
-        homes.append(f"({place_label(row)})" if is_file else f"({home})")
-    told = max(homes, _places(rows), key=_distinct)
-    if _distinct(told) > 1:
-        return told
+        if Path(row.source).suffix:
+            home = place_label(row)
+        homes.append(f"({home})")
+    texts = max(homes, _places(rows), key=_distinct)
+    if _distinct(texts) > 1:
+        return texts
     return [""] * len(rows)
 
 
@@ -392,7 +428,9 @@ def _distinct(texts: Iterable[str]) -> int:
 
 
 def _numbers(rows: Sequence[AuditRow]) -> list[str]:
-    return ["", *(f"#{number}" for number in range(2, len(rows) + 1))]
+    numbers = [f"#{number}" for number in range(1, len(rows) + 1)]
+    numbers[0] = ""
+    return numbers
 
 
 def _run_keys(rows: Sequence[AuditRow]) -> list[str]:
@@ -400,4 +438,8 @@ def _run_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 
 def _places(rows: Sequence[AuditRow]) -> list[str]:
-    return [f"({'/'.join(Path(run_place(row.source)).parts[-2:])})" for row in rows]
+    places = []
+    for row in rows:
+        end = Path(run_place(row.source)).parts[-2:]
+        places.append(f"({'/'.join(end)})")
+    return places

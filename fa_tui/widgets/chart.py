@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from asyncio import TimerHandle
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,9 +26,9 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering, tick_labels
-from fa_tui.views.text import Glyphs
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
@@ -46,11 +47,11 @@ Cell = tuple[int, int]
 
 
 class End(NamedTuple):
-    """Where a curve ends.
+    """The end of a curve.
 
     Attributes:
-        column, line: the cell.
-        mark: its characters; the last one is in that cell.
+        column, line: the cell of its mark's last character.
+        mark: its characters.
         style: the tone of its colour.
     """
 
@@ -61,18 +62,17 @@ class End(NamedTuple):
 
     @property
     def cells(self) -> set[Cell]:
-        """What it covers."""
-        first = self.column - len(self.mark) + 1
-        return {(column, self.line) for column in range(first, self.column + 1)}
+        """The cells of the mark."""
+        return {(self.column - place, self.line) for place in range(len(self.mark))}
 
 
 def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End], int]:
-    """The ends whose marks cover no other, and how many marks are nowhere then: of those that meet
-    the last one stays.
+    """The ends whose marks do not overlap, and the number of dropped marks; the last of overlapping
+    ones is kept.
 
     Args:
         ends: in drawing order.
-        taken: cells (column, line) that are to be left as they are.
+        taken: cells (column, line) to avoid.
 
     >>> kept, dropped = not_covered([End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y")], ())
     >>> [end.mark for end in kept], dropped
@@ -84,16 +84,18 @@ def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End]
         if occupied.isdisjoint(end.cells):
             kept.append(end)
             occupied |= end.cells
-    return kept, len({end.mark for end in ends} - {end.mark for end in kept})
+    marks = {end.mark for end in ends}
+    marks.difference_update(end.mark for end in kept)
+    return kept, len(marks)
 
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
 _STOP = "stop"
 AXIS = 8
-"""Cells for the numbers next to the chart."""
+"""Width of the vertical axis in cells."""
 SLICES = 400
-"""Steps drawn at most: a braille dot is no finer on the widest screen."""
+"""Steps drawn at most, as fine as braille dots on the widest screen."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,12 @@ class Curve:
     """Values over an axis.
 
     Attributes:
-        points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a
-            gap.
+        points: (x, y) in order of x; a y that the scale cannot show is a gap.
         style: the tone of its colour.
-        mark: characters at its last point, the last of them for all of it where there is no
-            braille: curves must be distinct without colour; ``""`` for one in the background.
-        stays: whether the mark stays on that point even where other curves end.
-        name: of what it is drawn.
+        mark: characters at its last point; without braille, the last of them draws the curve.
+            ``""`` for a curve in the background.
+        stays: whether the mark keeps its place if other curves end there.
+        name: of the run.
     """
 
     points: Points
@@ -119,20 +120,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """What to draw.
+    """Curves on common axes.
 
     Attributes:
-        curves: drawn in order; later ones lie on top.
-        x, y: the scales, shared by all curves.
-        limit: a threshold: a dashed horizontal line below the curves; NaN for none.
-        cursor: an x to mark with a vertical line.
-        x_label: what x counts.
-        stop: an x to mark with a dashed vertical line, as the place where something would have
-            ended.
-        x_spans: whether there is more than one x; the right end has no number if not.
-        level: a y to mark with a horizontal line: with `cursor`, a cross.
-        axis: cells for the numbers next to it.
-        band: two values between which everything is shaded, below the curves.
+        curves: in drawing order.
+        x, y: the scales.
+        limit: y of a threshold, a dashed line below the curves; NaN for none.
+        cursor: x of a vertical line.
+        x_label: unit of x.
+        stop: x of an early stop, a dashed vertical line.
+        x_spans: whether there is more than one x; if not, the right end has no number.
+        level: y of a horizontal line, a cross with `cursor`.
+        axis: width of the vertical axis in cells.
+        band: range of y shaded below the curves.
     """
 
     curves: Sequence[Curve]
@@ -169,7 +169,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
 
 
 def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
-    """The ends of the axis and what it counts; how many marks are left out, if there is room."""
+    """The ends and the unit of the axis, and the number of marks left out, if it fits."""
     left = chart.x.tick(chart.x.lo, glyphs)
     right = ""
     if chart.x_spans:
@@ -185,7 +185,7 @@ def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[Cell]) -> int:
-    """Write the curves' marks at their ends; how many are left out."""
+    """Write the curves' marks at their ends. Returns the number of marks left out."""
     ends: list[End] = []
     for curve in chart.curves:
         drawn = [point for point in curve.points if drawable(chart.y, point[1])]
@@ -205,17 +205,18 @@ def _mark_ends(cells: _Cells, chart: Chart, taken: set[Cell]) -> int:
 
 
 class _Cells:
-    """Characters and dots under way to rows."""
+    """The canvas of characters and dots."""
 
     def __init__(self, chart: Chart, columns: int, lines: int, glyphs: Glyphs) -> None:
         self._chart = chart
-        self.columns, self.lines = columns, lines
+        self.columns = columns
+        self.lines = lines
         self._glyphs = glyphs
         self._characters = [[(" ", "")] * columns for _ in range(lines)]
-        self._dots: dict[Cell, int] = {}
+        self._dots: dict[Cell, int] = defaultdict(int)
 
     def place(self, point: Point, across: int = 1, up: int = 1) -> Cell:
-        """The cell of a point, or the dot, of `across` × `up` in a cell."""
+        """The cell of a point, or its dot among `across` × `up` per cell."""
         x, y = point
         lines = self.lines * up
         column = self._chart.x.cell(x, self.columns * across)
@@ -232,16 +233,16 @@ class _Cells:
         return joined(self._characters[line])
 
     def draw_lines(self) -> None:
-        """Draw the band, and the lines across and down."""
-        chart, glyphs = self._chart, self._glyphs
+        """Draw the band, and horizontal and vertical lines."""
+        chart = self._chart
+        glyphs = self._glyphs
         if chart.band is not None:
             low, high = chart.band
-            bottom = self._line(low)
-            top = self._line(high)
-            for line in range(top, bottom + 1):
-                self.write(0, line, glyphs.say("░") * self.columns, "faint")
+            shade = glyphs.say("░") * self.columns
+            for line in range(self._line(high), self._line(low) + 1):
+                self.write(0, line, shade, "faint")
         self._draw_across(chart.limit, glyphs.firing, "limit")
-        # every other cell: each takes three bytes, more than all the words on the screen
+        # every other cell saves bytes: each takes three
         self._draw_across(chart.level, f" {glyphs.rule}", "dim")
         self._draw_down(chart.stop, glyphs.say("┊"))
         self._draw_down(chart.cursor, glyphs.divider)
@@ -251,7 +252,7 @@ class _Cells:
 
     def _draw_across(self, y: float, text: str, tone: str) -> None:
         if self._chart.y.contains(y):
-            self.write(0, self._line(y), (text * self.columns)[: self.columns], tone)
+            self.write(0, self._line(y), text * self.columns, tone)
 
     def _draw_down(self, x: float | None, glyph: str) -> None:
         if x is not None:
@@ -260,19 +261,24 @@ class _Cells:
                 self.write(column, line, glyph, "note")
 
     def draw_stop(self) -> set[Cell]:
-        """Name the stop in the first line; the cells that this takes."""
-        if self._chart.stop is None:
+        """Name the stop in the first line. Returns the cells of the name."""
+        chart = self._chart
+        if chart.stop is None:
             return set()
-        begin = self._chart.x.cell(self._chart.stop, self.columns) + 1
-        if begin + len(_STOP) > self.columns:
-            begin -= 1 + len(_STOP)
+        begin = chart.x.cell(chart.stop, self.columns) + 1
+        end = begin + len(_STOP)
+        if end > self.columns:
+            end = begin - 1
+            begin = end - len(_STOP)
         self.write(begin, 0, _STOP, "note")
-        return {(column, 0) for column in range(begin, begin + len(_STOP))}
+        return {(column, 0) for column in range(begin, end)}
 
     def draw_curve(self, curve: Curve) -> None:
         """Draw the lines between a curve's points."""
         braille = self._glyphs.braille
-        across, up = (2, 4) if braille else (1, 1)
+        across = up = 1
+        if braille:
+            across, up = 2, 4
         mark = curve.mark[-1:] or "."
         previous: Cell | None = None
         for point in curve.points:
@@ -289,12 +295,12 @@ class _Cells:
 
     def _dot(self, x: int, y: int, style: str) -> None:
         """Set one of 2×4 dots per cell."""
-        column = x // 2
-        line = y // 4
+        column, right = divmod(x, 2)
+        line, below = divmod(y, 4)
         if 0 <= column < self.columns and 0 <= line < self.lines:
-            bits = self._dots.get((line, column), 0) | _DOTS[y % 4][x % 2]
-            self._dots[line, column] = bits
-            self._characters[line][column] = (chr(0x2800 | bits), style)
+            self._dots[line, column] |= _DOTS[below][right]
+            character = chr(0x2800 | self._dots[line, column])
+            self._characters[line][column] = (character, style)
 
 
 def drawable(scale: Scale, value: float) -> bool:
@@ -304,8 +310,9 @@ def drawable(scale: Scale, value: float) -> bool:
 def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
     """The cells of a straight line, ends included."""
     column, line = start
-    across = end[0] - column
-    down = end[1] - line
+    last_column, last_line = end
+    across = last_column - column
+    down = last_line - line
     steps = max(abs(across), abs(down), 1)
     for step in range(steps + 1):
         share = step / steps
@@ -313,37 +320,34 @@ def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """How many runs fire and how many need walk-back, as functions of one threshold, which the
-    cursor marks.
+    """Numbers of runs that fire and of walk-backs over one threshold, whose value the cursor marks.
 
     Args:
         curve: the step functions.
-        threshold: its value now.
-        runs: how many there are.
+        threshold: its current value.
+        runs: number of runs.
     """
     log = DIAGNOSTICS[curve.letter].log
-    drawn = curve.points[curve.points > 0] if log else curve.points
-    # they are sorted, and many: the outermost two say how far they go
+    drawn = curve.points
+    if log:
+        drawn = drawn[drawn > 0]
+    # the points are sorted: the outermost ones set the axis
     outermost = [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold]
     x = covering(outermost, log=log) or Scale(0.0, 1.0)
-    kept: Sequence[int] = range(1, len(curve.points) + 1)
-    if len(kept) > SLICES:
-        # of each small slice of the axis the last step
+    kept: Sequence[int] = range(len(curve.fired))
+    if len(kept) > SLICES + 1:
+        # the last step of each small slice of the axis
         slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
         last = curve.points.searchsorted(slices, side="right").tolist()
-        kept = sorted({*last} - {0})
-    points = []
-    fired = [int(curve.fired[0])]
-    walked = [int(curve.walk_backs[0])]
-    for at in kept:
-        points.append(float(curve.points[at - 1]))
-        fired.append(int(curve.fired[at]))
-        walked.append(int(curve.walk_backs[at]))
+        kept = sorted({0, *last})
+    points = [float(curve.points[at - 1]) for at in kept[1:]]
+    fired = [int(curve.fired[at]) for at in kept]
+    walked = [int(curve.walk_backs[at]) for at in kept]
     curves = [
         Curve(steps(points, fired, x), "curve-1", curve.letter),
         Curve(steps(points, walked, x), "text", "w"),
     ]
-    # quarters of it are whole numbers
+    # divisible by four: quarters are whole numbers
     y = Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4))
     label = f"threshold of ({curve.letter})"
     if log:
@@ -369,7 +373,7 @@ class Canvas(PaintedWidget):
     """Shows a `Chart`.
 
     Attributes:
-        chart: what it shows.
+        chart: the shown one.
     """
 
     chart: Chart | None = None
@@ -386,7 +390,7 @@ class Canvas(PaintedWidget):
 
 
 class LayerCharts(Horizontal):
-    """Two charts side by side; a run's curves are marked by its number."""
+    """Charts of ‖h_l‖ and ‖g_l‖; a run's curves are marked by its number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -394,7 +398,7 @@ class LayerCharts(Horizontal):
 
     @property
     def charts(self) -> list[tuple[str, Chart]]:
-        """What is drawn, with titles."""
+        """The drawn charts with their titles."""
         charts = []
         for title, canvas in self._canvases.items():
             if canvas.chart is not None:
@@ -414,7 +418,7 @@ class LayerCharts(Horizontal):
         g: Scale | None,
         names: Sequence[str],
     ) -> None:
-        """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
+        """Draw the runs' norms on these scales; a chart without a scale stays empty."""
         h_canvas, g_canvas = self._canvases.values()
         h_norms = [report.stream("residual_norms") for report in reports]
         h_canvas.set_chart(layer_chart(h_norms, h, names))
@@ -429,7 +433,7 @@ def layer_chart(
 
     Args:
         norms: per run, one value per layer.
-        scale: None draws nothing.
+        scale: of the norms; None draws nothing.
         names: of the runs.
     """
     depth = max(map(len, norms), default=0)
@@ -442,39 +446,41 @@ def layer_chart(
         if names:
             name = names[number - 1]
         points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
-        curves.append(Curve(points, f"curve-{number}", str(number), name=name))
+        curve = Curve(points, f"curve-{number}", str(number), name=name)
+        curves.append(curve)
     return Chart(curves, x, scale, x_label="layer")
 
 
 _LEAST = Size(50, 12)
-"""Below this no chart can be read."""
+"""Smallest readable chart."""
 _HIGHEST = 24
 _BESIDE = Size(40, 22)
-"""Next to the matrix, one below the other."""
+"""Least room for two charts next to the matrix."""
 _RESTS_SECONDS = 0.05
-"""A cursor on its way draws nothing: a chart costs some thousand bytes."""
+"""Delay after cursor moves: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves whose colours are distinct."""
 _SHARED = 500
-"""Up to so many runs, curves share the scale of all of them; of more, those on the line have their
-own."""
+"""Up to so many runs, curves share the scale of all; beyond, the line's runs have their own."""
 
 
 class LineCharts(Vertical):
-    """Lies on the matrix where it leaves room, next to its columns or below its lines: else there
-    are no charts.
+    """Charts of the line under the cursor, next to the matrix' columns or below its lines.
+
+    Without enough room there are no charts.
 
     Args:
         session: the runs.
-        matrix: whose line under the cursor is drawn.
+        matrix: with the cursor.
 
     Attributes:
-        waiting: runs until a line that the cursor has just come to is drawn.
+        waiting: timer until the current line is drawn.
     """
 
     def __init__(self, session: Session, matrix: Matrix) -> None:
         super().__init__()
-        self._session, self._matrix = session, matrix
+        self._session = session
+        self._matrix = matrix
         self._title = Line()
         self._charts = LayerCharts()
         self._beside = Size(0, 0)
@@ -489,23 +495,22 @@ class LineCharts(Vertical):
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
 
     def _laid_out(self, screen: Screen[None]) -> None:
-        """The matrix has its size only now, whatever it was that changed it."""
+        """Follow a new size of the matrix."""
         if self._matrix.size != self._beside:
             self.follow()
 
     @property
     def charts(self) -> list[tuple[str, Chart]]:
-        """What is drawn now, with titles; nothing where there is no room."""
+        """The shown charts with their titles."""
         if self.display:
             return self._charts.charts
         return []
 
     def follow(self) -> None:
-        """Draw the line under the cursor once it rests there, if the matrix leaves room and a run
-        was measured."""
+        """Draw the line under the cursor after a delay, if there is room and a measured run."""
         matrix = self._matrix
         self._beside = matrix.size
-        # next to the columns, where they end; else below the lines
+        # next to the columns, else below the lines
         left = matrix.virtual_size.width + 1
         top = 0
         room = Size(matrix.size.width - left - 2, min(2 * _HIGHEST, matrix.size.height))
@@ -528,7 +533,7 @@ class LineCharts(Vertical):
         count = ""
         if len(measured) > _RUNS:
             count = f" first {_RUNS} of {len(on_line)} "
-        wanted = count, [self._session.rows[row] for row in measured[:_RUNS]]
+        wanted = (count, [self._session.rows[row] for row in measured[:_RUNS]])
         if wanted != self._wanted:
             self._wanted = wanted
             if self.waiting is not None:
@@ -539,18 +544,18 @@ class LineCharts(Vertical):
         self.waiting = None
         count, rows = self._wanted
         reports = [row.report for row in rows]
-        runs = ["".join(name) for name in told_apart(rows)]
-        names = "".join([f"  {number} {name}" for number, name in enumerate(runs, 1)])
-        # in front: the names may be cut
-        self._title.set((count, "warn"), (names.removeprefix(" "), "dim"))
-        self._charts.show(reports, *self._scales(reports), runs)
+        names = list(map("".join, disambiguate(rows)))
+        numbered = [f" {number} {name}" for number, name in enumerate(names, 1)]
+        # the count first, as the names may be cut
+        self._title.set((count, "warn"), (" ".join(numbered), "dim"))
+        h, g = self._scales(reports)
+        self._charts.show(reports, h, g, names)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
         rows = self._session.in_scope
+        shown = reports
         if len(rows) <= _SHARED:
             shown = [self._session.rows[row].report for row in rows]
-        else:
-            shown = reports
         h: list[float] = []
         g: list[float] = []
         for report in shown:

@@ -1,7 +1,6 @@
-"""Runs side by side: one column per run, one line per layer, bars on one shared log scale.
+"""Comparison of runs: a column per run, a line per layer, bars on a shared log scale.
 
-A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of
-all of them.
+A few columns are on screen at a time; ratio, mean and divergence are those of all runs.
 """
 
 from __future__ import annotations
@@ -18,8 +17,9 @@ from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import peak_block
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
+from fa_tui.views.text import cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
@@ -27,21 +27,20 @@ from fa_tui.widgets.table import LineTable
 
 
 def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
-    """A bar of half cells: the smallest is one half.
+    """A bar of half cells, at least one.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
     ('━╸', '╸')
     """
-    whole, half = glyphs.plateau_passing, glyphs.say("╸")
-    halves = max(1, round(fraction * 2 * cells))
-    return whole * (halves // 2) + half * (halves % 2)
+    whole, half = divmod(max(1, round(fraction * 2 * cells)), 2)
+    return glyphs.plateau_passing * whole + glyphs.say("╸") * half
 
 
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
-    """A name cut so that its end, which distinguishes it from others, still fits.
+    """A name cut so that its distinguishing end still fits.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> shortened("state_bridge", " s42", 12, UNICODE)
     'state_b… s42'
     >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)
@@ -52,29 +51,30 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     ellipsis = glyphs.ellipsis
     if width_of(end) > width > len(ellipsis):
         return cut_start(end, width, ellipsis)
-    beginning = cut(name, max(len(ellipsis), width - width_of(end)), ellipsis)
-    return cut(beginning + end, width)
+    room = max(len(ellipsis), width - width_of(end))
+    return cut(cut(name, room, ellipsis) + end, width)
 
 
 SIDE_BY_SIDE = 6
-"""Runs on screen at a time: more columns than that cannot be read."""
+"""Runs on screen at a time."""
 
 _LABEL = 14
 _NUMBER = 9
 _RUN_MOST = 36
 _NAME_MOST = 18
-"""Cells of a run's name, its gap included, that go before its mean."""
+"""Cells of a run's name, its gap included, with precedence over the mean."""
 _RATIO = 11
 _SPREAD = 19
 _MANY = 5
-"""Runs whose bars go before their mean."""
+"""From this many runs on, bars have precedence over the mean."""
 _BAR_LEAST = 4
-"""Shorter bars, of half cells, cannot be compared."""
-_DIGITS, _DIGITS_WITHOUT_BARS = 3, 4
+"""Shorter bars cannot be compared."""
+_DIGITS = 3
+_DIGITS_WITHOUT_BARS = 4
 
 
 class Scales(NamedTuple):
-    """The scales that bars are drawn on: of ‖h‖, of ‖g‖."""
+    """Scales of the bars of ‖h‖ and ‖g‖."""
 
     h: Scale | None
     g: Scale | None
@@ -84,13 +84,13 @@ class CompareView(LineTable):
     """Compares runs; posts `LineTable.Moved`, and `Turned` when other runs come on screen.
 
     Args:
-        session: the runs and what judges them.
+        session: the runs and thresholds.
 
     Attributes:
-        lines: what is compared, line by line.
-        reports: the runs on screen, judged.
-        window: which of the runs are on screen.
-        bar_cells: how long a bar may be; 0 where there is no room for bars.
+        lines: of the comparison.
+        reports: judged reports of the runs on screen.
+        window: the runs on screen.
+        bar_cells: maximum length of a bar; 0: no bars.
     """
 
     BINDINGS = [
@@ -138,8 +138,13 @@ class CompareView(LineTable):
     def compare(
         self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales
     ) -> None:
-        """Show these runs (indices), named so, with bars on these scales; as far to the right as
-        before."""
+        """Compare some runs; the window stays.
+
+        Args:
+            rows: indices.
+            labels: names of the runs.
+            scales: of the bars.
+        """
         self._rows = rows
         self._labels = labels
         self._scales = scales
@@ -156,25 +161,23 @@ class CompareView(LineTable):
         self.refresh_bindings()
 
     def number_columns(self, numbered: bool) -> None:
-        """Lead the runs' names by numbers, or not."""
+        """Show or hide numbers before the runs' names."""
         if numbered != self._numbered:
             self._numbered = numbered
             self._fit()
 
     def judge(self) -> None:
-        """Show the runs as the session's thresholds judge them now."""
+        """Judge the runs on screen by the session's thresholds."""
         session = self._session
         seen = self._rows[self.window.first : self.window.end]
-        self.reports = [
-            session.rows[row].report.with_thresholds(session.thresholds) for row in seen
-        ]
+        reports = [session.rows[row].report for row in seen]
+        self.reports = [report.with_thresholds(session.thresholds) for report in reports]
         self._fit()
 
     def _fit(self) -> None:
-        """Widths: first the runs and the ratio, then their mean if names stay whole, then bars
-        worth drawing.
+        """Set the widths: runs and ratio, then the mean if names stay whole, then bars.
 
-        Of many runs, bars come before the mean. Different networks have none.
+        For many runs, bars have precedence over the mean. Different networks have no mean.
         """
         count = self.window.size
         if not count:
@@ -187,26 +190,27 @@ class CompareView(LineTable):
         needed = with_bar = _NUMBER + 2 + _BAR_LEAST
         if count < _MANY or room < count * with_bar:
             needed = _NUMBER
-        named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
+        headings = [self._heading(column, _RUN_MOST) for column in range(count)]
+        named = max(map(width_of, headings)) + 1
         needed = max(needed, min(named, _NAME_MOST))
         if self._averaged and room - _SPREAD >= count * needed:
             more.append(_SPREAD)
             room -= _SPREAD
-        each = max(_NUMBER, min(_RUN_MOST, room // count))
+        width = max(_NUMBER, min(_RUN_MOST, room // count))
         had = self.bar_cells
-        self.bar_cells = max(0, each - _NUMBER - 2)
+        self.bar_cells = width - _NUMBER - 2
         if self.bar_cells < _BAR_LEAST:
             self.bar_cells = 0
         if bool(had) != bool(self.bar_cells):
             self.refresh_bindings()
-        self.set_widths(_LABEL, [each] * count + more)
+        self.set_widths(_LABEL, [width] * count + more)
 
     def on_resize(self) -> None:
         self._fit()
 
     @property
     def under_cursor(self) -> tuple[comparison.ComparedLine, int | None] | None:
-        """The line under the cursor, and which of the runs (None right of them)."""
+        """The line under the cursor, and the run (None right of the runs)."""
         if not self.lines:
             return None
         run = None
@@ -215,7 +219,7 @@ class CompareView(LineTable):
         return self.lines[self.line], run
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There are others to turn to only where they do not fit."""
+        """Offer turning only if there are more runs on that side."""
         if action != "turn":
             return True
         if parameters == (1,):
@@ -223,7 +227,7 @@ class CompareView(LineTable):
         return self.window.first > 0
 
     def action_turn(self, pages: int) -> None:
-        """Show the runs after these, or before."""
+        """Show the next or previous runs."""
         self._slide(pages * self.window.size)
 
     def action_cursor(self, down: int, right: int) -> None:
@@ -232,7 +236,7 @@ class CompareView(LineTable):
             super().action_cursor(down, right)
 
     def _slide(self, step: int) -> bool:
-        """Show the runs some places further; False at the end of them."""
+        """Move the window by some runs; False at the end."""
         window = self.window.moved(step)
         if window == self.window:
             return False
@@ -241,8 +245,7 @@ class CompareView(LineTable):
         return True
 
     def landmarks(self) -> list[int]:
-        """Lines worth going to: the first of each section, where the runs part, where one grows
-        most."""
+        """Landmarks: first lines of sections, divergences, and the peaks of growth."""
         peaks = {comparison.block_name(_peak(report)) for report in self.reports}
         landmarks = []
         is_first = True
@@ -254,10 +257,11 @@ class CompareView(LineTable):
         return landmarks
 
     def action_landmark(self, direction: int) -> None:
-        """Go to the next line worth going to, or the last one before."""
-        ahead = [line for line in self.landmarks() if (line - self.line) * direction > 0]
+        """Go to the next or previous landmark."""
+        landmarks = self.landmarks()[::direction]
+        ahead = [line for line in landmarks if (line - self.line) * direction > 0]
         if ahead:
-            self.move_to(ahead[0 if direction > 0 else -1])
+            self.move_to(ahead[0])
 
     def line_count(self) -> int:
         return len(self.lines)
@@ -292,14 +296,17 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = comparison.spread_words(entry), "dim"
         if column == self.window.size:
             text, tone = self._ratio(entry)
-        text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
-        return [(text.ljust(width - 1), tone)]
+        else:
+            text = comparison.spread_words(entry)
+            tone = "dim"
+        room = width - 1
+        text = cut(self._glyphs.say(text), room, self._glyphs.ellipsis)
+        return [(text.ljust(room), tone)]
 
     def _heading(self, column: int, width: int) -> str:
-        """A column's heading; the outer ones of the runs show that there are more."""
+        """A column's heading; the outer ones of the runs have signs if there are more."""
         window = self.window
         if column == window.size:
             return shortened("max/min", "", width, self._glyphs)
@@ -317,27 +324,32 @@ class CompareView(LineTable):
         return before + shortened(name, end, room, self._glyphs) + after
 
     def subheader(self, column: int) -> Row:
-        width, window = self.width_of(column), self.window
+        width = self.width_of(column)
         text = ""
-        if column < window.size:
-            row = self._session.rows[self._rows[window.first + column]]
-            text = cut_middle(self._glyphs.say(place_label(row)), width - 1, self._glyphs.ellipsis)
+        if column < self.window.size:
+            run = self._rows[self.window.first + column]
+            place = self._glyphs.say(place_label(self._session.rows[run]))
+            text = cut_middle(place, width - 1, self._glyphs.ellipsis)
         return [(padded(text, width), "source")]
 
     def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
         place = self.window.first + column
         if entry.kind == "verdict":
             return verdict_row(self._session, self._rows[place], self._glyphs)
-        value = entry.spread.values[place] if entry.spread else None
+        value = None
+        if entry.spread:
+            value = entry.spread.values[place]
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
         room = self.width_of(column) - 1 - self.bar_cells
         text, fires = self._written(entry, column, value, room)
-        bar, scale = "", self._scale_of(entry.kind)
+        tone = "bad" if fires else "text"
+        bar = ""
+        scale = self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
         number = text.ljust(_NUMBER + bool(self.bar_cells))
-        return [(number, "bad" if fires else "text"), (bar, "accent")]
+        return [(number, tone), (bar, "accent")]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
@@ -345,10 +357,9 @@ class CompareView(LineTable):
     def _written(
         self, entry: comparison.ComparedLine, column: int, value: float, room: int
     ) -> tuple[str, bool]:
-        """A value as text, with as many digits as there is room for, and whether a diagnostic fires
-        on it.
+        """A value with as many digits as fit, and whether a diagnostic fires on it.
 
-        The largest value of a line is marked, and the smallest.
+        The largest and the smallest value of a line are marked.
         """
         report = self.reports[column]
         place = self.window.first + column
@@ -381,10 +392,10 @@ class CompareView(LineTable):
         return text, fires
 
     def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
-        """How far the runs are apart, and the tone of it."""
-        ratio = entry.spread.ratio if entry.spread else None
-        if ratio is None:
+        """The ratio of largest to smallest value, and its tone."""
+        if entry.spread is None or entry.spread.ratio is None:
             return "", "text"
+        ratio = entry.spread.ratio
         text = f"×{short(ratio)}"
         if entry.parts:
             text += f" {self._glyphs.off_left}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -29,9 +28,10 @@ from fa_core.text.notes import baseline_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
+from fa_tui.views.glyphs import UNICODE, Glyphs
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
+from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import with_keys
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
@@ -43,9 +43,11 @@ from fa_tui.widgets.painted import (
 )
 
 _INDENT = 6
-_LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
+_LEAST = 16
+_LEAST_NAME = 3
+_LEAST_TEXT = 8
 _NARROW = 44
-"""Below this width a diagnostic's line leaves out what its glyph shows too."""
+"""Below this width a diagnostic's line omits the state, which its glyph shows."""
 _PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
 """Two words in brackets."""
 
@@ -53,12 +55,17 @@ _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 _SPARK_CELLS = 24
-_LAYER, _NUMBER, _GROWTH, _COLUMN, _PEAK = 4, 9, 10, 7, 2
+_LAYER = 4
+_NUMBER = 9
+_GROWTH = 10
+_COLUMN = 7
+_PEAK = 2
 _LONGEST_BAR = 10
 _FIRST_AND_LAST = 1000
-"""Layers that have a line each, from either end."""
+"""Layers shown from either end."""
 
-_NAMES, _NAMES_NARROW = 12, 2
+_NAMES = 12
+_NAMES_NARROW = 2
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _EMPTY: tuple[object, ...] = (None, [], {}, "")
 _SHORTER = {
@@ -69,30 +76,31 @@ _SHORTER = {
     "other_frozen_baselines": "other ones",
     "custom_backward": "backward by",
 }
-"""Names that their column would cut."""
+"""Shorter names of facts, which fit their column."""
 
 
 def sparkline(
     values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0
 ) -> str:
-    """One character per value or, in fewer cells, per group of values: its largest, a non-finite
-    one before all.
+    """One bar per value; in fewer cells, one per group of values, for its largest.
 
-    NaN and ±inf show the glyph for non-finite, zeros on a log scale that for zero.
+    Non-finite values, which rank highest, and zeros on a log scale have their own characters.
 
     Args:
         values: in order.
-        scale: values beyond it show the lowest bar, the highest.
+        scale: values beyond it have the lowest or the highest bar.
         glyphs: characters to draw with.
-        width: at most this many cells; 0 = one per value.
+        width: maximum number of cells; 0: one per value.
 
     >>> sparkline([1.0, 10.0, 1000.0, float("nan"), 0.0], Scale(1.0, 1000.0, log=True))
     '▁▃█∞0'
     """
     if width and len(values) > width:
         bounds = [len(values) * cell // width for cell in range(width + 1)]
-        groups = itertools.pairwise(bounds)
-        values = [max(values[start:end], key=_nonfinite_last) for start, end in groups]
+        largest = []
+        for start, end in pairwise(bounds):
+            largest.append(max(values[start:end], key=_nonfinite_last))
+        values = largest
     return "".join([_bar(value, scale, glyphs) for value in values])
 
 
@@ -109,18 +117,21 @@ def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
 
 
 def apart(cosine: float | None) -> str:
-    """How far two directions are apart, 1 − cos, which shows what a cosine near 1 hides.
+    """The distance 1 − cos of two directions, precise for cosines near 1.
 
     >>> apart(1 - 3e-9), apart(1.0), apart(None)
     ('3e-9', '0', 'N/A')
     """
     if cosine is None:
         return "N/A"
-    return short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
+    distance = math.nan
+    if math.isfinite(cosine):
+        distance = max(0.0, 1 - cosine)
+    return short(distance, 1)
 
 
 def signed(value: float | None) -> str:
-    """A cosine; undefined ones read N/A, never 0."""
+    """A cosine as text; N/A if undefined."""
     if value is None or math.isnan(value):
         return "N/A"
     return f"{value:+.2f}"
@@ -141,12 +152,11 @@ class LayerColumn(NamedTuple):
 
 
 class RunPage:
-    """Everything known about a run, in lines. A part is written again only if what it depends on
-    changed.
+    """The lines about a run, in parts that are cached until their inputs change.
 
     Args:
         row: the run.
-        width: cells to fill, at least 16; a line that cannot be wrapped ends in a sign.
+        width: cells to fill, at least 16; longer lines are wrapped or end in an ellipsis.
         glyphs: characters to draw with.
     """
 
@@ -162,10 +172,10 @@ class RunPage:
         self._peak = peak_block(norms)
 
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
-        """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
+        """The run judged by thresholds; `gone`: its file or folder was removed."""
         report = self._report = self._row.report.with_thresholds(thresholds)
         judged = (report.flags, report.undecided, report.coverage)
-        lines = [*self._part("title", judged, self._title)]
+        lines = self._part("title", judged, self._title).copy()
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
@@ -181,11 +191,13 @@ class RunPage:
         """Verdict, diagnostics and layers."""
         thresholds = self._report.thresholds
         found = confidence(self._report)
-        lines = [*self._part("verdict", (judged, found), partial(self._verdict, found)), []]
+        lines = self._part("verdict", (judged, found), partial(self._verdict, found)).copy()
+        lines.append([])
         for letter, diagnostic in DIAGNOSTICS.items():
-            limit = diagnostic.limit(thresholds)
-            lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
-        lines += [[], *self._part("sparklines", None, self._sparklines)]
+            write = partial(self._diagnostic, diagnostic, found)
+            lines += self._part(letter, diagnostic.limit(thresholds), write)
+        lines.append([])
+        lines += self._part("sparklines", None, self._sparklines)
         passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
         return lines + self._part("layers", passing, self._layers)
 
@@ -201,21 +213,22 @@ class RunPage:
         return [[(" " * indent + line, tone)] for line in lines]
 
     def _fitted(self, row: Row) -> Row:
-        """The row, with a sign where it is cut; blanks at its end are not missed."""
+        """The row, cut with an ellipsis if it is too wide; trailing blanks are dropped."""
         if row_width(row) <= self._width:
             return row
         while not row[-1][0].strip():
             row = row[:-1]
-        last, tone = row[-1]
-        return ending([*row[:-1], (last.rstrip(), tone)], self._width, self._glyphs.ellipsis, "dim")
+        *first, (last, tone) = row
+        stripped = [*first, (last.rstrip(), tone)]
+        return ending(stripped, self._width, self._glyphs.ellipsis, "dim")
 
     def _title(self) -> list[Row]:
-        """Method, seed and verdict cell; the axes between them, or below where there is no room."""
+        """Method, seed and verdict cell; the axes between them, or below if they do not fit."""
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
         mark = run_cell(report, control=row.is_control, ascii_only=self._glyphs.name == "ascii")
-        # the verdict is what nothing may push out
+        # the verdict is never cut
         room = self._width - len(mark) - 1
         name = self._say(report.method_name or row.method)
         seed = self._seed(room - width_of(name))
@@ -226,8 +239,9 @@ class RunPage:
             below = []
         name = cut(name, max(_LEAST_NAME, room - width_of(seed)), ellipsis)
         left = ending([(name, "strong"), (seed, "dim")], room, ellipsis, "dim")
-        blanks = " " * (self._width - len(mark) - row_width(left))
-        return [[*left, (blanks, ""), (mark, self._tone)], *below]
+        blanks = " " * (room + 1 - row_width(left))
+        title = [*left, (blanks, ""), (mark, self._tone)]
+        return [title, *below]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:
@@ -250,7 +264,8 @@ class RunPage:
         if report.flags and known != f"{LETTERS} measured":
             words = f"{words} ({known})"
         lines = self._wrapped(words, self._tone)
-        if mode := failure_mode(report, cosine=False):
+        mode = failure_mode(report, cosine=False)
+        if mode:
             lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
@@ -262,26 +277,29 @@ class RunPage:
 
     def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
         """A diagnostic, the cause of (b), and the resampled interval with the share that fires."""
-        letter, report = diagnostic.letter, self._report
+        report = self._report
+        letter = diagnostic.letter
         lines = self._judged(record_of(report, letter))
         if letter == "b" and letter in report.flags:
             lines += self._wrapped(f"cause: {floor_text(report)}", "note", _INDENT)
         if found is not None and letter in found.fired:
             low, high = found.intervals[diagnostic.column]
             span = f"{short(low)} to {short(high)}{diagnostic.suffix}"
-            text = f"{LEVEL:.0%}: {span}, fires in {percent(found.fired[letter])}"
+            share = percent(found.fired[letter])
+            text = f"{LEVEL:.0%}: {span}, fires in {share}"
             lines += self._wrapped(text, "dim", _INDENT)
         return lines
 
     def _judged(self, record: DiagnosticRecord) -> list[Row]:
-        """A diagnostic with its glyph; its distance from flipping at the end or below it."""
+        """A diagnostic with its glyph, followed by its distance from flipping."""
         place = ""
         if record.letter == "a" and self._peak is not None:
             place = f"in block {self._peak}→{self._peak + 1}"
         if self._width < _NARROW and record.distance:
             head = f"({record.letter})"
             body = record.number
-            under = "; ".join([f"{record.limit}, {record.brief_distance}", *record.remarks])
+            distance = f"{record.limit}, {record.brief_distance}"
+            under = "; ".join([distance, *record.remarks])
             if place and _INDENT + len(under) + 2 + len(place) <= self._width:
                 under = f"{under}, {place}"
         else:
@@ -294,8 +312,9 @@ class RunPage:
             text_tone = "text"
         first, *rest = self._broken(f"{glyph} {head} {body}")
         lead = len(glyph) + 1 + len(self._say(head))
-        rows: list[Row] = [[(first[:lead], tone), (first[lead:], text_tone)]]
-        rows += [[(line, text_tone)] for line in rest]
+        rows = [[(first[:lead], tone), (first[lead:], text_tone)]]
+        for line in rest:
+            rows.append([(line, text_tone)])
         self._put_under(rows, self._say(under))
         return rows
 
@@ -311,23 +330,25 @@ class RunPage:
         return glyphs.unmeasured, "dim"
 
     def _broken(self, text: str) -> list[str]:
-        """A text on lines of the pane's width; intervals, and thresholds with their names, stay
-        whole."""
+        """A text wrapped to the pane's width; pairs in brackets stay whole."""
         whole = _PAIR.sub(lambda pair: pair[0].replace(" ", "\0"), self._say(text))
         lines = textwrap.wrap(whole, self._width, subsequent_indent=" " * _INDENT)
         return [line.replace("\0", " ") for line in lines]
 
     def _put_under(self, rows: list[Row], under: str) -> None:
-        """Put a text at the right end of the last row, or on rows of its own."""
+        """Put a text at the right end of the last row, or on further rows."""
         used = row_width(rows[-1])
-        if under and used + 2 + width_of(under) <= self._width:
-            rows[-1].append((padded_left(under, self._width - used), "dim"))
+        left = self._width - used
+        if under and 2 + width_of(under) <= left:
+            rows[-1].append((padded_left(under, left), "dim"))
             return
+        blanks = " " * _INDENT
         room = max(_LEAST_TEXT, self._width - _INDENT)
-        rows += [[(" " * _INDENT + line, "dim")] for line in textwrap.wrap(under, room)]
+        for line in textwrap.wrap(under, room):
+            rows.append([(blanks + line, "dim")])
 
     def _sparklines(self) -> list[Row]:
-        """‖h_l‖ and ‖g_l‖ over the layers as one line each, on log scales."""
+        """Sparklines of ‖h_l‖ and ‖g_l‖ over the layers, on log scales."""
         report = self._report
         lines = self._sparkline("‖h‖", report.residual_norms)
         lines += self._sparkline("‖g‖", report.bp_grad_norms)
@@ -340,43 +361,58 @@ class RunPage:
         if len(values) < 2 or scale is None:
             return []
         room = max(1, min(_SPARK_CELLS, self._width - 24))
-        each = max(1, room // len(values))
-        bars = sparkline(values, scale, self._glyphs, room)
-        wide = "".join([bar * each for bar in bars])
-        ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
-        return [[(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")]]
+        cells = max(1, room // len(values))
+        bars = ""
+        for bar in sparkline(values, scale, self._glyphs, room):
+            bars += bar * cells
+        first = short(values[0])
+        last = short(values[-1])
+        return [
+            [
+                (f"{self._say(name)} ", "dim"),
+                (bars, "bar"),
+                (f" {first} {self._glyphs.arrow} {last}", "text"),
+            ]
+        ]
 
     def _layers(self) -> list[Row]:
-        """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then
-        what fits."""
+        """A line per layer: ‖h_l‖, growth of the block below, ‖g_l‖, and what else fits."""
         h = self._report.by_layer("residual_norms")
         g = self._report.by_layer("bp_grad_norms")
         more = list(self._credit_columns())
-        layers = layers_in_order([*h, *g, *chain.from_iterable(column.cells for column in more)])
+        of_more = chain.from_iterable(column.cells for column in more)
+        layers = layers_in_order([*h, *g, *of_more])
         if not layers:
             return []
         growth = self._growth_column()
         room = self._width - _LAYER - 2 * _NUMBER - len(growth.heading)
         more = more[: max(0, room) // _COLUMN]
-        bar = max(0, min(_LONGEST_BAR, (room - _COLUMN * len(more)) // 2 - 1))
-        columns = [self._norm_column("‖h‖", h, bar), growth, self._norm_column("‖g‖", g, bar)]
-        columns += more
+        spare = room - _COLUMN * len(more)
+        bar = max(0, min(_LONGEST_BAR, spare // 2 - 1))
+        columns = [
+            self._norm_column("‖h‖", h, bar),
+            growth,
+            self._norm_column("‖g‖", g, bar),
+            *more,
+        ]
         headings = "".join([column.heading for column in columns])
         lines: list[Row] = [[(self._say(f" l  {headings}"), "dim")]]
         left_out = len(layers) - 2 * _FIRST_AND_LAST
         if left_out > 0:
-            layers = [*layers[:_FIRST_AND_LAST], *layers[-_FIRST_AND_LAST:]]
+            del layers[_FIRST_AND_LAST:-_FIRST_AND_LAST]
         for layer in layers:
             row = [(f"{layer:>2} ".ljust(_LAYER), "dim")]
             for column in columns:
                 row += column.cells.get(layer, [column.blank])
             lines.append(row)
         if left_out > 0:
-            lines.insert(1 + _FIRST_AND_LAST, [(self._say(f" … {left_out} more layers"), "dim")])
-        return [*lines, []]
+            more_layers = self._say(f" … {left_out} more layers")
+            lines.insert(1 + _FIRST_AND_LAST, [(more_layers, "dim")])
+        lines.append([])
+        return lines
 
     def _credit_columns(self) -> Iterator[LayerColumn]:
-        """Columns of credit quality and precision, where recorded; the most important first."""
+        """Columns of recorded credit quality and precision, the most important first."""
         credit = self._report.credit or {}
         precision = self._report.reference_precision
         columns: list[tuple[str, Callable[[float | None], str], object]] = [
@@ -390,8 +426,10 @@ class RunPage:
                 continue
             cells: dict[str, Row] = {}
             for layer, value in enumerate(values):
-                cells[str(layer)] = [(written(value).rjust(_COLUMN), "text")]
-            yield LayerColumn(name.rjust(_COLUMN), cells, (" " * _COLUMN, "text"))
+                text = written(value).rjust(_COLUMN)
+                cells[str(layer)] = [(text, "text")]
+            blank = (" " * _COLUMN, "text")
+            yield LayerColumn(name.rjust(_COLUMN), cells, blank)
 
     def _norm_column(self, name: str, norms: Mapping[str, float], bar: int) -> LayerColumn:
         """Norms as numbers, with bars of at most `bar` cells."""
@@ -404,36 +442,38 @@ class RunPage:
             if math.isfinite(norm):
                 tone = "text"
                 if scale is not None and norm > 0 and bar:
-                    length = max(1, round(scale.fraction(norm) * (bar - 1)))
+                    length = max(1, scale.cell(norm, bar))
+            number = short(norm).ljust(_NUMBER)
             drawn = (self._glyphs.plateau_passing * length).ljust(bar)
-            cells[layer] = [(short(norm).ljust(_NUMBER), tone), (drawn, "bar")]
+            cells[layer] = [(number, tone), (drawn, "bar")]
         return LayerColumn(name.ljust(width), cells, (" " * width, ""))
 
     def _growth_column(self) -> LayerColumn:
-        """The growth of the block below each layer; where there is no room, a mark at the
-        largest."""
+        """The growth of the block below each layer, or only a mark at the largest one."""
         mark = self._glyphs.grows
         cells = dict[str, Row]()
-        if not self._growths or self._width < _LAYER + _NUMBER + _GROWTH + _NUMBER - 1:
+        needed = _LAYER + _NUMBER + _GROWTH + _NUMBER - 1
+        if not self._growths or self._width < needed:
             width = 0
             if self._peak is not None:
                 width = _PEAK
                 cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
-            return LayerColumn(" " * width, cells, (" " * width, "bad"))
+            blank = " " * width
+            return LayerColumn(blank, cells, (blank, "bad"))
         limit = self._report.thresholds.h_norm_explosion_ratio
+        times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"
             if not math.isnan(growth):
-                text = f"{self._say('×')}{short(growth)}"
+                text = times + short(growth)
             if block == self._peak:
-                text = f"{text} {mark}"
+                text += f" {mark}"
             tone = "text" if growth <= limit else "bad"
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
         return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
 
     def _facts(self) -> list[Row]:
-        """A name and a value per line, long values wrapped; in a narrow pane the value is below its
-        name."""
+        """Names and wrapped values; in a narrow pane a value is below its name."""
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
@@ -447,7 +487,7 @@ class RunPage:
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
-            # the line breaks of a note are no part of it; in a name they are shown
+            # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
             ("accuracy", _accuracy(report)),
             ("batches", _batches(report)),
@@ -472,14 +512,15 @@ class RunPage:
 
 
 def _deep_gamma(report: DiagnosticReport) -> str:
-    """Γ as one number, with how it was averaged; where there is none, the reason."""
+    """Γ as one number with its aggregation, or why it is missing."""
     credit = report.credit or {}
     every = deep_gamma({"gamma": credit.get("gamma")})
     if not math.isfinite(every):
         missing = credit.get("missing")
         if not isinstance(missing, Mapping) or not missing:
             return ""
-        return f"N/A: {'; '.join(dict.fromkeys(map(str, missing.values())))}"
+        reasons = dict.fromkeys(map(str, missing.values()))
+        return f"N/A: {'; '.join(reasons)}"
     parts = [signed(deep_gamma(credit, report.method_name))]
     free = free_layers(credit, report.method_name)
     if free:
@@ -491,7 +532,7 @@ def _deep_gamma(report: DiagnosticReport) -> str:
 
 
 def _null(report: DiagnosticReport) -> str:
-    """Deep Γ with freshly drawn feedback, to compare the measured one with."""
+    """Deep Γ under freshly drawn feedback."""
     mean, std = null_gamma(report.credit, report.method_name)
     if math.isnan(mean):
         return ""
@@ -506,7 +547,7 @@ def _null(report: DiagnosticReport) -> str:
 
 
 def _zeros(shares: object) -> str:
-    """Where the training credit has entries that are exactly 0, and how many."""
+    """Shares of exact zeros in the training credit per layer."""
     if not isinstance(shares, list):
         return ""
     found = []
@@ -519,20 +560,22 @@ def _zeros(shares: object) -> str:
 
 
 def _reference(report: DiagnosticReport) -> str:
-    """Whether the gradients are right, by the worst sample; the column 1−cos has the mean of every
-    layer."""
+    """Precision of the gradients on the worst sample; the column 1−cos has the layers' means."""
     found = report.reference_precision
     if found is None:
         return report.unmeasured.get("reference_precision", "")
     known = [cosine for cosine in found.worst if cosine is not None]
     if not known:
         return "no gradient to compare with float64"
-    # NaN before any number
-    worst = apart(min(known, key=lambda cosine: (not math.isnan(cosine), cosine)))
+    worst = apart(min(known, key=_nan_first))
     words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
     if any(found.lost):
         return f"{words}; {sum(found.lost)} gradients lost to 0"
     return words
+
+
+def _nan_first(value: float) -> tuple[bool, float]:
+    return not math.isnan(value), value
 
 
 def _accuracy(report: DiagnosticReport) -> str:
@@ -541,7 +584,8 @@ def _accuracy(report: DiagnosticReport) -> str:
     parts = [short(report.headline_acc, 4)]
     if report.headline_acc_source:
         parts.append(report.headline_acc_source)
-    if frozen := baseline_text(report):
+    frozen = baseline_text(report)
+    if frozen:
         parts.append(f"frozen baseline {frozen}")
     return ", ".join(parts)
 
@@ -558,18 +602,18 @@ def _batches(report: DiagnosticReport) -> str:
 
 
 def _flat(facts: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their
-    first digits."""
+    """Provenance as names and values; a mapping as `key value, key value`, hashes abbreviated."""
     for name, value in facts.items():
-        # the row's own path is newer than a recorded one: a file may have been moved since
+        # a file may have been moved since: the row has its current path
         if name == "checkpoint" or value is None:
             continue
         if isinstance(value, Mapping):
-            inner = value.items()
-            value = ", ".join(f"{key} {one}" for key, one in inner if one not in _EMPTY)
+            parts = [f"{key} {one}" for key, one in value.items() if one not in _EMPTY]
+            value = ", ".join(parts)
         elif isinstance(value, list):
             value = ", ".join(map(str, value))
-        yield _SHORTER.get(name, name.replace("_", " ")), _HASH.sub(r"\1…", str(value))
+        label = _SHORTER.get(name, name.replace("_", " "))
+        yield label, _HASH.sub(r"\1…", str(value))
 
 
 class DetailPane(PaintedScroll, can_focus=True):
@@ -593,21 +637,22 @@ class DetailPane(PaintedScroll, can_focus=True):
     def show(
         self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False
     ) -> None:
-        """Show a run, judged by `thresholds`; None shows that none is selected.
+        """Show a run.
 
         Args:
-            row: the run.
-            thresholds: what it is judged by.
-            gone: its file or folder is no longer there.
+            row: the run; None if none is selected.
+            thresholds: of its verdict.
+            gone: whether its file or folder was removed.
         """
         if row is not self._row:
             self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row, self._gone = row, gone
+        self._row = row
+        self._gone = gone
         self.judge(thresholds)
 
     def judge(self, thresholds: DiagnosticThresholds) -> None:
-        """Show the same run, judged by other thresholds."""
+        """Judge the run by other thresholds."""
         self._thresholds = thresholds
         self.repaint()
 

@@ -1,4 +1,4 @@
-"""A line to type in."""
+"""A text input of one line."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from textual import events
 from textual.widgets import Input
 
 MOST_TYPED = 1000
-"""Characters that a line takes; what is beyond them is left out."""
+"""Maximum number of characters; the rest is left out."""
 
 
 class Entry(Input):
-    """An input of bounded length: a paste of a megabyte would be drawn, and understood, again and
-    again."""
+    """An input of bounded length, as a pasted megabyte would be drawn and parsed repeatedly."""
 
     @property
     def full_words(self) -> str:
-        """That nothing more can be typed, where that is so."""
+        """A note if the input is full."""
         if len(self.value) >= MOST_TYPED:
             return f"at most {MOST_TYPED:,} characters: more is left out"
         return ""
 
     def _on_paste(self, event: events.Paste) -> None:
-        """Take all lines of a paste, with blanks between them: Textual would take the first
-        alone."""
+        """Join all lines of a paste with blanks; Textual takes only the first."""
         event.prevent_default()
         event.stop()
         lines = [line for line in event.text.splitlines() if line.strip()]
@@ -30,6 +28,6 @@ class Entry(Input):
             self.replace(" ".join(lines), *self.selection)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Put as much of a text as there is room for in the place of another."""
+        """Replace a part by as much of a text as fits."""
         room = MOST_TYPED - len(self.value) + abs(end - start)
         super().replace(text[: max(0, room)], start, end)

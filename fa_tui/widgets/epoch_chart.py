@@ -1,6 +1,6 @@
 """Charts of the timeline: a quantity of many runs over their epochs, with first fires.
 
-A click or a drag on a chart, or on the track below the charts, scrubs.
+Clicks and drags on a chart or on the track below scrub.
 """
 
 from __future__ import annotations
@@ -26,26 +26,27 @@ from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import Glyphs
 from fa_tui.views.words import limit_words
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Point, Points, drawable
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Dragged, Row
+from fa_tui.widgets.table import clamped
 
 _LEAST_ACCURACY_SPAN = 0.02
 _MOST_ACCURACY = 1.5
-"""Where values are larger, they are no accuracies in [0, 1]."""
+"""Larger values are no accuracies in [0, 1]."""
 
 
 class Shown(NamedTuple):
-    """A quantity that is drawn over the epochs.
+    """A quantity drawn over the epochs.
 
     Attributes:
         letter: the diagnostic that judges it, or ``""``.
-        title: what it is.
-        column: of the replay's table.
+        title: its name.
+        column: in the replay's table.
     """
 
     letter: str
@@ -59,7 +60,7 @@ class Shown(NamedTuple):
 
     @property
     def is_gamma(self) -> bool:
-        """Whether it is of the credit: then its null is drawn."""
+        """Whether it is a Γ, which has a null."""
         return self.column in ("gamma", "layers")
 
 
@@ -74,31 +75,31 @@ SHOWN = (
 
 
 class Look(NamedTuple):
-    """What sets a run's curve apart from the others: its character, and the tone of its colour."""
+    """Character and tone of a run's curve."""
 
     mark: str
     style: str
 
 
 BACKGROUND = Look("", "faint")
-"""Of a run that is there, but not looked at."""
+"""Look of a run that is neither pinned nor chosen."""
 
 DRAWN_AT_MOST = 60
-"""Curves drawn at a time; more are a smear, and too much work for a key press."""
+"""Curves drawn at a time: more would be unreadable and slow."""
 
 
 class Drawn(NamedTuple):
-    """Which runs are drawn, and how.
+    """The drawn runs and their looks.
 
     Attributes:
-        runs: in drawing order; the chosen one is the last, on top.
-        looks: per run, character and colour; no character of those in the background.
+        runs: in drawing order, the chosen one last.
+        looks: per run; without a character in the background.
         chosen: the run under the cursor, if it has a trace.
         x: the axis of epochs.
         first: run → letter → epoch of the first fire.
-        stop: the epoch at which the chosen run would have been stopped, if any.
-        null: mean and standard deviation of the chosen run's deep Γ under random feedback, where
-            they are known.
+        stop: the epoch of the chosen run's early stop, if any.
+        null: mean and standard deviation of the chosen run's deep Γ under random feedback, if
+            known.
     """
 
     runs: Sequence[int]
@@ -117,7 +118,7 @@ class Drawn(NamedTuple):
 
 @dataclass
 class Scrubbed(Message):
-    """The epoch under the pointer, or that a key asks for."""
+    """Another epoch was chosen, by pointer or key."""
 
     epoch: int
 
@@ -143,21 +144,20 @@ class ScrubbedByMouse(Dragged):
 
 @dataclass
 class Picked(Message):
-    """A curve was pressed: the run it is of."""
+    """The curve of a run was pressed."""
 
     run: int
 
 
 _REACH = 1
-"""Lines between the pointer and a curve that it picks."""
+"""Largest distance in lines between the pointer and the curve it picks."""
 
 
 class EpochCanvas(Canvas, ScrubbedByMouse):
-    """A canvas that reports at which epoch it is pressed, the curve there, and turns of the
-    wheel."""
+    """A canvas that reports pressed epochs and curves, and zooms with the wheel."""
 
     curves: Mapping[int, Points] = {}
-    """Those that can be picked: run → points."""
+    """Run → points, of the curves that can be picked."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         chart = self.chart
@@ -165,14 +165,17 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
         if chart is None or event.x < self.presses_from:
             return
         epoch = self.epoch_at(event.x)
-        picked, nearest_by = None, _REACH + 1
+        picked = None
+        least = _REACH
         for run, points in self.curves.items():
             value = value_near(points, epoch)
             if math.isnan(value):
                 continue
-            away = abs(lines - 1 - chart.y.cell(value, lines) - event.y)
-            if away <= min(nearest_by, _REACH):
-                picked, nearest_by = run, away
+            line = lines - 1 - chart.y.cell(value, lines)
+            away = abs(line - event.y)
+            if away <= least:
+                picked = run
+                least = away
         if picked is not None:
             self.post_message(Picked(picked))
 
@@ -184,10 +187,10 @@ class EpochCanvas(Canvas, ScrubbedByMouse):
 
 
 class EpochChart(Vertical):
-    """A line that names the quantity, its threshold and the chosen run's value, above the canvas.
+    """A canvas below a line with the quantity, its threshold and the chosen run's value.
 
     Args:
-        shown: what it draws.
+        shown: the quantity.
         glyphs: characters to draw with.
     """
 
@@ -200,7 +203,7 @@ class EpochChart(Vertical):
 
     @property
     def chart(self) -> Chart | None:
-        """What it shows."""
+        """The shown chart."""
         return self._canvas.chart
 
     def compose(self) -> ComposeResult:
@@ -220,9 +223,9 @@ class EpochChart(Vertical):
         Args:
             epochs: the runs, at the epoch of the scrubber.
             points: their values.
-            drawn: which of them have a curve.
-            thresholds: what they are judged by.
-            others: how to see the other charts.
+            drawn: the runs with a curve.
+            thresholds: of the verdicts.
+            others: hint for the other charts.
         """
         chosen = drawn.chosen
         x = drawn.x
@@ -275,7 +278,7 @@ class EpochChart(Vertical):
     def _scale(
         self, curves: Iterable[Points], x: Scale, line: float, band: Interval | None
     ) -> Scale:
-        """The vertical axis for what is drawn of these curves, the threshold and the band."""
+        """The vertical axis for the visible parts of curves, the threshold and the band."""
         values = [*(band or ())]
         for points in curves:
             values += [value for epoch, value in points if x.contains(epoch)]
@@ -309,7 +312,7 @@ class EpochChart(Vertical):
     def _threshold(
         self, epochs: EpochSession, chosen: int | None, thresholds: DiagnosticThresholds
     ) -> float:
-        """Where the threshold lies for the chosen run; NaN if nowhere."""
+        """Position of the threshold for the chosen run, or NaN."""
         if not self.shown.letter:
             return math.nan
         baseline = math.nan
@@ -326,10 +329,15 @@ class EpochChart(Vertical):
         for run, look in drawn.curves:
             seen = []
             for x, y in points[run]:
-                # what lies beyond the axes is not drawn at their ends
-                if drawn.x.contains(x):
-                    seen.append((x, y if look.mark or scale.contains(y) else math.nan))
-            name, style, mark = "", look.style, look.mark
+                # values beyond the axes are gaps
+                if not drawn.x.contains(x):
+                    continue
+                if not look.mark and not scale.contains(y):
+                    y = math.nan
+                seen.append((x, y))
+            name = ""
+            style = look.style
+            mark = look.mark
             if look.mark or run == drawn.chosen:
                 name = epochs.label(run)
             if run == drawn.chosen:
@@ -347,12 +355,12 @@ class EpochChart(Vertical):
 
 
 def axis_width(epochs: Sequence[int]) -> int:
-    """Cells left of the charts, wide enough for ``epoch 20`` left of the scrubber."""
+    """Width of the vertical axes in cells, enough for ``epoch 20``."""
     return max(AXIS, len(f" epoch {epochs[-1]} "))
 
 
 def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
-    """When a diagnostic fires, in a few cells.
+    """The rule of a diagnostic in a few cells.
 
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
@@ -365,12 +373,11 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
-    """Where the threshold lies on a quantity's axis; NaN where the chosen run has no baseline to
-    lie above.
+    """Position of the threshold on a quantity's axis; NaN for (d) without a baseline.
 
     Args:
         shown: the quantity.
-        thresholds: what judges.
+        thresholds: of the verdicts.
         baseline: the chosen run's frozen-baseline accuracy, or NaN.
     """
     limit = DIAGNOSTICS[shown.letter].limit(thresholds)
@@ -380,7 +387,7 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
 
 
 def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
-    """Per run, (epoch, value); NaN where it was not recorded."""
+    """Per run, its points (epoch, value); NaN if not recorded."""
     curves = []
     if shown.is_gamma:
         for trace in replay.traces:
@@ -397,13 +404,12 @@ def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
 
 
 LAYERS_AT_MOST = 11
-"""Layers that get a curve, the first and the last among them."""
+"""Layers with a curve, including the first and the last."""
 _COLOURS = 6
 
 
 def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
-    """Γ_l of a run over the epochs shown, a curve per layer; none where it was not recorded per
-    layer."""
+    """Γ_l of a run over the shown epochs, a curve per layer; none without Γ per layer."""
     last = max((len(epoch.gamma) for epoch in trace.epochs), default=0) - 1
     if last < 1:
         return []
@@ -412,13 +418,17 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
     curves = []
     for step in range(steps + 1):
         layer = round(last * step / steps)
-        points = [(float(epoch.epoch), _number(epoch.gamma[layer : layer + 1])) for epoch in inside]
-        curves.append(Curve(points, f"curve-{step % _COLOURS + 1}", f"l={layer}"))
+        points = []
+        for epoch in inside:
+            gamma = _number(epoch.gamma[layer : layer + 1])
+            points.append((float(epoch.epoch), gamma))
+        colour = step % _COLOURS + 1
+        curves.append(Curve(points, f"curve-{colour}", f"l={layer}"))
     return curves
 
 
 def null_band(trace: Trace, shown: Shown, null: Interval | None) -> Interval | None:
-    """Two standard deviations to each side of the null's mean, where it is known.
+    """The null's mean ± two standard deviations, if known.
 
     A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
     """
@@ -433,26 +443,26 @@ def null_band(trace: Trace, shown: Shown, null: Interval | None) -> Interval | N
 
 
 def null_words(band: Interval | None) -> str:
-    """What is shaded, in a few cells.
+    """The shaded range in a few cells.
 
     >>> null_words((-0.25, 0.75)), null_words(None)
     ('null -0.25..0.75', 'null not known')
     """
     if band is None:
         return "null not known"
-    return f"null {short(band[0], 2)}..{short(band[1], 2)}"
+    low, high = band
+    return f"null {short(low, 2)}..{short(high, 2)}"
 
 
 def _gamma(layers: Sequence[float | None], method: str) -> float:
-    """The mean over layers whose credit does not come free, or the one number that was logged; NaN
-    for none."""
+    """The mean over layers without free credit, or the only number logged; NaN for none."""
     if len(layers) == 1:
         return _number(layers)
     return deep_gamma({"gamma": list(layers)}, method)
 
 
 def _number(values: Sequence[float | None]) -> float:
-    """The first number there is; NaN where there is none."""
+    """The first number, or NaN."""
     for value in values:
         if value is not None:
             return value
@@ -462,8 +472,8 @@ def _number(values: Sequence[float | None]) -> float:
 def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
     """An axis that holds all values and the threshold's line.
 
-    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis that is long enough for noise not to
-    look like progress.
+    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis so long that noise does not look
+    like progress.
     """
     scale = covering([*values, line], log=shown.log)
     if scale is None:
@@ -483,7 +493,7 @@ def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
 
 
 def value_near(points: Points, epoch: float) -> float:
-    """The finite value at the epoch nearest to this one; NaN without any.
+    """The finite value at the nearest epoch, or NaN.
 
     >>> value_near([(1.0, 5.0), (2.0, 7.0), (3.0, math.nan)], 2.9)
     7.0
@@ -496,12 +506,12 @@ def value_near(points: Points, epoch: float) -> float:
 
 
 def fire_point(points: Points, epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
-    """The mark of a first fire: at the value that fires, or at the top where that is not finite."""
-    mark = glyphs.fires
-    value = dict(points).get(float(epoch), math.nan)
-    if not drawable(top, value):
-        mark, value = glyphs.nonfinite, top.hi
-    return Curve([(float(epoch), value)], "bad", mark, stays=True)
+    """The mark of a first fire, at its value, or at the top if it is not finite."""
+    x = float(epoch)
+    value = dict(points).get(x, math.nan)
+    if drawable(top, value):
+        return Curve([(x, value)], "bad", glyphs.fires, stays=True)
+    return Curve([(x, top.hi)], "bad", glyphs.nonfinite, stays=True)
 
 
 _MARKS = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -509,10 +519,9 @@ _MARKS = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def marks_for(names: Sequence[str]) -> list[str]:
-    """One character per name, all different: the first free one of the name, else the next free
-    letter or digit.
+    """A unique character per name: the first free one of the name, else the next free one.
 
-    None is the letter of a diagnostic.
+    Letters of diagnostics are not used.
 
     >>> marks_for(["bp", "dfa", "fa", "frozen", "bp penalty"])
     ['p', 'f', 'e', 'r', 'n']
@@ -525,7 +534,7 @@ def marks_for(names: Sequence[str]) -> list[str]:
 
 
 class EpochMatrix(Matrix):
-    """A matrix whose lines are led by the character and colour of their curves."""
+    """A matrix whose lines begin with the character and colour of their curves."""
 
     lead = 2
 
@@ -542,23 +551,24 @@ class EpochMatrix(Matrix):
     def __init__(self, session: Session) -> None:
         self._looks: dict[int, Look] = {}
         super().__init__(session)
-        # made now: the screen may close while it opens
+        # the screen may close while it opens
         self.refit()
 
     def look(self, run: int) -> Look:
-        """How a run's curve looks."""
+        """The look of a run's curve."""
         return self._looks[run]
 
     def refit(self) -> None:
-        """Runs came or went."""
+        """Lay out again after runs changed."""
         self.lay_out()
         lines = [line for line in self._grid.lines if not line.is_heading]
         marks = marks_for([line.label for line in lines])
         self._looks = {}
         for line, mark in zip(lines, marks, strict=True):
             for run in line.runs():
-                colour = method_style(self._session.rows[run].method).colour
-                self._looks[run] = Look(mark, f"method-{colour.removeprefix('#')}")
+                method = self._session.rows[run].method
+                colour = method_style(method).colour.removeprefix("#")
+                self._looks[run] = Look(mark, f"method-{colour}")
 
     def frozen(self, line: int | None) -> Row:
         pieces = super().frozen(line)
@@ -571,12 +581,12 @@ class EpochMatrix(Matrix):
         return pieces
 
     def action_unmark(self) -> None:
-        """Pin no run any more."""
+        """Unpin all runs."""
         self._mark(set())
 
 
 class Scrubber(ScrubbedByMouse, can_focus=True):
-    """One line, aligned with the chart above it; posts `Scrubbed` and `Scrubber.Chosen`.
+    """The track of epochs, aligned with the charts above; posts `Scrubbed`.
 
     Args:
         glyphs: characters to draw with.
@@ -609,50 +619,54 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         flips: Sequence[int],
         fires: dict[str, int | None],
     ) -> None:
-        """Show a place.
+        """Show an epoch.
 
         Args:
-            epochs: all there are.
+            epochs: all epochs.
             x: the axis.
-            epoch: where the knob is.
+            epoch: of the knob.
             flips: epochs at which letters of some run change.
-            fires: letter → the chosen run's first epoch.
+            fires: letter → the chosen run's first fire.
         """
         self._epochs = list(epochs)
         self.epochs_shown = x
         self._epoch = epoch
-        self._flips, self._fires = flips, fires
+        self._flips = flips
+        self._fires = fires
         self.presses_from = axis_width(epochs)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         cells = max(1, width - self.presses_from)
         scale = self.epochs_shown
+        glyphs = self._glyphs
         knob = scale.cell(self._epoch, cells)
-        track = [(self._glyphs.plateau_passing, "bar")] * knob
-        track += [(self._glyphs.rule, "dim")] * (cells - knob)
-        for epoch in self._flips:
-            if scale.contains(epoch):
-                track[scale.cell(epoch, cells)] = (self._glyphs.tick, "dim")
+        track = [(glyphs.plateau_passing, "bar")] * knob
+        track += [(glyphs.rule, "dim")] * (cells - knob)
+        for epoch in filter(scale.contains, self._flips):
+            track[scale.cell(epoch, cells)] = (glyphs.tick, "dim")
         for letter, first in reversed(self._fires.items()):
             if first is not None and scale.contains(first):
                 track[scale.cell(first, cells)] = (letter, "bad")
         sign, _ = track[knob]
         if not sign.isalpha():
-            sign = self._glyphs.knob
-        track[knob] = (sign, "cursor" if self.has_focus else "accent")
-        return [[(f" epoch {self._epoch}".ljust(self.presses_from), "strong"), *track]]
+            sign = glyphs.knob
+        tone = "cursor" if self.has_focus else "accent"
+        track[knob] = (sign, tone)
+        head = f" epoch {self._epoch}".ljust(self.presses_from)
+        return [[(head, "strong"), *track]]
 
     def _go(self, places: int) -> None:
-        place = self._epochs.index(self._epoch) + places
-        self.post_message(Scrubbed(self._epochs[max(0, min(place, len(self._epochs) - 1))]))
+        epochs = self._epochs
+        place = clamped(epochs.index(self._epoch) + places, len(epochs))
+        self.post_message(Scrubbed(epochs[place]))
 
     def action_step(self, step: int) -> None:
-        """Go some recorded epochs on."""
+        """Move by some recorded epochs."""
         self._go(step)
 
     def action_stride(self, direction: int) -> None:
-        """Go a tenth of all epochs on."""
+        """Move by a tenth of all epochs."""
         self._go(direction * max(1, len(self._epochs) // 10))
 
     def action_edge(self, direction: int) -> None:
@@ -688,12 +702,13 @@ def nearest(epochs: Sequence[int], wanted: float) -> int:
 def drawn_runs(
     runs: Iterable[int], bright: Collection[int], chosen: int | None, alone: bool
 ) -> list[int]:
-    """The runs that get a curve, the bright ones on those in the background; the chosen one last.
+    """The runs with a curve: those in the background, the bright ones, the chosen one.
 
     >>> drawn_runs(range(5), {1, 2}, 2, alone=False), drawn_runs(range(5), {1, 2}, 2, alone=True)
     ([0, 3, 4, 1, 2], [1, 2])
     """
-    front, background = [], []
+    front = []
+    background = []
     for run in runs:
         if run in bright and run != chosen:
             front.append(run)
@@ -708,7 +723,7 @@ def drawn_runs(
 
 
 def _at(epochs: EpochSession, points: Points, run: int) -> Point | None:
-    """The point of a run at the epoch of the scrubber: of its last record up to there."""
+    """The point of a run's last record up to the epoch of the scrubber."""
     record = epochs.replay.record_at(run, epochs.epoch)
     if record is None:
         return None
@@ -725,6 +740,9 @@ def _span(layers: Sequence[Curve]) -> str:
 def _value(curves: Sequence[Points], point: Point | None) -> str:
     if not any(math.isfinite(value) for points in curves for _, value in points):
         return "not recorded"
-    if point is None or math.isnan(point[1]):
+    if point is None:
         return ""
-    return f"({point[0]:.0f}, {short(point[1])})"
+    epoch, value = point
+    if math.isnan(value):
+        return ""
+    return f"({epoch:.0f}, {short(value)})"

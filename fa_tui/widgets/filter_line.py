@@ -19,31 +19,30 @@ from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import Line
 
 _AT_ONCE = 2000
-"""Up to so many runs every letter filters again."""
+"""Up to so many runs, every letter filters again."""
 _PAUSE_SECONDS = 0.1
-"""Of more runs a filter is applied when no letter came for so long."""
+"""Delay of the filter for more runs."""
 _KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
 
 
 class FilterLine(Vertical):
-    """Posts `Changed` for every filter that can be understood, so that it begins and ends with what
-    holds.
+    """The input of a filter; posts `Changed` for every valid one.
 
-    Enter keeps it, as does leaving it; Escape goes back to what held before. An empty one puts
-    aside what held before.
+    Enter and leaving keep the filter, Escape restores the previous one. An empty filter suspends
+    the previous one.
 
     Args:
         session: the runs to filter.
 
     Attributes:
-        is_done: it has been kept or dropped, and is about to go.
+        is_done: whether the filter was kept or dropped, and the line is closing.
     """
 
     BINDINGS = [
         Binding("enter", "keep", "Keep", priority=True),
         Binding("escape", "drop", "Drop", key_display="esc", priority=True),
-        # a question mark can be typed here
+        # here a question mark is text
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
         ),
@@ -51,15 +50,14 @@ class FilterLine(Vertical):
 
     @dataclass
     class Changed(Message):
-        """Another filter (None: none), the rows that it leaves where that is known, and whether it
-        is put aside."""
+        """Another filter (None: none), its rows if known, and whether it is suspended."""
 
         filter: RunFilter | None
         rows: list[int] | None = None
         wide: bool = False
 
     class Closed(Message):
-        """The line is done with: the focus goes back to the runs, and then it can go."""
+        """The line is done; the focus returns to the runs."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -71,9 +69,9 @@ class FilterLine(Vertical):
         self._applied = session.scope_text
         self._due: asyncio.TimerHandle | None = None
         self.is_done = False
-        # behind a blank: what is typed now is a term of its own
+        # a trailing blank starts a new term
         before = self._applied and f"{self._applied} "
-        # made now: a click elsewhere may leave the line before its widgets are there
+        # a click elsewhere may close the line before it is composed
         self.entry = Entry(
             before, placeholder="method:dfa flag:b growth>100", select_on_focus=False
         )
@@ -92,21 +90,21 @@ class FilterLine(Vertical):
         if len(self._session) <= _AT_ONCE:
             self._catch_up()
         else:
-            # laying many runs out for every letter would fall behind the typing
+            # a layout of many runs per letter would lag behind
             if self._due is not None:
                 self._due.cancel()
             self._due = after(_PAUSE_SECONDS, self, self._catch_up)
 
     def _catch_up(self) -> None:
-        # not the event's text: more may have been typed, or kept, since
+        # the input may have changed since the event
         if self.is_attached and not self.is_done:
             self._take_in()
 
     def _take_in(self, *, is_whole: bool = False) -> None:
-        """Apply what is typed; without its last term while that one is not a filter yet.
+        """Apply the typed filter, without its last term while that is incomplete.
 
         Args:
-            is_whole: nothing follows, so that the beginning of a name is meant as a word.
+            is_whole: whether typing is done, so that the beginning of a name is a word.
         """
         text = self.entry.value
         self._wrong = note = ""
@@ -126,7 +124,7 @@ class FilterLine(Vertical):
             found = chosen.rows(self._session)
         if chosen.text != self._applied:
             self._applied = chosen.text
-            # without one, f goes back to what held before it was typed
+            # an empty filter suspends the previous one, which f restores
             put_aside = self.Changed(self._before.filter, wide=True)
             self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
         note = self.entry.full_words or note
@@ -138,7 +136,7 @@ class FilterLine(Vertical):
             self._note.set((f" {_HINT}", "dim"))
 
     def _begun(self, word: str) -> list[str]:
-        """The names that begin like a word."""
+        """The names that begin with a word."""
         beginning = word.lower()
         return [name for name in names(self._axes) if name.lower().startswith(beginning)]
 
@@ -153,24 +151,24 @@ class FilterLine(Vertical):
         return Filter("")
 
     def action_keep(self) -> None:
-        """Close the line and keep the filter; one that is not understood stays, to be fixed."""
-        # what was typed last may still be on its way here
+        """Close the line and keep the filter; an invalid one stays open."""
+        # the last letters may be unprocessed
         self._take_in(is_whole=True)
         if not self._wrong:
             self._close()
 
     def leave(self) -> None:
-        """Close the line and keep what of the filter is understood: the focus went elsewhere."""
+        """Close the line after it lost the focus, and keep the valid part of the filter."""
         if not self.is_done:
             self._take_in()
             self._close()
 
     def action_drop(self) -> None:
-        """Close the line and go back to what held before."""
+        """Close the line and restore the previous filter."""
         self.post_message(self._before)
         self._close()
 
     def _close(self) -> None:
-        # the keys that come now are not for this line any more
+        # further keys are not for this line
         self.is_done = True
         self.post_message(self.Closed())

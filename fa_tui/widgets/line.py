@@ -35,7 +35,7 @@ def _filled(pieces: Iterable[Piece]) -> Row:
 
 
 class Line(PaintedWidget):
-    """One line made of pieces, each with a tone; what does not fit ends in an ellipsis.
+    """One line of pieces, each with a tone, cut with an ellipsis.
 
     Args:
         pieces: (text, tone) each.
@@ -48,23 +48,24 @@ class Line(PaintedWidget):
 
     @property
     def text(self) -> str:
-        """What is shown, without styles."""
+        """The shown text without styles."""
         return row_text(self._pieces)
 
     def set(self, *pieces: Piece) -> None:
         """Show other pieces (text, tone)."""
-        before, self._pieces = self._pieces, _filled(pieces)
-        if before != self._pieces:
+        filled = _filled(pieces)
+        if filled != self._pieces:
+            self._pieces = filled
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         say = self._glyphs.say
-        said = [(say(text), tone) for text, tone in self._pieces]
-        return [ending(said, width, self._glyphs.ellipsis, "dim")]
+        pieces = [(say(text), tone) for text, tone in self._pieces]
+        return [ending(pieces, width, self._glyphs.ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
-"""Most lines stay when some change."""
+"""Cached, as most lines stay when some change."""
 
 
 class TextLines(PaintedScroll, can_focus=True):
@@ -78,7 +79,7 @@ class TextLines(PaintedScroll, can_focus=True):
     BINDINGS = SCROLL_KEYS
 
     follows = False
-    """Whether it stays at the end when lines are added (a log)."""
+    """Whether it stays at the end as lines are added (a log)."""
 
     def __init__(self, lines: Sequence[str] = (), *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -86,7 +87,7 @@ class TextLines(PaintedScroll, can_focus=True):
 
     @property
     def text(self) -> str:
-        """What is shown."""
+        """The shown text."""
         return "\n".join(self._lines)
 
     def set_lines(self, lines: Sequence[str]) -> None:
@@ -106,41 +107,41 @@ class TextLines(PaintedScroll, can_focus=True):
 
 
 class StatusLine(Line):
-    """A `Line` that explains the matrix while there is no message; it can show the matrix' shades.
+    """A `Line` for messages, which explains the matrix and its shades without one.
 
     Args:
-        matrix: what it explains.
+        matrix: the explained one.
         id: of the widget.
 
     Attributes:
-        explains_numbers: whether the matrix is on screen, and with it numbers and shades.
+        explains_numbers: whether the matrix is on screen with numbers and shades.
     """
 
     def __init__(self, matrix: Matrix, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._matrix = matrix
-        self._said = ("", "")
+        self._message = ("", "")
         self._progress: Sequence[Piece] = ()
         self.explains_numbers = True
 
     def say(self, text: str, tone: str = "") -> None:
-        """Show what just happened; an empty text brings the explanation back."""
-        self._said = (text, tone)
+        """Show a message; an empty one restores the explanation."""
+        self._message = (text, tone)
         self.show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
-        """How far the jobs are; nothing where there are none."""
+        """Show the progress of jobs, if there are any."""
         self._progress = pieces
         self.show()
 
     def show(self) -> None:
         """Show the message and the progress, else the explanation."""
-        text, _ = self._said
+        text, _ = self._message
         if self._progress or text:
             gap = ""
             if self._progress and text:
                 gap = "   "
-            self.set((" ", ""), *self._progress, (gap, ""), self._said)
+            self.set((" ", ""), *self._progress, (gap, ""), self._message)
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
             controls = len(session.counted) < len(session.in_scope)
@@ -154,7 +155,7 @@ class StatusLine(Line):
         return super().mixed(tone)
 
     def _explain(self, quantity: Quantity, cells: RunCells) -> None:
-        """How to read numbers and their shades."""
+        """Explain numbers and their shades."""
         label = (f" {quantity.label} ", "strong")
         if not cells.known(quantity):
             self.set(label, ("was measured on no run here", "warn"))
@@ -181,14 +182,14 @@ class StatusLine(Line):
 
 
 class Choices(PaintedWidget):
-    """One line of things to choose from, which a click chooses."""
+    """One line of options, chosen by clicks."""
 
     def options(self, width: int) -> Sequence[Row]:
-        """What there is to choose from, each with its look."""
+        """The styled options."""
         raise NotImplementedError
 
     def choose(self, place: int) -> None:
-        """One of them was clicked."""
+        """React to a click on an option."""
         raise NotImplementedError
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -207,8 +208,7 @@ class Choices(PaintedWidget):
 
 
 class TabLine(Choices):
-    """Names with the number keys that choose them; a click calls the screen's ``open``, as these
-    keys do.
+    """Names of tabs with their number keys; a click calls the screen's ``open``, as the keys do.
 
     Args:
         names: of the tabs.
@@ -220,7 +220,7 @@ class TabLine(Choices):
         self._open = 0
 
     def open(self, place: int) -> None:
-        """Show which one is open."""
+        """Highlight the open tab."""
         self._open = place
         self.repaint()
 
@@ -236,17 +236,17 @@ class TabLine(Choices):
 
 
 _PALETTE = "command_palette"
-"""What every key does can be done from there too, also by mouse."""
+"""It offers what every key does, also by mouse."""
 
 
 def offered(
     screen: Screen[object], wanted: Callable[[Binding], object]
 ) -> Iterator[tuple[ActiveBinding, str]]:
-    """The bindings that work now, the first one of each action, and the key as it is shown.
+    """The active bindings, the first of each action, with their keys as text.
 
     Args:
-        screen: whose bindings, and those of what has its focus.
-        wanted: which of them.
+        screen: of the bindings.
+        wanted: selects bindings.
     """
     seen = set()
     for active in screen.active_bindings.values():
@@ -265,7 +265,7 @@ def _is_palette(binding: Binding) -> bool:
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """One key, as pressed and as shown, and what it does."""
+    """A key, its text and its description."""
 
     key: str
     shown: str
@@ -277,10 +277,10 @@ class Hint(msgspec.Struct, frozen=True):
 
 
 class KeyBar(Choices):
-    """One line of key hints, read from the screen's active bindings; a click presses the key.
+    """One line of hints for the screen's active bindings; a click presses the key.
 
-    Textual's Footer mounts a widget per key and lays them out again at every change of focus; this
-    paints one line, and of it only what changed.
+    Textual's Footer mounts a widget per key and lays them out at every change of focus; this paints
+    one line.
     """
 
     _hints: Sequence[Hint] = ()
@@ -289,16 +289,16 @@ class KeyBar(Choices):
     _pinned = ""
 
     def pin(self, key: str) -> None:
-        """Show the hint of a key however little room there is; ``""`` of none."""
+        """Show the hint of a key in any room; ``""`` for none."""
         if key != self._pinned:
             self._pinned = key
-            # the jobs change also while the screen closes
+            # jobs change also while the screen closes
             if self.is_attached:
                 self._read(self.screen)
 
     @property
     def left_out(self) -> set[str]:
-        """The keys of the hints that there is no room for."""
+        """Keys of the hints that do not fit."""
         shown = self._fitting(self.size.width)
         return {hint.key for hint in self._hints if hint not in shown}
 
@@ -340,13 +340,13 @@ class KeyBar(Choices):
 def fitting(
     hints: Iterable[Hint], width: int, more: Hint | None = None, kept: int = 2
 ) -> list[Hint]:
-    """The hints that fit a width whole; the last ones (help, quit) go before all others.
+    """The whole hints that fit a width; the last ones (help, quit) have precedence.
 
     Args:
-        hints: all of them.
+        hints: all hints.
         width: cells.
-        more: leads to those that are left out; shown only where some are.
-        kept: how many last ones.
+        more: a hint for those left out, if there are some.
+        kept: number of last hints with precedence.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"),
     ...     Hint("q", "q", "quit")]

@@ -12,26 +12,20 @@ from textual.message import Message
 from fa_core.judgement.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import QUANTITIES, Quantity
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import (
-    Glyphs,
-    abbreviated,
-    cut_start,
-    lengths,
-    padded,
-    padded_left,
-    width_of,
-)
+from fa_tui.views.text import abbreviated, cut_start, lengths, padded, padded_left, width_of
 from fa_tui.widgets.painted import Row, row_text
 from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
 _COUNT_TITLE = "walk-back"
-_LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
+_LONGEST_NAMES = 44
+_SHORTEST_NAMES = 14
+_LEAST_NAMES = 9
 
 
 def count_text(line: GridLine, session: Session) -> str:
-    """``1/3 MIXED``: how many of a line's measured runs are walked back, and whether they
-    disagree."""
+    """Walk-backs among a line's measured runs, and whether they disagree: ``1/3 MIXED``."""
     measured = [row for row in line.runs() if session.coverage[row]]
     if not measured:
         return "-"
@@ -46,12 +40,12 @@ def count_text(line: GridLine, session: Session) -> str:
 
 
 def clipped(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut to a width from the left: paths differ at their ends."""
+    """Text cut at its start, as paths differ at their ends."""
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
 _COLUMNS_KEPT = 2
-"""Names give way until so many columns are on screen, then the columns scroll."""
+"""Names are shortened until so many columns fit; then columns scroll."""
 _LONGEST_TITLE = 12
 
 
@@ -60,9 +54,9 @@ class Matrix(RunsView):
     `ShowsChanged`.
 
     Args:
-        session: what to show; the matrix keeps nothing of its own but the cursor.
-        axes: what its lines and columns are at first.
-        quantity: the number it shows at first instead of letters.
+        session: the runs; the matrix holds only a cursor.
+        axes: initial axes of its lines and columns.
+        quantity: initially shown instead of letters.
     """
 
     lead = 1
@@ -81,7 +75,7 @@ class Matrix(RunsView):
     ]
 
     class ShowsChanged(Message):
-        """Another quantity (or the verdict letters) is shown."""
+        """Another quantity, or the verdict letters, is shown."""
 
     def __init__(
         self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None
@@ -92,7 +86,7 @@ class Matrix(RunsView):
         self.quantity = quantity
         self.axes = axes
         self._turn = (0, 0, 0)
-        self._said: dict[int, str] = {}
+        self._full_labels: dict[int, str] = {}
         self._labels: dict[int, str] = {}
         self._lengths: Sequence[int] = (0, 0)
         self._name_width = self._count_width = 0
@@ -101,36 +95,38 @@ class Matrix(RunsView):
 
     @property
     def grid(self) -> Grid:
-        """The runs as they are laid out."""
+        """The layout of the runs."""
         return self._grid
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
-        """Build the lines again: rows came or went, or a filter changed. The cursor stays on its
-        run."""
+        """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
-        self._said = {}
+        self._full_labels = {}
         for number, line in enumerate(lines):
             if not line.is_heading:
-                self._said[number] = self._glyphs.say(line.label)
-        self._lengths = lengths([*self._said.values()])
+                self._full_labels[number] = self._glyphs.say(line.label)
+        self._lengths = lengths([*self._full_labels.values()])
         fullest = max((len(line.runs()) for line in lines), default=0)
         titles = [self._glyphs.say(title) for title in self._grid.columns]
         self._title_width = max(map(width_of, titles), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
-        self.cells.set_cells([rows for line in lines for rows in line.cells.values()])
+        cells: list[list[int]] = []
+        for line in lines:
+            cells += line.cells.values()
+        self.cells.set_cells(cells)
         self._fit()
         if kept is not None:
             self.go_to(kept)
         if self.row is None and self.rows_on_line:
-            # first of all a run, not a cell without one
+            # a run rather than an empty cell
             self.go_to(self.rows_on_line[0])
-        # scrollbars come and go with the lines: only then it is known what is on screen
+        # scrollbars come and go with the lines, and change what is on screen
         self.call_after_refresh(self.scroll_to_cursor)
 
     def _fit(self) -> None:
-        """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
+        """Set the widths: gaps shrink first, then names, before columns scroll."""
         count = len(self._grid.columns)
         cell = self._cell_width
         room = self._room - self._count_width - count * cell
@@ -138,33 +134,37 @@ class Matrix(RunsView):
             self._gap = gap
             if self._whole_names + count * gap <= room:
                 break
-        # with whole names, and with ever shorter ones; in the last, methods are cut
+        # from whole names to the shortest, in which methods are cut
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
-        fitting = [width for width in widths if width <= room - count * self._gap + 1]
-        kept = min(count, _COLUMNS_KEPT)
-        least = room + (count - kept) * cell - kept * self._gap
-        chosen = fitting[0] if fitting else min(widths[-1], least)
-        self._name_width = max(min(_SHORTEST_NAMES, self._whole_names), chosen)
-        self._labels = self._said
+        most = room - count * self._gap + 1
+        fitting = [width for width in widths if width <= most]
+        if fitting:
+            chosen = fitting[0]
+        else:
+            kept = min(count, _COLUMNS_KEPT)
+            least = room + (count - kept) * cell - kept * self._gap
+            chosen = min(widths[-1], least)
+        shortest = min(_SHORTEST_NAMES, self._whole_names)
+        self._name_width = max(shortest, chosen)
+        self._labels = self._full_labels
         room = self._name_width - self.lead - 1
         if self._lengths[0] > room:
-            names = abbreviated([*self._said.values()], room, self._glyphs.ellipsis)
-            self._labels = dict(zip(self._said, names, strict=True))
-        each = [cell + self._gap] * count
-        if each:
-            # behind the last column only a mark has to fit
-            each[-1] = cell + 1
-        self.set_widths(self._name_width + self._count_width, each)
+            names = abbreviated([*self._full_labels.values()], room, self._glyphs.ellipsis)
+            self._labels = dict(zip(self._full_labels, names, strict=True))
+        columns = [cell + self._gap] * count
+        if columns:
+            # only a mark follows the last column
+            columns[-1] = cell + 1
+        self.set_widths(self._name_width + self._count_width, columns)
 
     @property
     def _whole_names(self) -> int:
-        """The width in which no name is cut."""
+        """The width of whole names."""
         return max(_LEAST_NAMES, min(self._lengths[0], _LONGEST_NAMES) + self.lead + 1)
 
     @property
     def _room(self) -> int:
-        """Cells for names, counts and columns, without the scrollbar that so many lines will
-        need."""
+        """Cells for names, counts and columns, without the scrollbar if one is needed."""
         width, height = self.size
         if not width:
             return 1000
@@ -173,13 +173,14 @@ class Matrix(RunsView):
         return width
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
-        """The width in which no name is cut and every column is seen."""
-        columns = self._grid.columns
-        return self._whole_names + self._count_width + len(columns) * (self._cell_width + 2) + 1
+        """The width of whole names and all columns."""
+        columns = len(self._grid.columns) * (self._cell_width + 2)
+        return self._whole_names + self._count_width + columns + 1
 
     @property
     def _cell_width(self) -> int:
-        return max(self.cells.width_of(self.quantity), min(self._title_width, _LONGEST_TITLE))
+        title = min(self._title_width, _LONGEST_TITLE)
+        return max(self.cells.width_of(self.quantity), title)
 
     def on_resize(self) -> None:
         self._fit()
@@ -218,17 +219,19 @@ class Matrix(RunsView):
         return self._grid.lines[self.line].cells.get(self.column, [])
 
     def _turn_in(self, cell: Sequence[int]) -> int:
-        """Which of several runs in the cell under the cursor is meant."""
-        if self._turn[:2] == (self.line, self.column):
-            return self._turn[2] % len(cell)
+        """Index of the selected run among those in the cell under the cursor."""
+        line, column, turn = self._turn
+        if (line, column) == (self.line, self.column):
+            return turn % len(cell)
         return 0
 
     def action_next_here(self) -> None:
         """Go to the next of several runs in the cell under the cursor."""
         cell = self.here
         if len(cell) > 1:
-            self._turn = (self.line, self.column, (self._turn_in(cell) + 1) % len(cell))
-            self.refresh_cells([(self.line, self.column)])
+            here = (self.line, self.column)
+            self._turn = (*here, self._turn_in(cell) + 1)
+            self.refresh_cells([here])
             self.post_message(self.Moved())
 
     def place_of(self, row: int) -> tuple[int, int] | None:
@@ -249,7 +252,7 @@ class Matrix(RunsView):
     def row_changed(self, row: int) -> None:
         super().row_changed(row)
         if self.quantity is not None and self.place_of(row):
-            # its number may be the lowest or highest now: then all shades are others
+            # a new lowest or highest number changes all shades
             self.cells.numbers_changed()
             self.refresh()
 
@@ -260,41 +263,44 @@ class Matrix(RunsView):
         return not self._grid.lines[line].is_heading
 
     def heading(self, line: int) -> Row | None:
-        """The source of the lines below, on a line of its own."""
+        """The source of the lines below."""
         entry = self._grid.lines[line]
         if not entry.is_heading:
             return None
-        return [(f" {clipped(entry.label, self.view.width - 2, self._glyphs)}", "source")]
+        source = clipped(entry.label, self.view.width - 2, self._glyphs)
+        return [(f" {source}", "source")]
 
     def frozen(self, line: int | None) -> Row:
-        """A line's name and how many of its runs need walk-back; the header: what these are.
+        """A line's name and its count of walk-backs; for the header their titles.
 
-        Where the heading of the first line on screen has scrolled away, the header is its source.
+        The header shows the source of the first line once its heading has scrolled away.
         """
         if line is None:
             return self._header()
         count = count_text(self._grid.lines[line], self._session)
+        tone = "bad"
         if count.endswith("MIXED"):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        else:
-            tone = "bad"
-        name = padded(f"{' ' * self.lead}{self._labels[line]}", self._name_width)
+        name = padded(" " * self.lead + self._labels[line], self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
-        lines, top = self._grid.lines, self.scroll_offset.y
-        headings = [at for at, entry in enumerate(lines[: top + 1]) if entry.is_heading]
-        if headings and headings[-1] < top:
-            source, _, _ = lines[headings[-1]].label.partition("  ")
-            source = clipped(source, self.frozen_width - 2, self._glyphs)
-            return [(padded(f" {source}", self.frozen_width), "source")]
-        title = padded(f" {self._glyphs.say(sign(self.axes.lines))}", self._name_width)
-        return [(title + WALKS_BACK.ljust(self._count_width), "head")]
+        above = self._grid.lines[: self.scroll_offset.y + 1]
+        headings = [line for line in above if line.is_heading]
+        if headings and headings[-1] is not above[-1]:
+            width = self.frozen_width
+            source, _, _ = headings[-1].label.partition("  ")
+            source = clipped(source, width - 2, self._glyphs)
+            return [(padded(f" {source}", width), "source")]
+        axis = self._glyphs.say(sign(self.axes.lines))
+        names = padded(f" {axis}", self._name_width)
+        counts = WALKS_BACK.ljust(self._count_width)
+        return [(names + counts, "head")]
 
     def cell(self, line: int | None, column: int) -> Row:
-        # behind the text there is a mark
+        # a mark follows the text
         gap = self._gap
         if column == self.column_count - 1:
             gap = 1
@@ -317,9 +323,10 @@ class Matrix(RunsView):
         return [*row, (blanks, "text"), (mark or " ", "accent")]
 
     def action_show_next(self, step: int) -> None:
-        """Show the next quantity; after the last one the verdict letters again."""
+        """Show the next quantity; the verdict letters follow the last one."""
         choices: list[Quantity | None] = [None, *QUANTITIES]
-        self.show(choices[(choices.index(self.quantity) + step) % len(choices)])
+        place = choices.index(self.quantity) + step
+        self.show(choices[place % len(choices)])
 
     def show(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""

@@ -1,7 +1,6 @@
 """Widgets that draw rows of styled text.
 
-Each piece of a row names a tone of `TONES` (``""`` is the widget's own style); the theme decides
-what that looks like.
+Each piece of a row has a tone of `TONES` (``""``: the widget's own style), which the theme defines.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from fa_tui.terminal.themes import TONES
-from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
+from fa_tui.views.glyphs import UNICODE, Glyphs
+from fa_tui.views.text import cut, width_of
 
 Piece = tuple[str, str]
 """A text and its tone."""
@@ -35,7 +35,7 @@ Row = list[Piece]
 
 
 _OVERLAYS = {"flipped": Style(reverse=True), "bold": Style(bold=True)}
-"""Tones that lie over others and leave their colours."""
+"""Tones that overlay others without changing colours."""
 
 
 def row_text(row: Iterable[Piece]) -> str:
@@ -49,7 +49,7 @@ def row_width(row: Iterable[Piece]) -> int:
 
 
 def ending(row: Row, width: int, mark: str, style: str) -> Row:
-    """The row; one that is wider than `width` cells ends in a mark.
+    """The row, cut to `width` cells with a mark at its end.
 
     >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
@@ -75,7 +75,7 @@ def joined(cells: Iterable[Piece]) -> Row:
     return [(row_text(piece), tone) for tone, piece in pieces]
 
 
-# before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
+# a mixin: Textual takes the stylesheet of the first base that is a widget
 if TYPE_CHECKING:
     _Mixin = Widget
 else:
@@ -83,7 +83,7 @@ else:
 
 
 class Toned(_Mixin):
-    """Makes a widget one of rows; the styles of its tones are kept until the theme changes.
+    """Mixin for widgets of rows; caches the styles of tones until the theme changes.
 
     Args:
         glyphs: characters to draw with (default: those of the app's terminal).
@@ -94,14 +94,13 @@ class Toned(_Mixin):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._glyphs: Glyphs = UNICODE
-        # outside of an app, or in one that knows of no terminal
+        # without an app, or without a terminal
         with suppress(RuntimeError, AttributeError):
             self._glyphs = self.app.terminal.glyphs  # type: ignore[attr-defined]
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
-        """The style of a tone on the widget's background; of several joined by ``+`` the later lie
-        over the first."""
+        """The style of a tone on the widget's background; ``+`` overlays further tones."""
         style = self._styles.get(tone)
         if style is None:
             first, _, others = tone.partition("+")
@@ -126,7 +125,7 @@ class Toned(_Mixin):
         super().notify_style_update()
 
     def strip_of(self, row: Row, width: int) -> Strip:
-        """The row in its styles, cut or filled up to a width."""
+        """The styled row, cut or filled to a width."""
         strip = Strip([Segment(text, self.style_of(tone)) for text, tone in row])
         return strip.adjust_cell_length(width, self.style_of(""))
 
@@ -153,7 +152,7 @@ class PaintedWidget(Toned, Widget):
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""
         if self._drawn_for != self.size:
-            # hidden, the widget may come back in the size it was last drawn for
+            # a hidden widget may reappear in the size of its last drawing
             self._drawn_for = None
             self.refresh()
             return
@@ -161,8 +160,7 @@ class PaintedWidget(Toned, Widget):
         self.refresh_changed(before, self._rows)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        # not on_focus and on_blur: these come before the focus has changed, and would draw the old
-        # look
+        # on_focus and on_blur come before the focus changes
         super().watch_has_focus(has_focus)
         self.repaint()
 
@@ -178,13 +176,13 @@ class PaintedWidget(Toned, Widget):
 
 
 class Dragged(PaintedWidget):
-    """A widget that a click, or a drag that begins on it, moves."""
+    """A widget that is moved by clicks and drags."""
 
     presses_from = 0
-    """The first column that can be pressed."""
+    """The first column that reacts to the pointer."""
 
     def dragged_to(self, x: int) -> None:
-        """Show what is at a column, which may lie outside."""
+        """React to the pointer at a column, which may lie outside."""
         raise NotImplementedError
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -264,7 +262,7 @@ class PaintedScroll(Toned, ScrollView):
 
 
 class Uniform(_Mixin):
-    """Makes one line for all lines of a widget: they are alike, and mostly covered."""
+    """Mixin that renders one line for all: they are equal, and mostly covered."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region."""

@@ -1,8 +1,8 @@
-"""The content of a cell of the matrix: the verdict or a number, of one run or of several.
+"""Cells of the matrix: verdicts or numbers of one or several runs.
 
-Behind numbers there are shades from the widget's background towards the theme's primary colour. One
-hue by lightness reads the same for every kind of colour vision; it ends well before the full
-colour, so that text in the verdict's colours stays readable on the highest shade.
+Numbers have shades from the widget's background towards the theme's primary colour. Lightness of
+one hue suits every kind of colour vision. The shades end well before the full colour, so that text
+in the verdict's colours stays readable.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fa_core.judgement.diagnostics import BIT
 from fa_core.numbers import median
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
@@ -35,7 +35,7 @@ _FULL = 0.34
 
 
 def shade_style(widget: Widget, number: int) -> Style:
-    """One shade behind text; nothing where the terminal chooses the colours."""
+    """The style of one shade; empty if the terminal chooses the colours."""
     low = widget.background_colors[1]
     high = Color.parse(widget.app.theme_variables["primary"])
     if widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
@@ -53,7 +53,7 @@ WIDTH = 5
 
 @lru_cache(maxsize=512)
 def verdict_pieces(cell: str) -> tuple[Piece, ...]:
-    """A verdict's five characters in pieces of one tone: ``""`` is that of the verdict itself.
+    """A verdict's five characters in pieces of one tone; ``""`` is the verdict's own.
 
     >>> verdict_pieces("✗a-~·")
     (('✗a', ''), ('-', 'dim'), ('~', 'warn'), ('·', 'dim'))
@@ -81,10 +81,9 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
 def several_text(
     walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False
 ) -> str:
-    """Several runs in one cell: how many of those measured are walked back, and whether some are
-    undecided.
+    """Several runs in one cell: walk-backs among the measured ones, ``~`` if some are undecided.
 
-    >>> from fa_tui.views.text import UNICODE
+    >>> from fa_tui.views.glyphs import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
     ['✗ 2/3', '✓ 0/2', '? -/3']
     >>> several_text(1, 3, 3, UNICODE, doubtful=True)
@@ -98,7 +97,7 @@ def several_text(
 
 
 def several_tone(fired: int, measured: int) -> str:
-    """The style of several runs: ``warn`` where they disagree."""
+    """The tone of several runs; ``warn`` if they disagree."""
     if 0 < fired < measured:
         return "warn"
     if fired:
@@ -111,8 +110,7 @@ def several_tone(fired: int, measured: int) -> str:
 def mark_of(
     session: Session, rows: Sequence[int], flipped: AbstractSet[int], glyphs: Glyphs
 ) -> str:
-    """What is behind the runs of a cell, ``""`` for nothing: the first of these that holds for one
-    of them."""
+    """The sign after the runs of a cell, of the first state that applies; ``""`` for none."""
     if not rows:
         return ""
     if not session.marked.isdisjoint(rows):
@@ -135,18 +133,17 @@ def mark_of(
 
 
 FEW_FLIPS = 20
-"""With a step that flips more, of many runs, the view stays where it is: the next one would move it
-again."""
+"""Steps with more flips do not scroll the view, which the next step would move again."""
 
 
 class RunsView(LineTable):
-    """A table of runs, in which those whose letters changed with the last step stand out.
+    """A table of runs that highlights the flips of the last step.
 
     Args:
         session: the runs.
 
     Attributes:
-        flipped: the indices of these runs.
+        flipped: indices of the flipped runs.
     """
 
     app: Application
@@ -185,19 +182,19 @@ class RunsView(LineTable):
         raise NotImplementedError
 
     def refresh_runs(self, rows: Collection[int]) -> None:
-        """Repaint what verdicts change of some runs, as far as they are on screen."""
+        """Repaint some runs, if they are on screen, after their verdicts changed."""
         raise NotImplementedError
 
     def row_changed(self, row: int) -> None:
-        """Repaint one run: it was measured."""
+        """Repaint a run that was measured."""
         self.refresh_runs([row])
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step; of a few, bring the first
-        into view."""
-        before = self.flipped
+        """Highlight flipped runs until the next step; bring the first of a few into view."""
+        changed = {flip.row for flip in flips}
+        changed |= self.flipped
         self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        self.refresh_runs({flip.row for flip in flips} | before)
+        self.refresh_runs(changed)
         if 0 < len(self.flipped) <= FEW_FLIPS:
             places = filter(None, map(self.place_of, self.flipped))
             first = min(places, default=None)
@@ -205,7 +202,7 @@ class RunsView(LineTable):
                 self.bring_into_view(*first)
 
     def action_mark(self) -> None:
-        """Mark or unmark the runs under the cursor and go on to the line below."""
+        """Mark or unmark the runs under the cursor, and move down."""
         marked = self._session.marked
         here = {*self.here}
         if not here:
@@ -217,8 +214,7 @@ class RunsView(LineTable):
         self.action_cursor(1, 0)
 
     def action_mark_open(self) -> None:
-        """Mark every run in scope that can be measured and is not yet; or, where some are marked,
-        unmark all."""
+        """Mark every unmeasured run in scope that can be measured, or unmark all."""
         session = self._session
         measurable = session.measurable(session.in_scope)
         unmeasured = {row for row in measurable if not session.coverage[row]}
@@ -256,28 +252,29 @@ class RunCells:
     """Paints the cells of a table.
 
     Args:
-        session: the runs and what judges them.
+        session: the runs and thresholds.
         glyphs: characters to draw with.
     """
 
     def __init__(self, session: Session, glyphs: Glyphs) -> None:
-        self._session, self._glyphs = session, glyphs
+        self._session = session
+        self._glyphs = glyphs
         self._rows: list[int] = []
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
 
     def set_cells(self, cells: Sequence[Sequence[int]]) -> None:
-        """Take all cells: the scale goes from the lowest of their numbers to the highest."""
+        """Take all cells, whose numbers define the scale."""
         self._rows = list(chain.from_iterable(cells))
         self._most = max(map(len, cells), default=1)
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
-        """A run was measured again."""
+        """Drop the scale after a run was measured again."""
         self._scale = None
 
     def width_of(self, quantity: Quantity | None) -> int:
-        """The width that every cell has room in."""
+        """The width of the widest cell."""
         if quantity:
             return _NUMBER_WIDTH + self.suffix_width
         most = self._most
@@ -287,13 +284,13 @@ class RunCells:
 
     @property
     def suffix_width(self) -> int:
-        """Cells after a number for how many runs it is the median of."""
+        """Width of the number of runs behind a median."""
         if self._most > 1:
             return len(f" ×{self._most}")
         return 0
 
     def known(self, quantity: Quantity) -> int:
-        """How many runs have the number."""
+        """Number of runs with the quantity."""
         return sum(value is not None for value in values_of(quantity, self._session, self._rows))
 
     def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> Row:
@@ -337,7 +334,7 @@ class RunCells:
         return (number.rjust(room) + suffix).ljust(width), tone
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
-        """From the lowest number to the highest; None where no two differ."""
+        """The scale from the lowest to the highest number; None unless two differ."""
         if self._scale is None or self._scale[0] is not quantity:
             numbers = values_of(quantity, self._session, self._rows)
             self._scale = quantity, scale_of(numbers, log=quantity.log)

@@ -1,16 +1,16 @@
-"""The long view: one line per run, all columns, to be sorted and filtered."""
+"""The long view: a line per run and all columns, with sorting."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 
 from textual.binding import Binding
 
-from fa_core.errors import printable
 from fa_core.judgement.diagnostics import BIT
+from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
@@ -21,7 +21,7 @@ from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
 _MANY = 10_000
-"""Runs whose sources are not looked at one by one."""
+"""With more runs there is no column of sources."""
 _VERDICT = 7
 """Cells of a verdict, its gap included."""
 
@@ -31,15 +31,14 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 class RunTable(RunsView):
-    """All runs, one line each. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
+    """A line per run. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
 
     Args:
         session: the runs.
-        order: what they are sorted by at first.
+        order: the initial one.
 
     Attributes:
-        order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs
-            were read.
+        order: ``growth``, ``-growth`` (reversed), or ``""`` (as read).
     """
 
     BINDINGS = [
@@ -62,26 +61,29 @@ class RunTable(RunsView):
         self.lay_out()
 
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
-        """Show other rows (default: all), in the order chosen. The cursor stays on its run."""
-        session, kept = self._session, self.row
+        """Show some rows (default: all) in the current order. The cursor stays on its run."""
+        session = self._session
+        kept = self.row
         self._read = range(len(session)) if shown is None else shown
         self._shown = self._ordered()
-        # the verdict stays in sight, left of the columns
+        # the verdict is frozen, left of the columns
         self._columns = [column for column in columns_of(session) if column.name != "verdict"]
         rows = session.rows
         if shown is not None:
             rows = [session.rows[row] for row in shown]
-        methods = {row.method for row in rows}
-        # a heading, with its arrow, is at least as wide as that
-        method = max(7, min(METHOD_LIMIT, _longest(map(printable, methods)))) + 2
-        seed = max(5, _longest({str(row.seed) for row in rows})) + 2
+        methods = {sanitize(row.method) for row in rows}
+        seeds = {str(row.seed) for row in rows}
+        # at least as wide as a heading with its arrow
+        method = max(7, min(METHOD_LIMIT, _longest(methods))) + 2
+        seed = max(5, _longest(seeds)) + 2
         source = 0
         if len(session) <= _MANY:
             places = {place_label(row) for row in session.rows}
             if len(places) > 1:
                 source = min(_SOURCE_LIMIT, _longest(places)) + 2
         self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
-        self.set_widths(2 + sum(self._frozen.values()), [column.width for column in self._columns])
+        widths = [column.width for column in self._columns]
+        self.set_widths(2 + sum(self._frozen.values()), widths)
         if kept is not None:
             self.go_to(kept)
 
@@ -116,7 +118,7 @@ class RunTable(RunsView):
     def refresh_runs(self, rows: Collection[int]) -> None:
         lines = [line for line in self.visible_lines() if self._shown[line] in rows]
         self.refresh_frozen(lines)
-        self.refresh_cells((line, column) for line in lines for column in range(self.column_count))
+        self.refresh_cells(product(lines, range(self.column_count)))
 
     def line_count(self) -> int:
         return len(self._shown)
@@ -154,21 +156,20 @@ class RunTable(RunsView):
 
     def cell(self, line: int | None, column: int) -> Row:
         kind = self._columns[column]
-        width = self._columns[column].width - 2
         if line is None:
-            return [(self._fitted(kind.title + self._arrow(kind.name), kind, width) + "  ", "head")]
+            title = kind.title + self._arrow(kind.name)
+            return [(self._fitted(title, kind) + "  ", "head")]
         row = self._shown[line]
         text = kind.text(self._session, row)
-        fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
-        if fires:
+        tone = "text"
+        if kind.letter and self._session.flags[row] & BIT[kind.letter]:
             tone = "bad"
         elif text == self._glyphs.unmeasured:
             tone = "dim"
-        else:
-            tone = "text"
-        return [(self._fitted(text, kind, width), tone)]
+        return [(self._fitted(text, kind), tone)]
 
-    def _fitted(self, text: str, kind: Column, width: int) -> str:
+    def _fitted(self, text: str, kind: Column) -> str:
+        width = kind.width - 2
         text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
         if kind.right:
             return padded_left(text, width)
@@ -187,15 +188,15 @@ class RunTable(RunsView):
             self._turn([*self._frozen][bisect_right(ends, x)])
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor; again the other way round; then as the runs were
-        read."""
+        """Sort by the column under the cursor; then in reverse; then as read."""
         self._turn(self._columns[self.column].name)
 
     def _turn(self, name: str) -> None:
-        self.sort_by({name: f"-{name}", f"-{name}": ""}.get(self.order, name))
+        following = {name: f"-{name}", f"-{name}": ""}
+        self.sort_by(following.get(self.order, name))
 
     def sort_by(self, order: str) -> None:
-        """Sort, and go to the top, where the extremes are."""
+        """Sort, and go to the top."""
         self.order = order
         self._shown = self._ordered()
         self.refresh()
@@ -207,4 +208,5 @@ class RunTable(RunsView):
     def _arrow(self, name: str) -> str:
         if name != self.order.lstrip("-"):
             return ""
-        return self._glyphs.say("↓" if self.order.startswith("-") else "↑")
+        arrow = "↓" if self.order.startswith("-") else "↑"
+        return self._glyphs.say(arrow)

@@ -1,10 +1,9 @@
-"""A threshold on a track of runs: the control that verdicts answer to.
+"""A threshold slider with its runs on the track.
 
     a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          > 50
       fires above        ─────────────◇━━━━━━━●━━━╍╍╍╍╍╍╍╍╍╌╌╌╌╌╌╌╌╌        ━ 11…694
 
-Heavy = the plateau, on which no run's letters change; dashed = the side on which a run fires; bars
-= runs.
+Heavy: the plateau of unchanged letters; dashed: the side that fires; bars: runs.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from fa_tui.widgets.painted import Dragged, Row, joined
 
 
 class Flips:
-    """The values at which some verdict flips as one threshold moves past them.
+    """The values of one threshold at which verdicts flip.
 
-    A run whose value equals the threshold does not fire. So with runs firing *above* the threshold
-    t, verdicts are the same for all t in [x_i, x_{i+1}); firing *below* it, in (x_i, x_{i+1}].
+    A run whose value equals the threshold does not fire. If runs fire above the threshold t,
+    verdicts are constant for t in [x_i, x_{i+1}); if below, in (x_i, x_{i+1}].
 
     Args:
-        values: the runs' values as `finite` gives them: those that are not finite never flip.
-        above: whether a run fires above its threshold (else below).
+        values: the runs' finite values, from `finite`; others never flip.
+        above: whether runs fire above the threshold.
     """
 
     def __init__(self, values: Sequence[float], *, above: bool) -> None:
@@ -45,8 +44,7 @@ class Flips:
         self._above = above
 
     def plateau(self, threshold: float) -> Interval | None:
-        """The interval around the threshold in which no verdict changes (±inf where open), or None
-        without runs.
+        """The interval around the threshold with unchanged verdicts, or None without runs.
 
         >>> Flips([10.96, 694.5, 2000.0], above=True).plateau(50.0)
         (10.96, 694.5)
@@ -57,8 +55,7 @@ class Flips:
         return None
 
     def next(self, threshold: float, *, upward: bool) -> float | None:
-        """The nearest round threshold, in one direction, with other verdicts; None if there is
-        none.
+        """The nearest round threshold in one direction with other verdicts, or None.
 
         >>> Flips([10.96, 694.5, 2000.0], above=True).next(50.0, upward=True)
         695.0
@@ -78,7 +75,7 @@ class Flips:
         return math.nextafter(flip, math.inf if upward else -math.inf)
 
     def _at(self, index: int) -> float:
-        """One of the values, or what is beyond them."""
+        """A value by index; ±inf beyond the ends."""
         if index < 0:
             return -math.inf
         if index < len(self.values):
@@ -86,7 +83,7 @@ class Flips:
         return math.inf
 
     def _index(self, threshold: float) -> int:
-        """How many flip values lie on the lower side of the threshold."""
+        """Number of values on the lower side of the threshold."""
         find = bisect.bisect_right if self._above else bisect.bisect_left
         return find(self.values, threshold)
 
@@ -97,7 +94,7 @@ def finite(ticks: Sequence[float]) -> array[float]:
 
 
 class _Span(NamedTuple):
-    """A plateau as text, and whether its ends are apart and hold the value between them."""
+    """A plateau as text, and whether the rounded ends differ and enclose the value."""
 
     text: str
     holds: bool
@@ -114,36 +111,34 @@ _MOVES = "[]{}"
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 _WIDE = 100
-"""From this width on the ends of the scale are written next to the track."""
+"""Wider sliders show the ends of the scale."""
 
 
 def widths(width: int) -> tuple[int, int, int]:
     """Cells for label, track and value."""
+    label, value = 4, 12
     if width >= _WIDE:
         label, value = 25, 27
     elif width >= 70:
         label, value = 22, 17
-    else:
-        label, value = 4, 12
     return label, max(4, width - label - value), value
 
 
 class ThresholdSlider(Dragged, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
-    Handlers only change the pending value; one flush per turn of the event loop applies it and
-    posts `Changed`, so a held key or a drag never queues work. The slider repaints itself a frame
-    later: a handler that repaints what hangs on the threshold calls `catch_up` too, and all of it
-    is one frame.
+    Handlers only change the pending value. One flush per turn of the event loop applies it and
+    posts `Changed`, so that held keys and drags never queue work. The slider repaints a frame
+    later; a handler of `Changed` calls `catch_up` to repaint it in its own frame.
 
     Args:
-        diagnostic: whose threshold it is.
+        diagnostic: of the threshold.
         value: the threshold.
 
     Attributes:
         letter: of the diagnostic.
         value: the threshold.
-        deciding: gives the values of the runs whose verdict hangs on this threshold alone.
+        deciding: returns the values of the runs whose verdict depends on this threshold alone.
     """
 
     BINDINGS = [
@@ -162,10 +157,10 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     @dataclass
     class Changed(Message):
-        """The threshold moved. Several moves in one turn of the event loop are one message.
+        """The threshold moved; moves in one turn of the event loop are one message.
 
         Attributes:
-            how: it moved: ``step``, ``flip`` and ``drag 1`` come in series, ``set`` does not.
+            how: ``step``, ``flip`` and ``drag 1`` form series, ``set`` does not.
         """
 
         slider: ThresholdSlider
@@ -178,7 +173,8 @@ class ThresholdSlider(Dragged, can_focus=True):
     def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.letter = diagnostic.letter
-        self._diagnostic, self._default = diagnostic, diagnostic.default
+        self._diagnostic = diagnostic
+        self._default = diagnostic.default
         self.value = self._pending = value
         self._how = "step"
         self._flush_scheduled = self._behind = False
@@ -193,7 +189,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
         self._entry: str | None = None
-        """What is being typed."""
+        """The text being typed."""
         self._error = ""
 
     def set_value(self, value: float) -> None:
@@ -208,7 +204,7 @@ class ThresholdSlider(Dragged, can_focus=True):
             self.repaint()
 
     def set_runs(self, values: Sequence[float]) -> None:
-        """Show the runs' measured values as a rug, on a track that holds them all."""
+        """Show the runs' measured values on a track that holds them all."""
         if (values, self.value) == self._tracked:
             return
         self._tracked = values, self.value
@@ -247,23 +243,25 @@ class ThresholdSlider(Dragged, can_focus=True):
             for mark, tone in zip(self._marks, tones, strict=True):
                 cells_of_runs.append((mark, tone) if mark else (" ", ""))
             runs = joined(cells_of_runs)
-        return [[*label, *runs, *value], self._draw_scale(label_width, cells, value_width)]
+        scale = self._draw_scale(label_width, cells, value_width)
+        return [[*label, *runs, *value], scale]
 
     def _ticks_of_marks(self) -> list[str]:
-        """The marks of the runs on a track of one row."""
+        """The runs' marks on a track of one row."""
         bars = dict.fromkeys(self._glyphs.bars, self._glyphs.tick)
         return [bars.get(mark, mark) for mark in self._marks]
 
     def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
-        """The row of the track: on which side a run fires, the track, and the plateau."""
-        low, high = "", "  "
+        """The row of the track: the side that fires, the track, and the plateau."""
+        low = ""
+        high = "  "
         if cells + label_width + value_width >= _WIDE:
             scale = self._track.scale
-            low = f"{scale.tick(scale.lo, self._glyphs)} "
-            high = f" {scale.tick(scale.hi, self._glyphs)}".ljust(8)
+            low = scale.tick(scale.lo, self._glyphs) + " "
+            high = " " + scale.tick(scale.hi, self._glyphs).ljust(7)
         side = "fires above" if self._diagnostic.fires_above else "fires below"
         room = label_width - 3 - len(low)
-        # a part of it would look like a mark on the track
+        # cut, it would look like a mark on the track
         if len(side) >= room:
             side = ""
         track = self._draw_track([""] * cells)
@@ -271,21 +269,24 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [("   ", ""), (f"{side:{room}}{low}", "dim"), *track, *plateau]
 
     def _draw_label(self, width: int) -> Row:
-        name = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
+        diagnostic = self._diagnostic
+        letter = f" {self.letter} "
+        room = width - 4
+        name = self._glyphs.say(diagnostic.name)[:room].ljust(room)
         undecided = (" ", "")
         if self._interval is not None:
             low, high = self._interval
-            fires_low = self._diagnostic.beyond(low, self.value)
-            if fires_low != self._diagnostic.beyond(high, self.value):
+            fires_low = diagnostic.beyond(low, self.value)
+            if fires_low != diagnostic.beyond(high, self.value):
                 undecided = (self._glyphs.undecided, "warn")
         if self.has_focus:
-            return [(f" {self.letter} ", "cursor"), (name, "cursor"), undecided]
-        return [(f" {self.letter} ", "accent"), (name, "text"), undecided]
+            return [(letter, "cursor"), (name, "cursor"), undecided]
+        return [(letter, "accent"), (name, "text"), undecided]
 
     def _draw_value(self, width: int) -> Row:
         sign = "  > " if self._diagnostic.fires_above else "  < "
         if self._entry is not None:
-            # the end of a long entry is where typing happens
+            # of a long entry the end is shown
             typed = (self._entry[5 - width :], "entry")
             return [(sign, "dim"), typed, (self._glyphs.cursor, "strong")]
         unit = self._glyphs.say(self._diagnostic.suffix)
@@ -297,17 +298,19 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [(sign, "dim"), (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, width: int) -> Row:
-        """The upper end of the scale, and the plateau as two numbers: few digits, apart, the value
-        between."""
+        """The upper end of the scale, and the plateau with few but distinct digits."""
         plateau = self._flips.plateau(self.value)
         room = width - len(high) - 2
-        spans = []
+        fitting = []
         if plateau is not None:
-            spans = [self._span(plateau, digits) for digits in (3, 4, 5, 6, 2, 1)]
-        fitting = [span for span in spans if len(span.text) <= room]
+            for digits in (3, 4, 5, 6, 2, 1):
+                span = self._span(plateau, digits)
+                if len(span.text) <= room:
+                    fitting.append(span)
         if not fitting:
             return [(high, "dim")]
-        chosen = next((span for span in fitting if span.holds), fitting[0])
+        holding = [span for span in fitting if span.holds]
+        chosen, *_ = [*holding, *fitting]
         sign = f"{self._glyphs.plateau_passing} "
         return [(high, "dim"), (sign, "bar"), (chosen.text, "dim")]
 
@@ -343,40 +346,47 @@ class ThresholdSlider(Dragged, can_focus=True):
         return joined(row)
 
     def _cells_of(self, interval: Interval | None, cells: int) -> range:
-        """The cells of the track that an interval covers."""
+        """The cells of an interval on the track."""
         if interval is None:
             return range(0)
-        low, high = (self._track.scale.cell(end, cells) for end in interval)
-        return range(low, high + 1)
+        low, high = interval
+        scale = self._track.scale
+        return range(scale.cell(low, cells), scale.cell(high, cells) + 1)
 
     def _tones(self, knob: int, cells: int) -> list[str]:
-        """Of the runs in each cell: they fire, or pass."""
-        below, above = ("good", "limit") if self._diagnostic.fires_above else ("limit", "good")
+        """Tones of the cells left of the knob, at it, and right of it."""
+        below, above = "limit", "good"
+        if self._diagnostic.fires_above:
+            below, above = above, below
         return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
     def _draw_runs(self, cells: int) -> list[str]:
-        """The runs of each cell; at the ends of the track also those beyond it, or not finite
-        (these always fire)."""
+        """Marks of the runs per cell; the ends also stand for runs beyond the track and non-finite
+        values, which always fire."""
         glyphs = self._glyphs
         marks = [""] * cells
         counts, below, above = rug(self._ticks, self._track.scale, cells)
         for cell, count in counts.items():
-            marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
+            level = 1 + round(2 * math.log2(count))
+            marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, level)]
         if below:
             marks[0] = glyphs.off_left
         if above:
             marks[-1] = glyphs.off_right
         if self._nonfinite:
-            marks[-1 if self._diagnostic.fires_above else 0] = glyphs.nonfinite
+            end = -1 if self._diagnostic.fires_above else 0
+            marks[end] = glyphs.nonfinite
         return marks
 
     def action_step(self, direction: int, stride: bool = False) -> None:
         """Move by one step, or by one stride."""
-        self._set_pending(self._track.moved(self._pending, direction, stride=stride))
+        target = self._track.moved(self._pending, direction, stride=stride)
+        self._set_pending(target)
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a run's letters change, or its verdict."""
-        flips, what = self._flips, "no run's letters change"
+        flips = self._flips
+        what = "no run's letters change"
         if verdict:
             flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
             what = "no verdict changes"
@@ -389,16 +399,17 @@ class ThresholdSlider(Dragged, can_focus=True):
             self._refuse(f"{what} below this value")
 
     def action_restore(self) -> None:
-        """Back to the default."""
+        """Restore the default."""
         self._set_pending(self._default, "set")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The default is offered where it would change something; what is being typed takes the
-        key."""
-        return action != "restore" or (self._pending != self._default and self._entry is None)
+        """Offer the default if it would change the value and no text is being typed."""
+        if action != "restore":
+            return True
+        return self._pending != self._default and self._entry is None
 
     def _offer_default(self) -> None:
-        """Refresh the key hints where the default comes to be offered, or no longer is."""
+        """Refresh the key hints if the offer of the default changed."""
         offers = bool(self.check_action("restore", ()))
         if offers != self._offers_default:
             self._offers_default = offers
@@ -406,7 +417,7 @@ class ThresholdSlider(Dragged, can_focus=True):
                 self.refresh_bindings()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        # while a value is typed no other character is a key: what belongs in no number is refused
+        # a typed value takes all characters as its own, except moves
         if character is None:
             return False
         if self._entry is None:
@@ -422,7 +433,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         if event.key in edits:
             self._edit(edits[event.key])
         elif event.key == "enter" or character is None or character in _MOVES:
-            # what leaves the slider, or moves it, sets what was typed first
+            # keys that leave or move the slider set the typed value first
             self._commit()
             if event.key != "enter" and not self._error:
                 return
@@ -444,14 +455,16 @@ class ThresholdSlider(Dragged, can_focus=True):
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
-            self._set_pending(self._track.scale.value_at(cell, cells), f"drag {self._drags}")
+            value = self._track.scale.value_at(cell, cells)
+            self._set_pending(value, f"drag {self._drags}")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         # Textual calls the handler of `Dragged` after this one
         self._drags += 1
 
     def _set_pending(self, value: float, how: str = "step") -> None:
-        self._pending, self._how = value, how
+        self._pending = value
+        self._how = how
         self._edit(None)
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -459,24 +472,25 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        moved = self._pending != self.value
-        self.value = self._pending
-        if moved:
-            self.post_message(self.Changed(self, self.value, self._how))
-            self._behind = True
-            after(_FRAME_SECONDS, self, self.catch_up)
-        else:
+        if self._pending == self.value:
             self.repaint()
+            return
+        self.value = self._pending
+        self.post_message(self.Changed(self, self.value, self._how))
+        self._behind = True
+        after(_FRAME_SECONDS, self, self.catch_up)
 
     def _commit(self) -> None:
         text = self._entry or ""
         value = parse(text)
         if value is None:
-            self._refuse(f"“{text}” is not a number: try {exact(self._default)}")
+            example = exact(self._default)
+            self._refuse(f"“{text}” is not a number: try {example}")
         elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self._diagnostic.name} never is")
         else:
-            self._set_pending(value + 0.0, "set")  # -0.0 reads as 0
+            # turns -0.0 into 0.0
+            self._set_pending(value + 0.0, "set")
 
     def _refuse(self, why: str) -> None:
         self._edit(None, why)

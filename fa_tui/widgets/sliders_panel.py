@@ -18,21 +18,22 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui.threshold_history import Judging, ThresholdHistory
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import ThresholdSlider
+from fa_tui.widgets.table import clamped
 
 if TYPE_CHECKING:
     from fa_core.judgement.baseline import FrozenBaseline
 
 _TALL_SCREEN = 34
-"""From this many lines on every slider has both its rows; below, only the one last focused."""
+"""On lower screens only the last focused slider has two rows."""
 
 
 @dataclass
 class ThresholdsChanged(Message):
-    """The four thresholds, after a slider, undo or redo moved one, or a preset all.
+    """The four thresholds after a change by a slider, undo, redo or a preset.
 
     Attributes:
-        words: what to report of it.
-        drag: of which drag of the mouse it is part, if it is.
+        words: message about the change.
+        drag: id of the mouse drag that caused it, or ``""``.
     """
 
     thresholds: DiagnosticThresholds
@@ -45,21 +46,19 @@ class ThresholdsChanged(Message):
 
 @dataclass
 class BaselineChanged(Message):
-    """Another frozen baseline to assume (None: those recorded), after undo or redo."""
+    """The assumed frozen baseline (None: the recorded ones), after undo or redo."""
 
     baseline: FrozenBaseline | None
 
 
 class SlidersPanel(Vertical):
-    """Four `ThresholdSlider`s; posts `ThresholdsChanged`, and `BaselineChanged` where undo or redo
-    changes it.
+    """Four `ThresholdSlider`s; posts `ThresholdsChanged` and `BaselineChanged`.
 
     Args:
-        history: what judges the runs, now and before; one for all screens (default: one of its
-            own).
+        history: of thresholds and baselines, shared by all screens (default: a new one).
 
     Attributes:
-        thresholds: what the sliders show.
+        thresholds: of the sliders.
     """
 
     BINDINGS = [
@@ -72,7 +71,7 @@ class SlidersPanel(Vertical):
             tooltip="undo the last change of a threshold or of the frozen baseline (w)",
         ),
         Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
-        # here too where a screen has another use for the letter
+        # also on screens that use the letter otherwise
         Binding(
             "p",
             "app.ask('presets')",
@@ -90,10 +89,10 @@ class SlidersPanel(Vertical):
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
         self._count = ""
-        self._sliders = {
-            x: ThresholdSlider(one, one.limit(start), id=f"slider-{x}")
-            for x, one in DIAGNOSTICS.items()
-        }
+        self._sliders: dict[str, ThresholdSlider] = {}
+        for letter, one in DIAGNOSTICS.items():
+            slider = ThresholdSlider(one, one.limit(start), id=f"slider-{letter}")
+            self._sliders[letter] = slider
         self._sliders["a"].add_class("-expanded")
         self._show_judged()
 
@@ -102,17 +101,16 @@ class SlidersPanel(Vertical):
         yield from self._sliders.values()
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
-        """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is
-        posted."""
+        """Show thresholds set elsewhere (a preset), as one undoable change; nothing is posted."""
         self._record(self._history.current._replace(thresholds=thresholds), None)
         self._show(thresholds)
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> None:
-        """Keep a baseline set elsewhere: one change that can be undone; nothing is posted."""
+        """Record a baseline set elsewhere, as one undoable change; nothing is posted."""
         self._record(self._history.current._replace(baseline=baseline), None)
 
     def follow(self) -> None:
-        """Show where the thresholds are now: the sliders of another screen may have moved them."""
+        """Show the current thresholds, which another screen may have changed."""
         self._show(self._history.current.thresholds)
         self._offer()
 
@@ -123,26 +121,24 @@ class SlidersPanel(Vertical):
     def set_runs(
         self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list
     ) -> None:
-        """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see
-        `ThresholdSlider`."""
+        """Show a diagnostic's measured numbers; `deciding` as in `ThresholdSlider`."""
         self._sliders[letter].deciding = deciding
         self._sliders[letter].set_runs(values)
 
     def set_summary(self, count: str, flips: str = "") -> None:
-        """Say above the sliders how many runs are walked back, and what just flipped.
+        """Show the count of walk-backs and the last flips above the sliders.
 
-        Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same
-        frame.
+        Call it while handling `ThresholdsChanged`: the sliders repaint in the same frame.
         """
         self._count = count
         self._summary.display = True
         self.set_flipped(flips)
 
     def set_flipped(self, flips: str) -> None:
-        """Say what just flipped, where as many runs are walked back as before."""
+        """Show the last flips, with an unchanged count."""
         for slider in self._sliders.values():
             slider.catch_up()
-        # in front: the counts may be cut
+        # first, as the counts may be cut
         flipped = ""
         if flips:
             flipped = f" {flips}  "
@@ -153,9 +149,9 @@ class SlidersPanel(Vertical):
         sliders = [slider for slider in self._sliders.values() if slider.display]
         focused = self.screen.focused
         if focused in sliders:
-            to = max(0, min(sliders.index(focused) + direction, len(sliders) - 1))
-            # at once, not `focus()`: the next key of a burst starts from there
-            self.screen.set_focus(sliders[to])
+            place = clamped(sliders.index(focused) + direction, len(sliders))
+            # immediate, unlike `focus()`: the next key starts from there
+            self.screen.set_focus(sliders[place])
 
     def action_undo(self) -> None:
         """Back to the thresholds, and the baseline, before the last gesture."""
@@ -179,16 +175,17 @@ class SlidersPanel(Vertical):
         message.stop()
         letter = message.slider.letter
         moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
-        series, drag = None, ""
+        series = None
+        drag = ""
         if message.how != "set":
             series = f"{letter} {message.how}"
-        if series and message.how.startswith("drag"):
-            drag = series
+            if message.how.startswith("drag"):
+                drag = series
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved, drag=drag))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only what can be undone or redone is offered."""
+        """Offer undo and redo only if possible."""
         return action not in ("undo", "redo") or action in self._history.offers
 
     def _record(self, judging: Judging, series: str | None) -> None:
@@ -196,7 +193,7 @@ class SlidersPanel(Vertical):
         self._offer()
 
     def _travel(self, step: Callable[[], Judging]) -> None:
-        """Undo or redo, show it, and report what is other than before."""
+        """Undo or redo, show the result and post the changes."""
         before = self._history.current
         thresholds, baseline = step()
         self._offer()
@@ -207,14 +204,14 @@ class SlidersPanel(Vertical):
             self.post_message(ThresholdsChanged(thresholds))
 
     def _offer(self) -> None:
-        """Refresh the key hints where undo or redo comes to be offered, or no longer is."""
+        """Refresh the key hints if the offers of undo or redo changed."""
         if self._history.offers != self._offered:
             self._offered = self._history.offers
             if self.is_attached:
                 self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
-        # else what is typed into one of them stays
+        # unchanged sliders keep a typed entry
         if thresholds != self.thresholds:
             self.thresholds = thresholds
             self._show_judged()

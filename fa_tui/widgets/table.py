@@ -1,7 +1,6 @@
-"""Tables of lines × columns with a cursor, of which only the lines on screen are formatted.
+"""Tables of lines × columns with a cursor, which format only the lines on screen.
 
-Built on Textual's line API: ten thousand rows cost what forty do, and a changed cell is repainted
-alone.
+Built on Textual's line API: ten thousand rows cost as much as forty; single cells are repainted.
 """
 
 from __future__ import annotations
@@ -24,11 +23,16 @@ from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, row_text, row_width
 
 
+def clamped(place: int, count: int) -> int:
+    """The nearest index to a place among `count` items."""
+    return max(0, min(place, count - 1))
+
+
 class LineTable(Toned, ScrollView, can_focus=True):
     """Lines × columns under a header line, with a frozen part on the left and a cursor on a cell.
 
-    A subclass gives the shape (`line_count`, `set_widths`) and pieces of text that are no wider
-    than their place (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
+    A subclass defines the shape (`line_count`, `set_widths`), fitting texts (`frozen`, `cell`) and
+    the lines where the cursor may rest (`rests_on`).
     """
 
     BINDINGS = [
@@ -43,49 +47,48 @@ class LineTable(Toned, ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor rests on another cell."""
+        """The cursor moved to another cell."""
 
     class Marked(Message):
         """Runs were marked or unmarked."""
 
     class Ordered(Message):
-        """Lines are in another order."""
+        """The order of lines changed."""
 
     line = column = frozen_width = 0
     header = 1
-    """Lines above the first one."""
+    """Number of header lines."""
     highlights_cell = True
-    """Whether the cell under the cursor stands out."""
+    """Whether the cell under the cursor is highlighted."""
     _edges = array("q", [0])
 
     def line_count(self) -> int:
-        """How many lines there are below the header."""
+        """Number of lines below the header."""
         raise NotImplementedError
 
     def frozen(self, line: int | None) -> Row:
-        """The left part of a line (of the header for None), `frozen_width` wide at most."""
+        """The left part of a line (None: header), at most `frozen_width` wide."""
         raise NotImplementedError
 
     def cell(self, line: int | None, column: int) -> Row:
-        """One cell (of the header for None), as wide as its column at most."""
+        """A cell (line None: header), at most as wide as its column."""
         raise NotImplementedError
 
     def subheader(self, column: int) -> Row:
-        """A cell of the second line of a header of two."""
+        """A cell of the second header line."""
         return []
 
     def heading(self, line: int) -> Row | None:
-        """A line that is one text across all columns, on which the cursor never rests; else
-        None."""
+        """The text of a line across all columns, where the cursor never rests; else None."""
         return None
 
     def empty_words(self) -> str:
-        """What is shown where there are no lines."""
+        """Text of an empty table."""
         return ""
 
     @property
     def view(self) -> Size:
-        """The cells that lines are painted on: the widget without its scrollbars."""
+        """Size of the widget without its scrollbars."""
         width, height = self.size
         return Size(
             max(0, width - self.scrollbar_size_vertical),
@@ -97,18 +100,19 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return len(self._edges) - 1
 
     def width_of(self, column: int) -> int:
-        """How wide a column is, its gap included."""
+        """Width of a column, its gap included."""
         return self._edges[column + 1] - self._edges[column]
 
     def set_widths(self, frozen_width: int, widths: Iterable[int]) -> None:
-        """Set the widths of the frozen part and of each column, and lay out again."""
+        """Set the widths of the frozen part and the columns, and lay out again."""
         self.frozen_width = frozen_width
         self._edges = array("q", accumulate(widths, initial=0))
         lines = self.line_count()
-        self.virtual_size = Size(frozen_width + self._edges[-1], self.header + lines)
+        width = frozen_width + self._edges[-1]
+        self.virtual_size = Size(width, self.header + lines)
         self.refresh()
-        self.line = max(0, min(self.line, lines - 1))
-        self.column = max(0, min(self.column, self.column_count - 1))
+        self.line = clamped(self.line, lines)
+        self.column = clamped(self.column, self.column_count)
         if lines and not self.rests_on(self.line):
             self.line = self._resting_line(self.line, 1)
 
@@ -125,9 +129,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
         width = self.view.width
         line = None
         if y >= self.header:
-            line = self.scroll_offset.y + y - self.header
+            below = y - self.header
+            line = self.scroll_offset.y + below
             if line >= self.line_count():
-                return self.strip_of([(self._empty_text(y - self.header - 1), "dim")], width)
+                return self.strip_of([(self._empty_text(below - 1), "dim")], width)
             heading = self.heading(line)
             if heading is not None:
                 return self._heading_strip(heading, width)
@@ -136,7 +141,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
 
     def _empty_text(self, place: int) -> str:
-        """A line of what is shown in an empty table."""
+        """A line of the text of an empty table."""
         if self.line_count() or place < 0:
             return ""
         lines = wrapped(self._glyphs.say(self.empty_words()), self.view.width - 1)
@@ -151,7 +156,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return Strip([*strip.crop(0, width - 1), self._sign(0, self._glyphs.off_right)])
 
     def _filled(self, row: Row, width: int) -> list[Segment]:
-        """A part of a line, with blanks behind it up to its width."""
+        """A part of a line, filled with blanks to its width."""
         blanks = " " * (width - row_width(row))
         pieces = [*row, (blanks, "text")]
         return [Segment(text, self.style_of(tone)) for text, tone in pieces if text]
@@ -166,8 +171,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return self._filled(row, self.width_of(column))
 
     def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
-        """The columns in `room` cells. Where text is cut there is a sign; the header says that
-        there is more."""
+        """The visible columns in `room` cells, with signs at cut text and hidden columns."""
         first, last = self._visible_columns()
         if first >= last or room <= 0:
             return Strip([])
@@ -196,15 +200,14 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return Segment(sign, self.style_of("head" if line is None else "dim"))
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
-        """Repaint the cells (line, column) that are on screen."""
+        """Repaint those of some cells (line, column) that are on screen."""
         left = self.frozen_width - self.scroll_offset.x
         top = self.scroll_offset.y - self.header
         regions = []
         for line, column in places:
             if line - top in self._seen and column < self.column_count:
                 x = left + self._edges[column]
-                width = self.width_of(column)
-                regions.append(Region(x, line - top, width, 1))
+                regions.append(Region(x, line - top, self.width_of(column), 1))
         if regions:
             self.refresh(*regions)
 
@@ -212,19 +215,21 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """Repaint the frozen part of the lines that are on screen."""
         top = self.scroll_offset.y - self.header
         width = self.frozen_width
-        regions = [Region(0, line - top, width, 1) for line in lines if line - top in self._seen]
+        rows = [line - top for line in lines]
+        regions = [Region(0, row, width, 1) for row in rows if row in self._seen]
         if regions:
             self.refresh(*regions)
 
     @property
     def _seen(self) -> range:
-        """The rows of the screen that show lines."""
+        """The screen rows below the header."""
         return range(self.header, self.view.height)
 
     def visible_lines(self) -> range:
         """The lines on screen."""
         top = self.scroll_offset.y
-        return range(top, min(self.line_count(), top + max(0, self.view.height - self.header)))
+        end = top + len(self._seen)
+        return range(top, min(self.line_count(), end))
 
     def _visible_columns(self) -> tuple[int, int]:
         left = self.scroll_offset.x
@@ -242,27 +247,29 @@ class LineTable(Toned, ScrollView, can_focus=True):
         if not self.line_count():
             return
         before = (self.line, self.column)
-        line = max(0, min(line, self.line_count() - 1))
-        if self.rests_on(line):
-            self.line = line
-        else:
-            self.line = self._resting_line(line, 1 if line >= self.line else -1)
-        if column is not None and self.column_count:
-            self.column = max(0, min(column, self.column_count - 1))
+        line = clamped(line, self.line_count())
+        if not self.rests_on(line):
+            direction = 1 if line >= self.line else -1
+            line = self._resting_line(line, direction)
+        self.line = line
+        if column is not None:
+            self.column = clamped(column, self.column_count)
         if (self.line, self.column) != before:
             self.repaint_cursor(before)
             self.scroll_to_cursor()
             self.post_message(self.Moved())
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
-        """Repaint what a cursor move changes."""
+        """Repaint the cells that a cursor move changes."""
         self.refresh_cells([before, (self.line, self.column)])
 
     def _resting_line(self, line: int, direction: int) -> int:
-        """The nearest line the cursor may rest on, looking in one direction and then the other."""
+        """The nearest line the cursor may rest on, first in one direction, then in the other."""
         down = range(line, self.line_count())
         up = range(line, -1, -1)
-        scans = chain(down, up) if direction > 0 else chain(up, down)
+        scans = chain(up, down)
+        if direction > 0:
+            scans = chain(down, up)
         return next(filter(self.rests_on, scans), self.line)
 
     def scroll_to_cursor(self) -> None:
@@ -270,19 +277,20 @@ class LineTable(Toned, ScrollView, can_focus=True):
         self.bring_into_view(self.line, self.column)
 
     def bring_into_view(self, line: int, column: int) -> None:
-        """Scroll as little as brings a cell into view."""
+        """Scroll minimally to bring a cell into view."""
         scroll_x, scroll_y = self.scroll_offset
         rows = self.view.height - self.header
         room = self.view.width - self.frozen_width
         if rows < 1:
             return
         top = min(line, max(scroll_y, line - rows + 1))
-        # a heading right above the first line comes into view with it
+        # the heading above the first line belongs to it
         if top == line and top and not self.rests_on(top - 1):
             top -= 1
         left = scroll_x
         if self.column_count:
-            left = min(self._edges[column], max(scroll_x, self._edges[column + 1] - room))
+            least = self._edges[column + 1] - room
+            left = min(self._edges[column], max(scroll_x, least))
         if (left, top) != (scroll_x, scroll_y):
             self.scroll_to(left, top, animate=False, immediate=True)
 
@@ -292,7 +300,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a screenful."""
-        self.move_to(self.line + pages * max(1, self.view.height - self.header - 1))
+        rows = max(1, self.view.height - self.header - 1)
+        self.move_to(self.line + pages * rows)
 
     def action_edge(self, direction: int) -> None:
         """Move the cursor to the first or last line."""
@@ -313,13 +322,13 @@ class LineTable(Toned, ScrollView, can_focus=True):
             self.move_to(line, column)
 
     def header_clicked(self, column: int | None, x: int) -> None:
-        """The header was clicked, above a column, or (None) at `x` above the frozen part."""
+        """Handle a click on the header: of a column, or at `x` of the frozen part (None)."""
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.scroll_to_cursor)
 
     def watch_show_horizontal_scrollbar(self) -> None:
-        # it takes a line, maybe the one the cursor is on, and comes whenever the layout gets to it
+        # it may cover the line under the cursor
         self.scroll_to_cursor()
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -332,8 +341,7 @@ _LEAST_NAME = 20
 
 
 class GridTable(LineTable):
-    """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their
-    name."""
+    """Shows a `Grid`, with its marked rows highlighted; posts `LineTable.Moved`."""
 
     highlights_cell = False
     _headings: Sequence[str] = ()
@@ -347,17 +355,21 @@ class GridTable(LineTable):
         before = (self._headings, self._rows, self._marked)
         self._headings = list(map(say, grid.headings))
         self._rows = [list(map(say, row)) for row in grid.rows]
-        self._words, self._marked = grid.words, grid.marked
+        self._words = grid.words
+        self._marked = grid.marked
         if before != (self._headings, self._rows, self._marked):
             self._fit()
 
     def _fit(self) -> None:
-        columns = zip(self._headings, *self._rows, strict=True)
-        name, *widths = [max(map(width_of, column)) for column in columns]
-        # names give way to the other columns
+        widths = []
+        for column in zip(self._headings, *self._rows, strict=True):
+            widths.append(max(map(width_of, column)) + _GAP)
+        name, *others = widths
+        # names are shortened for the other columns
         if self.view.width:
-            name = min(name, max(_LEAST_NAME, self.view.width // 2))
-        self.set_widths(1 + name + _GAP, [width + _GAP for width in widths])
+            most = max(_LEAST_NAME, self.view.width // 2)
+            name = min(name, most + _GAP)
+        self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:
         if self._headings:
@@ -373,16 +385,16 @@ class GridTable(LineTable):
 
     def frozen(self, line: int | None) -> Row:
         name = self._text(line, 0)
-        text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
+        width = self.frozen_width - _GAP
+        name = cut_middle(name, width - 1, self._glyphs.ellipsis)
+        tone = "text"
         if line is None:
             tone = "head"
         elif line == self.line:
             tone = self.cursor_tone
         elif line in self._marked:
             tone = "bad"
-        else:
-            tone = "text"
-        return [(padded(text, self.frozen_width - _GAP), tone), (" " * _GAP, "text")]
+        return [(padded(f" {name}", width), tone), (" " * _GAP, "text")]
 
     def _text(self, line: int | None, column: int) -> str:
         if line is None:
@@ -395,13 +407,14 @@ class GridTable(LineTable):
         pad = padded_left
         if column + 1 < self._words:
             pad = padded
-        return [(pad(text, width) + " " * _GAP, "head" if line is None else "text")]
+        tone = "head" if line is None else "text"
+        return [(pad(text, width) + " " * _GAP, tone)]
 
     def action_cursor(self, down: int, right: int) -> None:
-        """Another line, or another column at the left edge."""
+        """Move to another line, or scroll by a column."""
         if right:
             first, _ = self._visible_columns()
-            place = max(0, min(first + right, self.column_count - 1))
+            place = clamped(first + right, self.column_count)
             self.scroll_to(self._edges[place], animate=False, immediate=True)
         else:
             super().action_cursor(down, right)

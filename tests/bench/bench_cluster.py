@@ -22,10 +22,10 @@ import msgspec
 from safetensors.torch import save_file
 
 from fa_core.engine.cluster import ClusterPool
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import Job
 from fa_core.engine.pool import Pool, WorkerPool
-from fa_core.facts.runs import MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.run_names import MANIFEST, WEIGHTS, Manifest
 from fa_core.models import build
 from tests.bench.figures import table
 from tests.fa_core.engine.cluster.nodes_for_tests import TestCluster
@@ -50,7 +50,7 @@ def main() -> None:
                 cluster.add(f"n{nodes}")
                 with WorkerPool(["cpu"] * nodes) as pool:
                     here = rate(pool, runs, nodes)
-                with ClusterPool(Placement(engine="ray", address=cluster.address)) as pool:
+                with ClusterPool(Execution(engine="ray", address=cluster.address)) as pool:
                     there = rate(pool, runs, nodes)
                 first = first or there
                 over = (f"{there / here:.2f}×", f"{there / first:.2f}×")

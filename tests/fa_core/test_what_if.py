@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.analysis.margins import partial_audit
+from fa_core.analysis.partial_audits import partial_audit
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timeline, timelines

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
@@ -60,7 +60,7 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
             for name in names
         ]
         setup = Setup(
-            Placement(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown"
+            Execution(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown"
         )
         setup = msgspec.structs.replace(setup, **different)
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)

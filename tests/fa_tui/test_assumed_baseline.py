@@ -24,8 +24,8 @@ from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
 from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
-from fa_tui.views.filters import Look
-from fa_tui.views.text import UNICODE
+from fa_tui.views.filters import ViewState
+from fa_tui.views.glyphs import UNICODE
 from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
@@ -250,7 +250,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
 
 async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
     app = ExplorerApp(
-        Session(scan([published_table]).rows, baseline=BOTH), look=Look(show="margin")
+        Session(scan([published_table]).rows, baseline=BOTH), look=ViewState(show="margin")
     )
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "+26.59?" in screen_text(app))

@@ -18,8 +18,8 @@ from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of
 from fa_tui.session import Session
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import ASCII, UNICODE
 from fa_tui.widgets.chart import layer_chart
 from fa_tui.widgets.compare_view import half_bar
 from tests.conftest import REPOSITORY

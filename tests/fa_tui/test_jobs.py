@@ -15,7 +15,7 @@ from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Pace, machine_lin
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.screens.questions import ChoiceScreen
-from fa_tui.views.text import ASCII
+from fa_tui.views.glyphs import ASCII
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until

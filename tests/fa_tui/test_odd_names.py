@@ -14,8 +14,9 @@ from fa_tui.screens.jobs import JobsTable
 from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
-from fa_tui.views.filters import Look
-from fa_tui.views.text import ASCII, UNICODE, width_of
+from fa_tui.views.filters import ViewState
+from fa_tui.views.glyphs import ASCII, UNICODE
+from fa_tui.views.text import width_of
 from fa_tui.widgets.table import LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
@@ -70,10 +71,15 @@ def views(of: Widget) -> list[LineTable]:
 @pytest.mark.parametrize("terminal", TERMINALS)
 @pytest.mark.parametrize(
     "look",
-    [Look(), Look(show="growth"), Look(rows="seed", columns="method"), Look(long=True)],
+    [
+        ViewState(),
+        ViewState(show="growth"),
+        ViewState(rows="seed", columns="method"),
+        ViewState(long=True),
+    ],
     ids=str,
 )
-async def test_the_runs(look: Look, terminal: Terminal, size: tuple[int, int]) -> None:
+async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=terminal, look=look)
     async with app.run_test(size=size) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)

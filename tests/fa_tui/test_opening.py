@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.formats import Scan
 from fa_tui import opening
 from fa_tui.cli import main
@@ -85,7 +85,7 @@ def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:
         )
         == 0
     )
-    assert handed["setup"].placement == Placement(
+    assert handed["setup"].execution == Execution(
         engine="ray", address="head:6379", patience=60.0, jobs=2
     )
 

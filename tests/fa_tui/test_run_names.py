@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.facts.runs import run_names
+from fa_core.facts.run_names import run_names
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.rows import AuditRow, differing_axes
 from fa_tui.cli import main
 from fa_tui.session import Session
-from fa_tui.views.words import among, labels, run_name, told_apart
+from fa_tui.views.words import among, disambiguate, labels, run_name
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_an_axis_that_differs_stands_on_every_run_of_the_method_that_has_it() ->
     assert differing_axes((row.method, row) for row in rows) == {"dfa": ["lam"], "bp": []}
     shown = ["dfa λ=0.001", "dfa λ=0.01", "dfa λ=0.01", "dfa λ=0.01", "bp"]
     assert labels(rows) == shown
-    named = ["".join(name) for name in told_apart(rows)]
+    named = ["".join(name) for name in disambiguate(rows)]
     assert named == [
         "dfa s42 λ=0.001",
         "dfa s42 λ=0.01",

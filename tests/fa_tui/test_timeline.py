@@ -22,8 +22,8 @@ from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
 from fa_tui.sharing.export import CHARTS, charts_picture, kinds_of
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
+from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import UNICODE
 from fa_tui.widgets.epoch_chart import (
     DRAWN_AT_MOST,
     SHOWN,

@@ -24,7 +24,7 @@ from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
-from fa_tui.views.text import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text

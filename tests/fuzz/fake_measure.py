@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine.jobs import Job, Watch
+from fa_core.engine.jobs import Job, JobProgress
 from fa_core.errors import UnreadableInput
 
 EMPTY = "is empty"
@@ -33,14 +33,14 @@ class Measurer:
             outlet.finish(job, report, lambda job, error: error)
 
 
-def measured(job: Job, watch: Watch) -> dict[str, Any]:
+def measured(job: Job, watch: JobProgress) -> dict[str, Any]:
     """A report."""
     number = zlib.crc32(Path(job.checkpoint).name.encode())
-    watch.progress(0, 2)
+    watch.update(0, 2)
     if number % 8 == 0:
         raise UnreadableInput(EMPTY, where=job.checkpoint, hint="save it again")
     time.sleep(number % 6 / 10)
-    watch.progress(1, 2)
+    watch.update(1, 2)
     return {
         "method_name": job.method,
         "residual_norms": [1.0, 1.0 + number % 100],

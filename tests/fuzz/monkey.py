@@ -46,8 +46,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 import fa_tui
-from fa_core.engine.devices import Placement
-from fa_core.facts.runs import AUDIT
+from fa_core.engine.devices import Execution
+from fa_core.facts.run_names import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
@@ -192,7 +192,7 @@ def cage_on(folder: Path, terminal: Terminal, ran: Ran) -> Cage:
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
     out = folder.parent / "results.json"
-    setup = Setup(Placement(device="cpu"), out=out, measure="fake_measure:Measurer")
+    setup = Setup(Execution(device="cpu"), out=out, measure="fake_measure:Measurer")
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)

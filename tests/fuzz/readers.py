@@ -108,7 +108,7 @@ def read_checkpoint(folder: Path, number: int) -> None:
 
 def measure(folder: Path, number: int) -> None:
     from fa_core.engine.group_runner import measure_run
-    from fa_core.engine.jobs import Job, Watch
+    from fa_core.engine.jobs import Job, JobProgress
     from tests.fa_core.engine.runs_for_tests import make_run
 
     run = folder / ("dfa", "ep", "kp")[number % 3]
@@ -118,7 +118,7 @@ def measure(folder: Path, number: int) -> None:
     manifest = json.loads((run / "as written.json").read_text())
     (run / "manifest.json").write_bytes(cases.manifest_case(number, manifest))
     try:
-        measure_run(Job(id="", checkpoint=str(run), method=run.name), "cpu", Watch())
+        measure_run(Job(id="", checkpoint=str(run), method=run.name), "cpu", JobProgress())
     except FaError as error:
         assert "\n" not in str(error)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine.audit import Measuring, audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
@@ -54,7 +54,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
         source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
     )
     out = tmp_path / "audit.json"
-    how = Measuring(placement=Placement(device="cpu"), measure="faults:measure_described")
+    how = Measuring(execution=Execution(device="cpu"), measure="faults:measure_described")
     finished = audit([row], out, MeasureOptions(data="synthetic"), how)
     assert finished.failures == []
     (read,) = scan([out]).rows

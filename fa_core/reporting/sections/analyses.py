@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.margins import BOUND
+from fa_core.analysis.partial_audits import BOUND
 from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
@@ -23,34 +23,42 @@ _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
 _RANGE_CELLS = 7
-"""Cells of a number in a range, from which on it has three digits: all columns fit into 120."""
+"""Cells of a number in a range, so that all columns fit into 120."""
 
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
-    """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
+    """Mean and spread per method, numbers of seeds that fire, and disagreement."""
     groups = analysis.groups
     apart = any(group.collection for group in groups)
     deviation = _SAMPLE if analysis.ddof else "population standard deviation"
-    origin = ["from"] if apart else []
-    headings = ["method", *origin, *analysis.by, "verdict", "fires on", "disagree"]
+    headings = ["method", *analysis.by, "verdict", "fires on", "disagree"]
+    if apart:
+        headings.insert(1, "from")
     words = len(headings)
-    headings += [heading for _, letter, heading in NUMBERS.values() if letter]
+    headings += [number.heading for number in NUMBERS.values() if number.letter]
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    credited = []
+    notes: list[tuple[str, str]] = []
+    for group in groups:
+        name = group_name(group)
+        if any(group.fired.values()):
+            marked.add(len(rows))
+        rows.append(tuple(_seed_cells(group, apart)))
+        credited.append((_of_home(group, name), group.stats))
+        for note in (*group.notes, *_inexact(group)):
+            notes.append((note, name))
     yield Grid(
         tuple(headings),
-        tuple(tuple(_seed_cells(group, apart)) for group in groups),
+        tuple(rows),
         caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its "
         "factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
         "diagnostics that fire on some seeds only.",
         words=words,
-        marked=frozenset(row for row, group in enumerate(groups) if any(group.fired.values())),
+        marked=frozenset(marked),
     )
-    credited = [(_of_home(group, group_name(group)), group.stats) for group in groups]
     caption = f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
     yield from _stats_grid("method", credited, tuple(CREDIT), caption)
-    notes: list[tuple[str, str]] = []
-    for group in groups:
-        name = group_name(group)
-        notes += [(note, name) for note in (*group.notes, *_inexact(group))]
     yield from bullets((*analysis.notes, *_shares(analysis), *by_note(notes)))
 
 
@@ -63,13 +71,13 @@ def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
     yield _verdict(group)
     yield fires_on(group)
     yield ", ".join(group.disagree) or "–"
-    for name, (_, letter, _) in NUMBERS.items():
-        if letter:
+    for name, number in NUMBERS.items():
+        if number.letter:
             yield stat_words(group.stats[name])
 
 
 def _verdict(group: SeedGroup) -> str:
-    """The group's word; where it is trustworthy, on what was measured of every seed."""
+    """The group's verdict; a trustworthy one with its grounds, measured on every seed."""
     if group.verdict != TRUSTWORTHY:
         return group.verdict
     n = max(group.measured.values())
@@ -78,21 +86,19 @@ def _verdict(group: SeedGroup) -> str:
 
 
 def _shares(analysis: SeedTable) -> Iterator[str]:
-    """The share of all seeds that each count of seeds implies."""
+    """The interval of the share of all seeds behind each count of seeds."""
     shares = {}
     for group in analysis.groups:
         for x, share in group.fired_share.items():
             shares[group.fired[x], group.measured[x]] = share_words(share)
     known = [f"{hits} of {n}: {shares[hits, n]}" for hits, n in sorted(shares) if hits and n > 1]
     if known:
-        yield (
-            "Share of all seeds that a count of seeds stands for (exact binomial, 95 %): "
-            f"{'; '.join(known)}"
-        )
+        what = "Share of all seeds that a count of seeds stands for (exact binomial, 95 %)"
+        yield f"{what}: {'; '.join(known)}"
 
 
 def share_words(share: Interval) -> str:
-    """An interval of a share.
+    """An interval of a share as text.
 
     >>> share_words((0.292, 1.0)), share_words((0.0084, 0.906))
     ('at least 29 %', '1 to 91 %')
@@ -104,14 +110,15 @@ def share_words(share: Interval) -> str:
 
 
 def group_name(group: Condition | MethodTimeline) -> str:
-    """The method, with its second axes where it has any."""
+    """The method with its second axes."""
     return with_axes(group.method, group.axes)
 
 
 def _inexact(group: SeedGroup) -> Iterator[str]:
     states = {"bound": "that can show it fires, not that it passes"}
     for x, kind in group.evidence.items():
-        if kind != ASSUMED:  # that is said once for the whole table
+        # a note of the table covers assumed ones
+        if kind != ASSUMED:
             yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
@@ -121,18 +128,18 @@ def _stats_grid(
     numbers: Sequence[str],
     caption: str,
 ) -> Iterator[Grid]:
-    """A table of the numbers that some row has; no table without any."""
+    """A table of the numbers that some row has, if there are any."""
     shown = [number for number in numbers if any(stats[number].n for _, stats in named)]
     records = []
     for name, stats in named:
-        cells = {NUMBERS[number][2]: stat_words(stats[number]) for number in shown}
+        cells = {NUMBERS[number].heading: stat_words(stats[number]) for number in shown}
         records.append({title: name, **cells})
     if shown:
         yield Grid.of(records, caption)
 
 
 def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
-    """The effect of every factor and every interaction, with its spread."""
+    """Effects of factors and interactions, with their spread."""
     paired = [one for one in found if one.seeds]
     unpaired = [one for one in found if not one.seeds]
     how = f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have"
@@ -158,17 +165,16 @@ def _difference_name(one: Difference) -> str:
 
 
 def _of_home(condition: Condition, name: str) -> str:
-    """A name, with the file or folder in front where several hold the same runs."""
+    """A name, prefixed with its file or folder if several hold the same runs."""
     if condition.collection:
         return f"{PurePath(condition.collection).name}: {name}"
     return name
 
 
 def fires_on(group: SeedGroup) -> str:
-    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``:
-    undecided on one.
+    """Letters with the numbers of seeds they fire on, of those measured, and are undecided on.
 
-    A group on which nothing fires or is undecided reads ``–``.
+    For example ``a 3/3, c 2/3 ~1``; ``–`` for a group where none fires or is undecided.
     """
     shown = []
     for letter in LETTERS:
@@ -191,7 +197,7 @@ def _basis(group: SeedGroup, letter: str) -> str:
 
 
 def stat_words(stat: Stat) -> str:
-    """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
+    """Mean ± std, or geometric mean ×/÷ factor; with the number of NaN or infinite values."""
     if stat.geometric_mean is None:
         words = spread(stat.mean, stat.std)
     else:
@@ -215,7 +221,7 @@ _UNGROUPED = (
 
 
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
-    """Per diagnostic: the groups' ranges and the gap between them; of ungrouped runs one range."""
+    """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
     grouped = any(one.grouped for one in analysis)
     records = [_sensitivity_record(one, grouped) for one in analysis]
     caption = _GROUPED if grouped else _UNGROUPED
@@ -246,7 +252,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
 
 
 def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
-    """Every note once, with the names that it is said of.
+    """Every note once, with the names it applies to.
 
     >>> by_note([("one seed", "bp"), ("no Γ", "bp"), ("one seed", "dfa")])
     ['bp, dfa: one seed', 'bp: no Γ']
@@ -262,7 +268,7 @@ def _names(group: Spread) -> str:
 
 
 def fires_when(one: Sensitivity) -> str:
-    """``(a) growth > 50``: the diagnostic and its threshold, in few cells."""
+    """The rule of a diagnostic, abbreviated: ``(a) growth > 50``."""
     sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
     unit = " pp" if one.unit == "pp" else ""
     return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{unit}"
@@ -276,14 +282,14 @@ def group_range(group: Spread) -> str:
         return "no runs"
     if group.max is None:
         return f"NaN/inf {group.fired}/{group.measured}"
-    low, high, median = (
-        brief_in(value, _RANGE_CELLS) for value in (group.min, group.max, group.median)
-    )
+    low = brief_in(group.min, _RANGE_CELLS)
+    high = brief_in(group.max, _RANGE_CELLS)
+    median = brief_in(group.median, _RANGE_CELLS)
     return f"{low}..{high} ({median}) {group.fired}/{group.measured}"
 
 
 def gap_words(one: Sensitivity) -> str:
-    """The gap with its unit, or that the groups overlap."""
+    """The gap with its unit, or ``overlap``."""
     if one.separable is None:
         return MISSING
     if not one.separable:
@@ -298,30 +304,30 @@ def gap_words(one: Sensitivity) -> str:
 
 
 def plateau_words(one: Sensitivity) -> str:
-    """The plateau; an end that nothing bounds is an infinity."""
+    """The plateau as text; open ends are infinities."""
     if one.plateau is None:
         return MISSING
     return interval_words(*one.plateau)
 
 
 def interval_words(lo: float | None, hi: float | None) -> str:
-    """``(11, 694)``; an end that nothing bounds is an infinity."""
+    """``(11, 694)``; open ends are infinities."""
     low = "−∞" if lo is None else brief(lo, 6)
     high = "∞" if hi is None else brief(hi, 6)
     return f"({low}, {high})"
 
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
-    """Which reporting habit would have withdrawn what."""
-    records = [
-        {
+    """The runs that each reporting habit would withdraw."""
+    records = []
+    for one in analysis.strategies:
+        record = {
             "strategy": one.name,
             "looks at": one.looks_at,
             "walks back": f"{len(one.walked_back)}/{analysis.runs}",
             "agreement": _share(one.agreement),
         }
-        for one in analysis.strategies
-    ]
+        records.append(record)
     yield Grid.of(
         records,
         caption="Decision utility: runs that each reporting habit would withdraw; agreement with "
@@ -337,32 +343,39 @@ def smallest_words(sets: tuple[str, ...]) -> str:
         return "S_full walks back nothing, so there is no set of diagnostics to choose."
     if sets == ("",):
         return "No diagnostic is needed beyond accuracy: S0 withdraws all that S_full does."
-    listed = " or ".join("{" + ", ".join(f"({x})" for x in letters) + "}" for letters in sets)
-    return f"Smallest set of diagnostics that catches all that S_full catches: {listed}."
+    texts = []
+    for letters in sets:
+        members = ", ".join(f"({letter})" for letter in letters)
+        texts.append(f"{{{members}}}")
+    smallest = " or ".join(texts)
+    return f"Smallest set of diagnostics that catches all that S_full catches: {smallest}."
 
 
 NOTES_AT_MOST = 24
 
 
 def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
-    """A table over methods, one over runs, and what could not be judged."""
+    """A table of methods, one of runs, and notes."""
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
+    kinds = set[str]()
+    for one in timelines:
+        kinds.update(one.evidence.values())
     basis = undecided = gamma = ""
-    if any(one.evidence for one in timelines):
+    if kinds:
         basis = (
             " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
         )
-    if any(BOUND in one.evidence.values() for one in timelines):
+    if BOUND in kinds:
         undecided = " ~: no lower bound was above the threshold, which says nothing."
     yield Grid.of(
-        [_method_record(one) for one in by_method(timelines)],
+        list(map(_method_record, by_method(timelines))),
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)."
         f"{basis}{undecided}",
         words=2 + len(LETTERS),
     )
-    records = [_timeline_record(one) for one in timelines]
+    records = list(map(_timeline_record, timelines))
     if any(map(_deep_gammas, timelines)):
         gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback."
         for record, one in zip(records, timelines, strict=True):
@@ -374,39 +387,44 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
-    notes = by_note((note, one.key) for one in timelines for note in one.skipped)
+    pairs: list[tuple[str, str]] = []
+    for one in timelines:
+        pairs += [(note, one.key) for note in one.skipped]
+    notes = by_note(pairs)
     if len(notes) > NOTES_AT_MOST:
         notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
     yield from bullets(notes)
 
 
 def _method_record(one: MethodTimeline) -> dict[str, str]:
-    return {
-        "method": group_name(one),
-        "seeds": "/".join(map(_epoch, one.seeds)),
-        **{f"({x}) first fires": _first_fires(one, x) for x in LETTERS},
-        "runs stopped": f"{one.stopped}/{len(one.seeds)}",
-        "epochs saved": _share(one.saved),
-        "acc at stop": fixed(one.acc_at_stop, 4),
-        "final acc": fixed(one.final_acc, 4),
-    }
+    record = {"method": group_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
+    for letter in LETTERS:
+        record[f"({letter}) first fires"] = _first_fires(one, letter)
+    record["runs stopped"] = f"{one.stopped}/{len(one.seeds)}"
+    record["epochs saved"] = _share(one.saved)
+    record["acc at stop"] = fixed(one.acc_at_stop, 4)
+    record["final acc"] = fixed(one.final_acc, 4)
+    return record
 
 
 def _timeline_record(one: Timeline) -> dict[str, str]:
-    stop, saved, acc = "–", None, None
+    stop = "–"
+    saved = acc = None
     if one.stop:
-        letters = [_with_basis(one.evidence, x, x) for x in one.stop.on]
+        letters = [_with_basis(one.evidence, letter, letter) for letter in one.stop.on]
         stop = f"{one.stop.epoch} ({', '.join(letters)})"
-        saved, acc = one.stop.saved, one.stop.acc
-    return {
-        "run": one.key,
-        "epochs": f"{one.epochs} (growing)" if one.unfinished else f"{one.epochs}",
-        **{f"({x}) first fires": _fire_text(one, x) for x in LETTERS},
-        "stop": stop,
-        "epochs saved": _share(saved),
-        "acc at stop": fixed(acc, 4),
-        "final acc": fixed(one.final_acc, 4),
-    }
+        saved = one.stop.saved
+        acc = one.stop.acc
+    record = {"run": one.key, "epochs": str(one.epochs)}
+    if one.unfinished:
+        record["epochs"] += " (growing)"
+    for letter in LETTERS:
+        record[f"({letter}) first fires"] = _fire_text(one, letter)
+    record["stop"] = stop
+    record["epochs saved"] = _share(saved)
+    record["acc at stop"] = fixed(acc, 4)
+    record["final acc"] = fixed(one.final_acc, 4)
+    return record
 
 
 def _share(value: float | None) -> str:
@@ -427,25 +445,27 @@ def _deep_gammas(one: Timeline) -> list[float]:
 
 
 def _gammas(one: Timeline) -> str:
-    """Deep Γ at the first epoch, halfway and at the last; N/A where it is undefined."""
+    """Deep Γ at the first epoch, halfway and at the last; N/A if undefined."""
     known = _deep_gammas(one)
-    last = len(known) - 1
-    places = sorted({0, len(known) // 2, last})
-    if known:
-        return " → ".join(f"{known[place]:+.3f}" for place in places)
-    return MISSING
+    if not known:
+        return MISSING
+    n = len(known)
+    places = sorted({0, n // 2, n - 1})
+    return " → ".join(f"{known[place]:+.3f}" for place in places)
 
 
 def _null(one: Timeline) -> str:
     if one.null is None:
         return MISSING
-    return f"{one.null[0]:+.3f} ± {one.null[1]:.3f}"
+    mean, std = one.null
+    return f"{mean:+.3f} ± {std:.3f}"
 
 
 def _fire_text(one: Timeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
-    first, lasting = one.first_fire[letter], one.lasting[letter]
+    first = one.first_fire[letter]
+    lasting = one.lasting[letter]
     text = _first(first, one.evidence, letter)
     if first != lasting:
         since = "healed" if lasting is None else lasting
@@ -454,14 +474,14 @@ def _fire_text(one: Timeline, letter: str) -> str:
 
 
 def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
-    """A diagnostic's text, with what its number is where that is not exact."""
+    """A diagnostic's text, with the kind of an inexact number."""
     if letter in evidence:
         return f"{text} {evidence[letter]}"
     return text
 
 
 def _first(epoch: int | None, evidence: Mapping[str, str], letter: str) -> str:
-    """The epoch of a first fire; ``–`` for never, ``~`` where only a lower bound did not fire."""
+    """The epoch of a first fire; ``–`` for never, ``~`` if only a lower bound did not fire."""
     if epoch is None and evidence.get(letter) == BOUND:
         return "~"
     return _epoch(epoch)

@@ -1,10 +1,11 @@
-"""Confidence of the verdicts (intervals, float64 gradients), and credit quality per layer."""
+"""Confidence of the verdicts (intervals, resamples, float64 gradients), and credit quality."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypeGuard
 
 from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -23,14 +24,15 @@ _SHOWN = ("growth", "g_L", "stability", "margin_pp", "acc")
 
 
 def _number(name: str, value: float) -> str:
-    """An end of an interval of one of `_SHOWN`."""
+    """An end of an interval of a number of `_SHOWN`."""
     if not math.isfinite(value) or (name == "growth" and value >= 1000):
         return brief(value)
     if name in ("growth", "g_L"):
         return significant(value, 3)
     if name == "acc":
         return fixed(value, 4)
-    return fixed(value, 3 if name == "stability" else 2, sign=True)
+    digits = 3 if name == "stability" else 2
+    return fixed(value, digits, sign=True)
 
 
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -45,10 +47,15 @@ def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> It
 
 
 def _intervals(known: Sequence[Run]) -> Iterator[Block]:
-    rows = []
-    for name, one, _ in known:
-        cells = [_interval(one.judged_intervals, number) for number in _SHOWN]
-        rows.append((name, "".join(sorted(one.undecided)) or "–", *cells))
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    for name, report, _ in known:
+        if report.undecided:
+            marked.add(len(rows))
+        intervals = report.judged_intervals
+        undecided = "".join(sorted(report.undecided)) or "–"
+        cells = [_interval(intervals, number) for number in _SHOWN]
+        rows.append((name, undecided, *cells))
     if rows:
         yield Grid(
             headings=("run", "undecided", *_TITLES, "acc"),
@@ -57,7 +64,7 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
             "diagnostic is undecided where its interval holds its threshold: on other samples it "
             "might fire or not. An interval is about other samples of the same network, not about "
             "networks from other training seeds.",
-            marked=frozenset(row for row, run in enumerate(known) if run.report.undecided),
+            marked=frozenset(marked),
         )
 
 
@@ -107,32 +114,43 @@ def _interval(intervals: Mapping[str, Interval], name: str) -> str:
 
 
 def _precision(shown: Sequence[Run]) -> Iterator[Block]:
-    known = [(run.name, one) for run in shown if (one := run.report.reference_precision)]
-    deepest = max((len(one.cosine) for _, one in known), default=0)
-    rows = []
-    for name, one in known:
-        layers = [*map(_apart, one.cosine), *[MISSING] * (deepest - len(one.cosine))]
-        rows.append((name, one.dtype, *layers, _apart(_lowest(one.worst)), str(sum(one.lost))))
+    known = {}
+    reasons = []
+    for name, report, _ in shown:
+        if report.reference_precision:
+            known[name] = report.reference_precision
+        why = report.unmeasured.get("reference_precision")
+        if why:
+            reasons.append(f"{name}: reference precision is N/A: {why}")
+    deepest = max((len(one.cosine) for one in known.values()), default=0)
+    rows: list[tuple[str, ...]] = []
+    marked = set()
+    for name, one in known.items():
+        layers = list(map(_apart, one.cosine))
+        layers += [MISSING] * (deepest - len(layers))
+        worst = _apart(_lowest(one.worst))
+        if any(one.lost):
+            marked.add(len(rows))
+        rows.append((name, one.dtype, *layers, worst, str(sum(one.lost))))
     if rows:
-        layers = [f"l = {l}" for l in range(deepest)]
+        headings = [f"l = {l}" for l in range(deepest)]
         yield Grid(
-            headings=("run", "arithmetic", *layers, "worst sample", "lost"),
+            headings=("run", "arithmetic", *headings, "worst sample", "lost"),
             rows=tuple(rows),
             caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, "
             "mean over samples; lost: gradients that are 0 as measured and not in float64, over "
             "all layers.",
             words=2,
-            marked=frozenset(row for row, (_, one) in enumerate(known) if any(one.lost)),
+            marked=frozenset(marked),
         )
     else:
         why = "no gradient was compared with its float64 version (`fa-tui audit --precision`)"
         yield Paragraph(f"Reference precision: N/A, {why}.")
-    reasons = ((run.name, run.report.unmeasured.get("reference_precision")) for run in shown)
-    yield from bullets(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why)
+    yield from bullets(reasons)
 
 
 def _lowest(cosines: Sequence[float | None]) -> float | None:
-    """The smallest, NaN before any number."""
+    """The smallest cosine; NaN if there is one."""
     known = [cosine for cosine in cosines if cosine is not None]
     if any(map(math.isnan, known)):
         return math.nan
@@ -153,7 +171,7 @@ _UNTRAINED = {
     "random_init": "a control has no credit rule",
     "frozen": "frozen blocks are not trained",
 }
-"""Control → why its layers have no credit."""
+"""Control → why its layers lack credit."""
 
 _METRICS = {
     "gamma": "Γ",
@@ -164,20 +182,19 @@ _METRICS = {
     "nudge_relative": "nudge, η = 0.01·‖h‖",
     "zeros": "share of a_l that is 0",
 }
-"""Name in the file → in the table."""
+"""Name in the file → name in the table."""
 
 
 def credit_table(table: AuditTable) -> Iterator[Block]:
-    """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and
-    the null."""
+    """Γ, ρ and nudge per layer with their deep means, for each run with saved credit; the null."""
     runs = shown_runs(table)
     rows = []
     for run in runs:
         for metric, values in (run.report.credit or {}).items():
             if _is_listed(metric, values):
                 layers = [_shown(metric, value) for value in values]
-                name, mean = _METRICS.get(metric, metric), _deep_mean(run.report, metric)
-                rows.append((run.name, name, mean, *layers))
+                mean = _deep_mean(run.report, metric)
+                rows.append((run.name, _METRICS.get(metric, metric), mean, *layers))
     if rows:
         yield by_layer(
             ("run", "metric", "deep mean"),
@@ -215,8 +232,8 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     yield from _reasons(runs, table.method.tolist())
 
 
-def _is_listed(metric: str, values: Any) -> bool:
-    """Whether a metric has a row: its zeros only where some credit is lost."""
+def _is_listed(metric: str, values: object) -> bool:
+    """Whether a metric has a row; zeros only if some credit is lost."""
     if not _per_layer(values):
         return False
     if metric == "zeros":
@@ -224,13 +241,15 @@ def _is_listed(metric: str, values: Any) -> bool:
     return any(value is not None for value in values)
 
 
-def _per_layer(values: Any) -> bool:
-    several = isinstance(values, list) and len(values) > 1
-    return several and all(v is None or isinstance(v, (int, float)) for v in values)
+def _per_layer(values: object) -> TypeGuard[list[float | None]]:
+    """Whether values are numbers per layer, None where undefined."""
+    if not isinstance(values, list) or len(values) < 2:
+        return False
+    return all(value is None or isinstance(value, (int, float)) for value in values)
 
 
 def _deep_mean(report: DiagnosticReport, metric: str) -> str:
-    """The deep mean of a metric, and that over all l ≥ 1 where it is another."""
+    """The deep mean of a metric, with the mean over all l ≥ 1 if it differs."""
     deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
     every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
     if free_layers(report.credit, report.method_name):
@@ -243,28 +262,32 @@ def _shown(metric: str, value: float | None) -> str:
         return MISSING
     if metric == "zeros":
         return percent(value)
-    # a loss changes by 1e-8 in a collapsed network: its sign is what counts
+    # the loss changes by 1e-8 in a collapsed network, and its sign counts
     if metric.startswith("nudge"):
-        return f"{brief(value, 3)}"
+        return brief(value, 3)
     return fixed(float(value), 4, sign=True)
 
 
 def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
-    """Deep Γ with the feedback of the training next to that with fresh feedback."""
+    """Deep Γ with the training's feedback and with fresh feedback."""
     rows = []
     for name, report, _ in runs:
         mean, std = null_gamma(report.credit, report.method_name)
         if math.isnan(mean):
             continue
         null = (report.credit or {})["null"]
-        fresh = fixed(mean, 4, sign=True) + ("" if math.isnan(std) else f" ± {fixed(std, 4)}")
-        if math.isnan(std) or null.get("rank") is None:
-            p = MISSING
-        else:
-            p = brief(null["rank"], 2)
-        layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
-        drawn = (fresh, str(null.get("draws")), p, *(_shown("gamma", value) for value in layers))
-        rows.append((name, _deep_mean(report, "gamma"), *drawn))
+        fresh = fixed(mean, 4, sign=True)
+        p = MISSING
+        if not math.isnan(std):
+            fresh += f" ± {fixed(std, 4)}"
+            if null.get("rank") is not None:
+                p = brief(null["rank"], 2)
+        layers = []
+        gammas = null.get("gamma")
+        if _per_layer(gammas):
+            layers = [_shown("gamma", value) for value in gammas]
+        deep = _deep_mean(report, "gamma")
+        rows.append((name, deep, fresh, str(null.get("draws")), p, *layers))
     if rows:
         yield by_layer(
             ("run", "deep Γ", "with fresh feedback", "draws", "p"),
@@ -280,34 +303,33 @@ def _nulls(runs: Sequence[Run]) -> Iterator[Block]:
 
 
 def _reasons(runs: Sequence[Run], methods: Sequence[str]) -> Iterator[Block]:
-    """What is N/A, and why: one line per reason."""
-    why: dict[tuple[str, str], list[str]] = {}
+    """Missing numbers, one line per reason."""
+    names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (name, report, _), method in zip(runs, methods, strict=False):
-        credit = report.credit or {
-            "missing": {"gamma, rho, nudge": report.unmeasured.get("credit", NOT_SAVED)}
-        }
+        credit = report.credit
+        if not credit:
+            reason = report.unmeasured.get("credit", NOT_SAVED)
+            credit = {"missing": {"gamma, rho, nudge": reason}}
         missing = credit.get("missing")
-        if isinstance(missing, Mapping):
-            stated = missing
-        else:
-            stated = {}
-        for metric, reason in stated.items():
-            why.setdefault(
-                (metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []
-            ).append(name)
-        if not any("gamma" in metric for metric in stated) and (
-            where := _gaps(credit.get("gamma"))
-        ):
+        if not isinstance(missing, Mapping):
+            missing = {}
+        for metric, reason in missing.items():
+            metric = metric.replace("gamma", "Γ").replace("rho", "ρ")
+            names_of[metric, str(reason)].append(name)
+        where = _gaps(credit.get("gamma"))
+        if where and not any("gamma" in metric for metric in missing):
             reason = _UNTRAINED.get(method, "no credit there, or a gradient of norm 0")
-            why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
-    said = tuple(
-        f"{metric}: N/A for {listed(names)}: {reason}." for (metric, reason), names in why.items()
-    )
-    if said:
-        yield Bullets(said) if len(said) > 1 else Paragraph(said[0])
+            names_of[f"Γ and what follows it at {where}", reason].append(name)
+    notes = []
+    for (metric, reason), names in names_of.items():
+        notes.append(f"{metric}: N/A for {listed(names)}: {reason}.")
+    if len(notes) > 1:
+        yield Bullets(tuple(notes))
+    elif notes:
+        yield Paragraph(notes[0])
 
 
-def _gaps(values: Any) -> str:
+def _gaps(values: object) -> str:
     """The layers without a value, e.g. ``l ≥ 1``; ``""`` if there are none."""
     if not _per_layer(values):
         return ""

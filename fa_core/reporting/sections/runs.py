@@ -1,16 +1,17 @@
-"""The runs themselves: verdicts, layers, margins to flip, pitfalls and provenance."""
+"""Tables of runs: verdicts, layers, margins to flip; pitfalls and provenance."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.margins import Margin, margins_to_flip, unmeasured_letters
 from fa_core.analysis.method_groups import run_names
+from fa_core.analysis.partial_audits import Margin, margins_to_flip, unmeasured_letters
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
@@ -28,11 +29,11 @@ from fa_core.text.verdict import counts_text, grounds_of, verdict_words
 from fa_core.text.verdict_cell import cell_legend, run_cell
 
 ROWS_AT_MOST = 300
-"""Per-run tables stop here; CSV and Parquet hold every run."""
+"""Rows of a per-run table; CSV and Parquet hold every run."""
 
 
 class Run(NamedTuple):
-    """A run in a per-run table: its name among the others, and its report."""
+    """A run in a per-run table: its unique name and its report."""
 
     name: str
     report: DiagnosticReport
@@ -40,26 +41,28 @@ class Run(NamedTuple):
 
 
 def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
-    """The runs that per-run tables show, judged by these thresholds (default: the protocol's)."""
+    """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
     judged_by = thresholds or DiagnosticThresholds()
-    reports = (
-        table.report(i).with_thresholds(judged_by) for i in range(min(len(table), ROWS_AT_MOST))
-    )
-    return list(map(Run, run_names(table), reports, table.controls.tolist()))
+    controls = table.controls
+    shown = []
+    for i, name in enumerate(run_names(table)[:ROWS_AT_MOST]):
+        report = table.report(i).with_thresholds(judged_by)
+        shown.append(Run(name, report, bool(controls[i])))
+    return shown
 
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
-    """What every verdict of the report is judged by."""
-    known = [DIAGNOSTICS[letter] for letter in LETTERS]
-    limits = ", ".join(f"({one.letter}) {one.rule(thresholds)}{one.suffix}" for one in known)
-    phrases = "; ".join(
-        f"({one.letter}) reads “{one.phrase}”; published: {one.calibration}" for one in known
-    )
+    """The rules behind every verdict of the report."""
+    limits = []
+    phrases = []
+    for letter, one in DIAGNOSTICS.items():
+        limits.append(f"({letter}) {one.rule(thresholds)}{one.suffix}")
+        phrases.append(f"({letter}) reads “{one.phrase}”; published: {one.calibration}")
     return Paragraph(
-        f"A diagnostic fires where: {limits}. "
+        f"A diagnostic fires where: {', '.join(limits)}. "
         "Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A {WALKS_BACK} because of {phrases}."
+        f"A {WALKS_BACK} because of {'; '.join(phrases)}."
     )
 
 
@@ -75,14 +78,15 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """How many runs, what they came out as, and what was not measured."""
-    n, counts = len(table), table.standings(thresholds)
+    """Numbers of runs, their standings, and caveats."""
+    counts = table.standings(thresholds)
     in_doubt = table.undecided(thresholds) != 0
     doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
-    methods = list(dict.fromkeys(str(method) for method in table.method))
+    methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
+    runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
-    contents = f"{count_text(n, 'run')} of {of} ({listed(methods, 24)})"
+    contents = f"{runs} of {of} ({listed(methods, 24)})"
     if len(seeds) > 12:
         contents += f"; {len(seeds)} seeds"
     elif seeds:
@@ -97,33 +101,34 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
 
 
 def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
-    """On what the trustworthy runs are, with how many are on it."""
-    t = thresholds
-    open_or_fires = (table.flags(t) | table.undecided(t)) != 0
+    """Grounds of the trustworthy runs, with their numbers of runs."""
+    open_or_fires = (table.flags(thresholds) | table.undecided(thresholds)) != 0
     measured = table.coverage != 0
     trusted = measured & ~open_or_fires & ~table.controls
-    return Counter(
-        grounds_of(table.report(i).with_thresholds(t)) for i in np.flatnonzero(trusted).tolist()
-    )
+    grounds: Counter[str] = Counter()
+    for i in np.flatnonzero(trusted).tolist():
+        report = table.report(i).with_thresholds(thresholds)
+        grounds[grounds_of(report)] += 1
+    return grounds
 
 
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    said = [
-        _unmeasured_note(method, letters) for method, letters in unmeasured_letters(table).items()
-    ]
-    said += table.assumed_notes
+    notes = []
+    for method, letters in unmeasured_letters(table).items():
+        notes.append(_unmeasured_note(method, letters))
+    notes += table.assumed_notes
     for letter, bit in BIT.items():
         count = int(((table.nonfinite & bit) != 0).sum())
         if count:
-            said.append(f"({letter}) is NaN or infinite on {count_text(count, 'run')}")
+            notes.append(f"({letter}) is NaN or infinite on {count_text(count, 'run')}")
     for i, name in enumerate(run_names(table)):
         report = table.report(i)
         if report.coverage and report.recorded_differs:
-            said.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
+            notes.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
     for run in shown_runs(table):
-        said += [f"{run.name}: {words}" for words in caveats(run.report)]
-    said += table.uneven_notes
-    yield from bullets(said)
+        notes += [f"{run.name}: {caveat}" for caveat in caveats(run.report)]
+    notes += table.uneven_notes
+    yield from bullets(notes)
 
 
 def _unmeasured_note(method: str, letters: str) -> str:
@@ -134,10 +139,10 @@ def _unmeasured_note(method: str, letters: str) -> str:
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """One row per run: the numbers that decide, and the verdict."""
+    """A row per run: the headline numbers and the verdict."""
     runs = shown_runs(table, thresholds)
     yield Grid.of(
-        [_verdict_record(run) for run in runs],
+        list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
@@ -182,31 +187,31 @@ def _margin(run: Run) -> str:
 
 
 def _if_assumed(run: Run, words: str) -> str:
-    """What is said where (d) is by an assumed baseline."""
+    """A text for runs with an assumed baseline of (d), else ``""``."""
     if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage:
         return words
     return ""
 
 
 def evidence_note(table: AuditTable) -> Iterator[Block]:
-    """Runs whose numbers are bounds or proxies."""
+    """A note on numbers that are bounds or proxies."""
     kinds: Counter[str] = Counter()
     for i in range(len(table)):
         for letter, kind in table.report(i).evidence.items():
             kinds[f"({letter}) is a {kind}"] += 1
-    if kinds:
-        found = "; ".join(
-            f"{what} on {count_text(count, 'run')}" for what, count in sorted(kinds.items())
-        )
+    found = []
+    for what, count in sorted(kinds.items()):
+        found.append(f"{what} on {count_text(count, 'run')}")
+    if found:
         meaning = (
             "A lower bound can show that (a) fires, not that it passes; a proxy stands for "
             "another layer."
         )
-        yield Paragraph(f"* From partial logs: {found}. {meaning}")
+        yield Paragraph(f"* From partial logs: {'; '.join(found)}. {meaning}")
 
 
 def layer_tables(table: AuditTable) -> Iterator[Block]:
-    """‖h_l‖ and ‖g_l‖ of every run, layer by layer."""
+    """‖h_l‖ and ‖g_l‖ of every run per layer."""
     shown = shown_runs(table)
     of_residual = "Diagnostic (a): median residual norm per layer"
     of_gradient = (
@@ -230,15 +235,14 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
 def by_layer(
     headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1
 ) -> Grid:
-    """A table with a column per layer behind the named ones; shorter rows end in N/A."""
+    """A table with a column per layer after the headings; shorter rows end in N/A."""
     columns = list(zip_longest(*rows, fillvalue=MISSING))
     layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
     return Grid((*headings, *layers), tuple(zip(*columns, strict=True)), caption, words)
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode,
-    why (b) fired."""
+    """Per run: margins to flip, γ_L, the output error, the failure mode, the cause of (b)."""
     runs = shown_runs(table, thresholds)
     caption = (
         "Margin to flip: how far each number is from its threshold (+: passes with this room, "
@@ -248,7 +252,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     )
     if table.assumed[: len(runs)].any():
         caption += " ?: by an assumed frozen baseline."
-    yield Grid.of([_beyond_record(run) for run in runs], caption)
+    yield Grid.of(list(map(_beyond_record, runs)), caption)
 
 
 def _beyond_record(run: Run) -> dict[str, str]:
@@ -267,10 +271,9 @@ def _room(run: Run, margin: Margin) -> str:
     doubt = ""
     if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED:
         doubt = "?"
-    if margin.room is None and margin.fires:
-        return f"fires always{doubt}"
     if margin.room is None:
-        return f"{MISSING}{doubt}"
+        text = "fires always" if margin.fires else MISSING
+        return text + doubt
     sign = "−" if margin.fires else "+"
     if margin.factor is not None:
         return f"{sign}{brief(margin.factor, 3)}x{doubt}"
@@ -288,21 +291,22 @@ PITFALLS = (
     "Γ_0 is given apart; a deep mean is over l ≥ 1.",
     "Credit that was not saved reads N/A; it is never replaced by the gradient itself.",
 )
-"""What this project does about each of the seven pitfalls (`fa-tui pitfalls` runs them)."""
+"""How this project avoids each of the seven pitfalls (`fa-tui pitfalls` runs them)."""
 
-_FIELDS = (
-    ("batch size B", "batch_size"),
-    ("batches K for (c)", "n_batches"),
-    ("batches for (a), (b)", "norm_batches"),
-    ("arithmetic", "dtype"),
-    ("hidden states as vectors", "flatten"),
-    ("layer of (c)", "stability_layer"),
-    ("accuracy from", "headline_acc_source"),
-)
+_FIELDS = {
+    "batch size B": attrgetter("batch_size"),
+    "batches K for (c)": attrgetter("n_batches"),
+    "batches for (a), (b)": attrgetter("norm_batches"),
+    "arithmetic": attrgetter("dtype"),
+    "hidden states as vectors": attrgetter("flatten"),
+    "layer of (c)": attrgetter("stability_layer"),
+    "accuracy from": attrgetter("headline_acc_source"),
+}
+"""Heading → field of a report."""
 
 
 def pitfalls_block() -> Iterator[Block]:
-    """The disclosure, for numbers measured by this project; recorded numbers are their source's."""
+    """The disclosure for numbers measured by this project."""
     yield Heading("Pitfalls disclosure", 2)
     yield Bullets(PITFALLS, numbered=True)
     others = "Numbers read from other files are as their authors computed them."
@@ -310,33 +314,36 @@ def pitfalls_block() -> Iterator[Block]:
 
 
 def provenance(table: AuditTable) -> Iterator[Block]:
-    """How the numbers were measured, per distinct setting, and where they come from."""
+    """Distinct settings of the measurements, recorded provenance, and sources."""
     from fa_core import __version__
 
     settings: Counter[tuple[str, ...]] = Counter()
-    extras: dict[str, Counter[str]] = {}
+    extras: dict[str, Counter[str]] = defaultdict(Counter)
     for i in range(len(table)):
         report = table.report(i)
-        settings[tuple(_recorded(getattr(report, name)) for _, name in _FIELDS)] += 1
+        values = [_recorded(field(report)) for field in _FIELDS.values()]
+        settings[tuple(values)] += 1
         for name, value in _flat(report.provenance):
-            extras.setdefault(name, Counter())[_recorded(value)] += 1
+            extras[name][_recorded(value)] += 1
+    rows = []
+    for setting, count in settings.items():
+        rows.append((str(count), *setting))
     yield Heading("Provenance", 2)
     yield Grid(
-        headings=("runs", *(title for title, _ in _FIELDS)),
-        rows=tuple((str(count), *values) for values, count in settings.items()),
+        headings=("runs", *_FIELDS),
+        rows=tuple(rows),
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    said = [_extra(name, values) for name, values in sorted(extras.items())]
-    yield from bullets(said or ["No hashes, versions or devices are recorded with these numbers."])
-    sources = list(dict.fromkeys(str(source) for source in table.source))
-    yield Bullets(
-        (f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}")
-    )
+    notes = [_extra(name, extras[name]) for name in sorted(extras)]
+    yield from bullets(notes or ["No hashes, versions or devices are recorded with these numbers."])
+    sources = list(dict.fromkeys(map(str, table.source)))
+    from_where = listed(sources, 12) or "none"
+    yield Bullets((f"Sources: {from_where}", f"Judged and written by fa-tui {__version__}"))
 
 
-def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Leaves of nested mappings under names such as ``versions torch``."""
+def _flat(nested: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Leaves of nested mappings, named like ``versions torch``."""
     for name, value in nested.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name} ")
@@ -344,7 +351,7 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{name}", value
 
 
-def _recorded(value: Any) -> str:
+def _recorded(value: object) -> str:
     if value is None:
         return MISSING
     return str(value)
@@ -353,7 +360,8 @@ def _recorded(value: Any) -> str:
 def _extra(name: str, values: Counter[str]) -> str:
     if len(values) == 1:
         return f"{name}: {next(iter(values))}"
+    n = len(values)
     shown = [f"{value} ({count})" for value, count in values.most_common(4)]
-    if len(values) > len(shown):
+    if n > len(shown):
         shown.append("…")
-    return f"{name}: {len(values)} values: {'; '.join(shown)}"
+    return f"{name}: {n} values: {'; '.join(shown)}"

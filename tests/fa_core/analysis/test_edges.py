@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis.margins import margins_to_flip, partial_audit
+from fa_core.analysis.partial_audits import margins_to_flip, partial_audit
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
 from fa_core.analysis.timeline import timeline

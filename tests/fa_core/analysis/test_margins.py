@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.margins import margins_to_flip, unmeasured_letters
+from fa_core.analysis.partial_audits import margins_to_flip, unmeasured_letters
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from tests.fa_core.analysis.runs import row, table

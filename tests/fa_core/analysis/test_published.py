@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fa_core.analysis.margins import unmeasured_letters
+from fa_core.analysis.partial_audits import unmeasured_letters
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility

@@ -20,7 +20,7 @@ from tests.fa_core.data.test_cifar import write_binary10
 
 
 class Quiet:
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         """Nothing to see."""
 
     def note(self, text: str) -> None:

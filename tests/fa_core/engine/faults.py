@@ -17,16 +17,16 @@ from typing import Any
 import msgspec
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DeviceFull, Job, Watch, input_hashes
+from fa_core.engine.jobs import DeviceFull, Job, JobProgress, input_hashes
 from fa_core.errors import MeasureError, UnreadableInput
 
 if "cuda:9" in sys.argv:  # of the worker that imports this
     raise RuntimeError("there is no such card")
 
 
-def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     fault = Path(job.checkpoint).name.partition("-")[0]
-    watch.progress(0, 2)
+    watch.update(0, 2)
     if fault == "killed":
         print("about to be killed", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -52,10 +52,10 @@ def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         threading.Event().wait()
     if fault == "gate":
         Path(job.checkpoint).read_bytes()
-        watch.progress(1, 2)
+        watch.update(1, 2)
     if fault == "endless":
         for batch in itertools.count(1):
-            watch.progress(batch, 0)
+            watch.update(batch, 0)
     if fault == "chatty":
         print("this must not reach the client")
         os.write(1, b'{"is": "done", "job_id": "forged", "report": {}}\n')
@@ -69,10 +69,10 @@ def measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     }
 
 
-def described_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def described_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measured`."""
     described = json.loads(Path(job.checkpoint).read_text())
-    watch.progress(0, 1)
+    watch.update(0, 1)
     if "wait_for" in described:
         Path(described["wait_for"]).read_bytes()
     if "fault" in described:
@@ -93,12 +93,12 @@ def described_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     }
 
 
-def gate_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def gate_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     """Writes itself into the file ``begun``, then waits until the file ``until`` is there, then reports."""
     described = json.loads(Path(job.checkpoint).read_text())
     with Path(described["begun"]).open("a") as begun:
         begun.write(f"{job.method}\n")
-    watch.progress(0, 1)
+    watch.update(0, 1)
     while not Path(described["until"]).exists():
         threading.Event().wait(0.02)
     if "error" in described:
@@ -117,19 +117,19 @@ def gate_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     }
 
 
-def shown_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+def shown_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     """A report that fires (a); ``wait`` waits for a file ``go``, ``broken`` fails
     until there is one, ``killed`` dies of SIGKILL."""
     checkpoint = Path(job.checkpoint)
-    watch.progress(1, 3)
+    watch.update(1, 3)
     if "broken" in checkpoint.name and not (checkpoint.parent / "go").exists():
         raise MeasureError("the weights are empty", where=checkpoint)
     if "killed" in checkpoint.name:
         os.kill(os.getpid(), signal.SIGKILL)
     while "wait" in checkpoint.name and not (checkpoint.parent / "go").exists():
-        watch.progress(1, 3)
+        watch.update(1, 3)
         time.sleep(0.01)
-    watch.progress(3, 3)
+    watch.update(3, 3)
     return {
         "method_name": job.method,
         "residual_norms": [1.0, 100.0],
@@ -141,7 +141,7 @@ def shown_measured(job: Job, device: str, watch: Watch) -> dict[str, Any]:
 class Runner:
     """Measures the jobs of a worker with a function of this module, one by one."""
 
-    measured: Callable[[Job, str, Watch], dict[str, Any]]
+    measured: Callable[[Job, str, JobProgress], dict[str, Any]]
 
     def __init__(self, device: str) -> None:
         self.device = device

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fa_core.engine.audit import Measuring, audit, measurable
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -19,7 +19,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
 HERE = Path(__file__).parent
-CPU = Placement(device="cpu")
+CPU = Execution(device="cpu")
 NETWORK = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
 
 
@@ -45,7 +45,7 @@ def described(tmp_path):
 def run(rows, out=None, **options):
     settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
     named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
-    how = Measuring(**{"placement": CPU, "measure": "faults:measure_described", **named})
+    how = Measuring(**{"execution": CPU, "measure": "faults:measure_described", **named})
     return audit(rows, out, settings, how, **options)
 
 
@@ -369,8 +369,8 @@ def test_an_out_that_is_a_folder_is_refused(described, tmp_path):
 def test_many_runs_share_the_workers(described):
     states: list[tuple[str, JobState]] = []
     rows = [described("dfa", seed) for seed in range(12)]
-    cpu = Placement(device="cpu", jobs=3)
-    result = run(rows, placement=cpu, on_event=lambda view: states.append((view.log, view.state)))
+    cpu = Execution(device="cpu", jobs=3)
+    result = run(rows, execution=cpu, on_event=lambda view: states.append((view.log, view.state)))
     assert [row.seed for row in result.rows] == list(range(12))
     assert len({log for log, state in states if state is JobState.DONE}) <= 3
 

@@ -12,7 +12,7 @@ from fa_core.engine import group_runner
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, changed_since
 from fa_core.errors import MeasureError
-from fa_core.facts.runs import WEIGHTS
+from fa_core.facts.run_names import WEIGHTS
 from fa_core.rows import AuditRow
 
 from .runs_for_tests import make_run
@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def measured(run: Path) -> AuditRow:
-    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.Watch())
+    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.JobProgress())
     return AuditRow(
         source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
     )

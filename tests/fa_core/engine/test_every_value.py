@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, MeasureOptions, Watch
+from fa_core.engine.jobs import Job, JobProgress, MeasureOptions
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import InvalidReport
 from fa_core.report import DiagnosticReport
@@ -71,7 +71,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> DiagnosticReport:
     """A report with everything that an audit can measure, judged by two frozen runs."""
     run = make_run(tmp_path_factory.mktemp("runs") / "dfa_s42", "dfa", axes={"lam": 0.01})
     options = MeasureOptions(credit="full", resamples=3, precision=True)
-    report = measure_run(Job(id="0", checkpoint=str(run), options=options), "cpu", Watch())
+    report = measure_run(Job(id="0", checkpoint=str(run), options=options), "cpu", JobProgress())
     rows = [AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=report)]
     for args in ({}, {"of": "bp"}):
         facts = {**report.provenance, "method_args": args}

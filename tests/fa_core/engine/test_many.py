@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from fa_core.engine.audit import Measuring, audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import Job, JobState, JobView, MeasureOptions
 from fa_core.engine.pool import WorkerPool
 from fa_core.engine.verify import verify
@@ -39,7 +39,7 @@ def audited(folder: Path, group: int) -> dict[int | None, DiagnosticReport]:
     result = audit(
         scan([folder]).rows,
         options=OPTIONS,
-        how=Measuring(Placement(device="cpu", jobs=1, group=group)),
+        how=Measuring(Execution(device="cpu", jobs=1, group=group)),
     )
     assert result.failures == []
     return {row.seed: row.report for row in result.rows}
@@ -92,11 +92,11 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
 
 def test_a_record_does_not_depend_on_how_many_were_measured_at_once(folder, tmp_path):
     out, rows = tmp_path / "audit.json", scan([folder]).rows[:6]
-    audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=3)))
+    audit(rows, out, OPTIONS, Measuring(Execution(device="cpu", group=3)))
     assert (
-        audit(rows, out, OPTIONS, Measuring(Placement(device="cpu", group=1)), resume=True).skipped
+        audit(rows, out, OPTIONS, Measuring(Execution(device="cpu", group=1)), resume=True).skipped
         == 6
     )
-    runs = verify(scan([out]).rows, Measuring(Placement(device="cpu"))).runs
+    runs = verify(scan([out]).rows, Measuring(Execution(device="cpu"))).runs
     assert [run.comparison.agrees for run in runs] == [True] * 6
     assert {run.row.report.provenance["group"] for run in runs} == {3}

@@ -14,7 +14,7 @@ from fa_core.engine.group_runner import _device_facts, measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.engine.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.facts.runs import MANIFEST, WEIGHTS
+from fa_core.facts.run_names import MANIFEST, WEIGHTS
 from fa_core.judgement.confidence import confidence
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
@@ -34,7 +34,7 @@ class Watching:
         self.notes: list[str] = []
         self._cancel_after = cancel_after
 
-    def progress(self, done: int, total: int) -> None:
+    def update(self, done: int, total: int) -> None:
         if len(self.seen) >= self._cancel_after:
             raise Cancelled
         self.seen.append((done, total))

@@ -148,7 +148,7 @@ def test_a_worker_that_sends_nothing_for_long_is_named_until_it_speaks(make_pool
     told.wait_for(lambda view: view.total == 2)
     for after, silent in ((9, 0), (1, 10), (30, 40)):
         now[0] += after
-        pool.name_silent()
+        pool.check_heartbeats()
         assert pool.jobs()[0].silent == silent
     (tmp_path / "gate-1").write_bytes(b"")
     future.result(30)
@@ -169,14 +169,14 @@ def test_a_worker_that_does_not_start_is_named_in_a_queued_job(
     wait_until(lambda: len(pool.pids()) == 2)
     for after, silent in ((9, 0), (1, 10), (30, 40)):
         now[0] += after
-        pool.name_silent()
+        pool.check_heartbeats()
         views = pool.jobs()
         assert [view.silent for view in views] == [silent, silent, 0]
         assert [view.device for view in views] == (["cpu", "cpu", ""] if silent else ["", "", ""])
         assert {view.pid for view in views} == ({*pool.pids(), 0} if silent else {0})
         assert {view.state for view in views} == {JobState.QUEUED}
     pool.cancel("2")
-    pool.name_silent()
+    pool.check_heartbeats()
     assert [view.silent for view in pool.jobs() if view.state is JobState.QUEUED] == [40, 40]
     start.touch()
     assert futures[0].result(30).method_name == "dfa"

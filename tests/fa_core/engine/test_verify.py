@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.audit import Measuring, audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.engine.verify import find_checkpoint, recorded_options, verify
 from fa_core.errors import UnreadableInput, UsageError
@@ -16,7 +16,7 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-HOW = Measuring(Placement(device="cpu"), measure="faults:measure_described")
+HOW = Measuring(Execution(device="cpu"), measure="faults:measure_described")
 HERE = Path(__file__).parent
 
 
@@ -184,6 +184,6 @@ def test_a_place_that_cannot_be_meant_is_refused_before_anything_is_planned(audi
     with pytest.raises(UsageError, match="add --engine ray"):
         verify(
             scan([audited[0]]).rows,
-            Measuring(Placement(address="auto"), on_plan=lambda *n: planned.append(1)),
+            Measuring(Execution(address="auto"), on_plan=lambda *n: planned.append(1)),
         )
     assert planned == []

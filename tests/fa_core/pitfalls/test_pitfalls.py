@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.facts.runs import Manifest
+from fa_core.facts.run_names import Manifest
 from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats import scan
 from fa_core.training import train as run_module
 from fa_core.training.train import EpochProgress, train_run

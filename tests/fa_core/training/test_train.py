@@ -15,7 +15,7 @@ from fa_core.data import DataSet, load_data
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
-from fa_core.facts.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.methods import restore_method

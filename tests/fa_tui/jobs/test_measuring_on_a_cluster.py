@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine import audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.pool import Pool
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
@@ -19,23 +19,23 @@ from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
-CPU = Placement(device="cpu")
-CLUSTER = Placement(engine="ray", address="head:6379", patience=60.0, group=4, jobs=2)
+CPU = Execution(device="cpu")
+CLUSTER = Execution(engine="ray", address="head:6379", patience=60.0, group=4, jobs=2)
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Placement]:
-    """Placements that a pool was asked for; workers of this machine stand in for the cluster."""
-    found: list[Placement] = []
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Execution]:
+    """Executions that a pool was asked for; workers of this machine stand in for the cluster."""
+    found: list[Execution] = []
     real = audit.Measuring.pool
 
     def pool(how: audit.Measuring, runs: int) -> Pool:
-        found.append(how.placement)
+        found.append(how.execution)
         how.on_notice("Ray cluster at head:6379: 3 nodes")
         seen = how.on_event
         assert seen is not None
         here = replace(
-            how, placement=CPU, on_event=lambda view: seen(replace(view, device="a/cpu"))
+            how, execution=CPU, on_event=lambda view: seen(replace(view, device="a/cpu"))
         )
         return real(here, runs)
 
@@ -44,18 +44,18 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Placement]:
 
 
 @pytest.fixture
-def nobody() -> Placement:
+def nobody() -> Execution:
     """A cluster whose address nobody listens at."""
     pytest.importorskip("ray")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    return Placement(engine="ray", address=f"127.0.0.1:{port}")
+    return Execution(engine="ray", address=f"127.0.0.1:{port}")
 
 
 async def test_the_key_measures_where_the_explorer_was_told_to(
-    measuring_app: MakeApp, asked: list[Placement], tmp_path: Path
+    measuring_app: MakeApp, asked: list[Execution], tmp_path: Path
 ) -> None:
-    app = measuring_app("wait", placement=CLUSTER)
+    app = measuring_app("wait", execution=CLUSTER)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "Ray cluster at head:6379: 3 nodes" in screen_text(app))
@@ -66,9 +66,9 @@ async def test_the_key_measures_where_the_explorer_was_told_to(
 
 
 async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
-    measuring_app: MakeApp, nobody: Placement
+    measuring_app: MakeApp, nobody: Execution
 ) -> None:
-    app = measuring_app("one", "two", placement=nobody)
+    app = measuring_app("one", "two", execution=nobody)
     # whichever of the two is said last
     lines = [f"{name} s42: no Ray cluster answers at {nobody.address}" for name in ("one", "two")]
     async with app.run_test(size=(160, 40)) as pilot:
@@ -97,10 +97,10 @@ async def test_a_run_that_cannot_be_measured_says_why(measuring_app: MakeApp) ->
 
 
 def test_the_preferred_device_is_one_of_this_machine() -> None:
-    def placed(said: Placement | None) -> Placement | None:
-        return Setup(said).preferring("cuda:1").placement
+    def placed(said: Execution | None) -> Execution | None:
+        return Setup(said).preferring("cuda:1").execution
 
-    assert placed(None) == Placement(device="cuda:1")
-    assert placed(Placement(jobs=3)) == Placement(device="cuda:1", jobs=3)
-    assert placed(Placement(device="cpu")) == Placement(device="cpu")
+    assert placed(None) == Execution(device="cuda:1")
+    assert placed(Execution(jobs=3)) == Execution(device="cuda:1", jobs=3)
+    assert placed(Execution(device="cpu")) == Execution(device="cpu")
     assert placed(CLUSTER) == CLUSTER

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
@@ -27,7 +27,7 @@ from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.views.columns import QUANTITIES
-from fa_tui.views.filters import Filter, Look, picking
+from fa_tui.views.filters import Filter, ViewState, picking
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.waiting import until
@@ -203,7 +203,7 @@ def test_a_look_that_cannot_be_is_one_line(
 def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_same_order(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    look = Look(filter="flag:a -method:bridge", sort="-growth")
+    look = ViewState(filter="flag:a -method:bridge", sort="-growth")
     printed = []
     for command in ("open", "show"):
         assert main([command, str(published_table), *look.options()]) == 0
@@ -241,10 +241,10 @@ async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_p
 
 SETUPS = [
     (Setup(), []),
-    (Setup(Placement(), MeasureOptions()), []),
+    (Setup(Execution(), MeasureOptions()), []),
     (
         Setup(
-            Placement(device="cpu", jobs=2),
+            Execution(device="cpu", jobs=2),
             MeasureOptions(data="npz:my data.npz", model="nets:small", taps=["embed", "blocks.*"]),
         ),
         [
@@ -256,7 +256,7 @@ SETUPS = [
         ],
     ),
     (
-        Setup(Placement(engine="ray", address="auto", patience=40.5)),
+        Setup(Execution(engine="ray", address="auto", patience=40.5)),
         ["--engine ray", "--address auto"],
     ),
 ]
@@ -276,7 +276,7 @@ async def test_the_copied_line_measures_as_the_explorer_was_told_to(
     assert all(option in line for option in options)
     again = reopened(shlex.split(line)[1:], monkeypatch, Settings())
     assert again.setup.as_options() == setup.as_options()
-    assert (again.setup.placement or Placement()) == (setup.placement or Placement())
+    assert (again.setup.execution or Execution()) == (setup.execution or Execution())
     assert (again.setup.options or MeasureOptions()) == (setup.options or MeasureOptions())
     if not options:
         assert line == f"fa-tui open {published_table}"

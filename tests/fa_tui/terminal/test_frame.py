@@ -10,7 +10,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from fa_core.errors import printable
+from fa_core.sanitize import sanitize
 from fa_tui.terminal.frame import Frame, Piece
 from fa_tui.views.text import cut, padded
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
@@ -147,7 +147,7 @@ def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name: str
     frame, shown = Frame(60, 1, ColorSystem.TRUECOLOR), pyte.Screen(60, 1)
     stream = pyte.Stream(shown)
     narrow = str.maketrans(dict.fromkeys(WIDE, "?"))
-    name = cut(printable(name), 40)
+    name = cut(sanitize(name), 40)
     for count in ("1/3", "2/3"):
         text = frame.show([(0, 0, [Segment(padded(name, 44)), Segment(count), Segment(" ✗ab-d")])])
         stream.feed(text.translate(narrow))

@@ -26,7 +26,7 @@ from fa_tui.views.comparison import (
     place_of,
     spread_words,
 )
-from fa_tui.views.words import told_apart
+from fa_tui.views.words import disambiguate
 from tests.fa_tui.compared_runs import row_of
 
 
@@ -81,7 +81,7 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
         return replace(row_of("dfa", 42, 1.0), source=source, axes={"L": 4, **axes})
 
     def names(*rows: AuditRow) -> list[str]:
-        return ["".join(name) for name in told_apart(rows)]
+        return ["".join(name) for name in disambiguate(rows)]
 
     sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
     assert names(*sweep) == ["dfa s42 d=64 λ=0.1", "dfa s42 d=128 λ=0.1", "dfa s42 d=128 λ=0.01"]

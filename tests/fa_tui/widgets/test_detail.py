@@ -19,7 +19,8 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import screens
-from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.views.text import width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
 from tests.fa_core.strategies import reports, thresholds
 from tests.fa_tui.odd_names import ODD_NAMES

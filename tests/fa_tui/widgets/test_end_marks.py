@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import ASCII, UNICODE
 from fa_tui.widgets.chart import Chart, Curve, End, draw_chart, not_covered
 
 COLUMNS, LINES = 12, 3

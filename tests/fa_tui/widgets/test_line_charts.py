@@ -9,7 +9,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.screens.explorer_panes import SidePane
 from fa_tui.session import Session
 from fa_tui.settings import load_settings
-from fa_tui.views.filters import Look
+from fa_tui.views.filters import ViewState
 from fa_tui.widgets.chart import Canvas
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.scenes import by_penalty, many, published, unmeasured
@@ -26,7 +26,7 @@ async def test_the_runs_on_the_line_under_the_cursor_are_drawn_below_it(app: Exp
 
 
 async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
-    app = ExplorerApp(by_penalty(), look=Look(rows="method", columns="lam"))
+    app = ExplorerApp(by_penalty(), look=ViewState(rows="method", columns="lam"))
     app.session.replace_rows({6: replace(app.session.rows[6], seed=42)})
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
@@ -85,7 +85,7 @@ async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -
 
 
 async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn() -> None:
-    app = ExplorerApp(by_penalty(), look=Look(rows="lam", columns="seed"))
+    app = ExplorerApp(by_penalty(), look=ViewState(rows="lam", columns="seed"))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "first 6 of 10  1 bp s123" in screen_text(app))
         await pilot.press("down")

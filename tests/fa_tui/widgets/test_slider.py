@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui import screens
-from fa_tui.views.text import ASCII, UNICODE, Glyphs
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
 

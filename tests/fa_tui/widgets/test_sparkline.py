@@ -7,8 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import ASCII, UNICODE
 from fa_tui.widgets.detail import sparkline
 
 LOG = Scale(1e-9, 1e9, log=True)

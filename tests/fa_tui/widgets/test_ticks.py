@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.scale import Scale, tick_labels
-from fa_tui.views.text import ASCII, UNICODE, Glyphs
 
 ends = st.floats(-1e6, 1e6)
 

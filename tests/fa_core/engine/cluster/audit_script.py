@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from fa_core.engine.audit import Measuring, audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.rows import AuditRow
 
@@ -18,7 +18,7 @@ def main(address: str, out: str, *checkpoints: str) -> None:
     ]
     options = MeasureOptions(data="synthetic")
     how = Measuring(
-        Placement(engine="ray", address=address),
+        Execution(engine="ray", address=address),
         on_event=lambda view: print(view.state.value, view.job.method, flush=True),
         on_plan=lambda todo, skipped: print("todo", todo, "skipped", skipped, flush=True),
         measure="faults:measure_at_gate",

@@ -12,7 +12,7 @@ import pytest
 
 from fa_core.engine.audit import Measuring
 from fa_core.engine.cluster import Cluster, ClusterPool
-from fa_core.engine.devices import Placement, answering_cluster
+from fa_core.engine.devices import Execution, answering_cluster
 from fa_core.engine.jobs import Job
 from fa_core.errors import MeasureError, UsageError
 
@@ -49,7 +49,7 @@ def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch
 def test_an_address_that_is_none_is_refused(address, words):
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match=words):
-        Placement(engine="ray", address=address).check()
+        Execution(engine="ray", address=address).check()
 
 
 def test_an_address_where_nobody_listens_is_an_error_at_once(refusing):
@@ -64,20 +64,20 @@ def test_ray_address_is_respected(refusing, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", refusing)
     with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
-        Measuring(Placement(engine="ray")).check()
+        Measuring(Execution(engine="ray")).check()
 
 
 def test_what_only_a_cluster_has_is_refused_without_one():
     for given in ({"address": "auto"}, {"patience": 5.0}):
         with pytest.raises(UsageError, match="add --engine ray"):
-            Placement(**given).check()
+            Execution(**given).check()
     with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
-        Placement(engine="rai").check()
+        Execution(engine="rai").check()
 
 
 def test_a_cluster_is_not_asked_for_one_of_its_devices():
     with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):
-        Placement(engine="ray", device="cuda:1").check()
+        Execution(engine="ray", device="cuda:1").check()
 
 
 @contextlib.contextmanager
@@ -115,7 +115,7 @@ def stuck() -> Iterator[str]:
 
 def refusal(address: str, told) -> str:
     """The error of a job that cannot be placed."""
-    with ClusterPool(Placement(engine="ray", address=address), told) as pool:
+    with ClusterPool(Execution(engine="ray", address=address), told) as pool:
         future = pool.submit(Job(id="net", checkpoint="/net"))
         try:
             return str(future.exception(60))
@@ -146,7 +146,7 @@ def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatc
     )
     with pytest.raises(MeasureError, match=words):
         Cluster(
-            Placement(engine="ray", address="head:6379"),
+            Execution(engine="ray", address="head:6379"),
             (),
             lambda message: None,
             lambda job_id: False,
@@ -155,7 +155,7 @@ def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatc
 
 def test_leaving_while_nobody_answers_ends_the_child_at_once(stuck, told):
     pytest.importorskip("ray")
-    pool = ClusterPool(Placement(engine="ray", address=stuck), told)
+    pool = ClusterPool(Execution(engine="ray", address=stuck), told)
     future = pool.submit(Job(id="net", checkpoint="/net"))
     while not pool.pids():
         assert not future.done()

@@ -14,7 +14,7 @@ import pytest
 
 from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.cluster import ClusterPool
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import JobState
 from fa_core.engine.verify import compare
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 
 def on(cluster, **how):
-    return Placement(engine="ray", address=cluster.address, **how)
+    return Execution(engine="ray", address=cluster.address, **how)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def notes(told) -> str:
 def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
-    here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Placement(device="cpu")))
+    here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Execution(device="cpu")))
     command = [
         sys.executable,
         "-m",
@@ -181,7 +181,7 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         gate.open()
         notices: list[str] = []
         with ClusterPool(
-            Placement(engine="ray"),
+            Execution(engine="ray"),
             told,
             measure="faults:measure_at_gate",
             on_notice=notices.append,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fa_core.engine.cluster import ClusterPool
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 
 from .nodes_for_tests import TestCluster
 
@@ -28,7 +28,7 @@ def bare() -> Iterator[TestCluster]:
 def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
     notices: list[str] = []
     how = {"measure": "faults:measure_at_gate", "on_notice": notices.append}
-    with ClusterPool(Placement(engine="ray", address=bare.address), told, **how) as pool:
+    with ClusterPool(Execution(engine="ray", address=bare.address), told, **how) as pool:
         future = pool.submit(gate.job("one"))
         while len(notices) < 2:
             gate.pause()

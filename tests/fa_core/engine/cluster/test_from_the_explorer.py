@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.rows import AuditRow
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
@@ -28,7 +28,7 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
 
     measuring = Measuring(
         Setup(
-            Placement(engine="ray", address=cluster.address),
+            Execution(engine="ray", address=cluster.address),
             MeasureOptions(data="synthetic"),
             out=tmp_path / "results.json",
             measure="faults:measure_at_gate",

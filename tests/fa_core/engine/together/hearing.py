@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Cancelled, Job, Watch
+from fa_core.engine.jobs import Cancelled, Job, JobProgress
 from fa_core.engine.worker import WorkerEvents
 from fa_core.report import DiagnosticReport
 
 
 class Silent:
-    def progress(self, done: int, total: int) -> None: ...
+    def update(self, done: int, total: int) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -32,12 +32,12 @@ class Heard(WorkerEvents):
         self.at: dict[int, str] = {}
         self.steps = 0
 
-    def begin(self, jobs) -> Watch:
+    def begin(self, jobs) -> JobProgress:
         self.groups.append([job.id for job in jobs])
         heard, ids = self, {job.id for job in jobs}
 
         class Watching:
-            def progress(self, done: int, total: int) -> None:
+            def update(self, done: int, total: int) -> None:
                 heard.steps += 1
                 heard.cancelled.update(heard.at.get(heard.steps, ""))
                 if ids <= heard.cancelled:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fa_core.engine import group_runner, loading
+from fa_core.engine import group_runner, loading, out_of_memory
 from fa_core.engine.jobs import DeviceFull
-from fa_core.engine.loading import check_fits, group_size
+from fa_core.engine.out_of_memory import check_fits, group_size
 from fa_core.errors import MeasureError
 
 from .hearing import alone, assert_same
@@ -67,7 +67,7 @@ class TestOutOfMemory:
 
 class TestRoom:
     def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(self, jobs, monkeypatch):
-        monkeypatch.setattr(loading, "free_memory", lambda device: 100)
+        monkeypatch.setattr(out_of_memory, "free_memory", lambda device: 100)
         monkeypatch.setattr(loading, "load_checkpoint", lambda path: pytest.fail("it was read"))
         monkeypatch.setattr(loading, "input_hashes", lambda path: pytest.fail("it was hashed"))
         with pytest.raises(
@@ -76,7 +76,7 @@ class TestRoom:
             loading.load(jobs[0], "cpu")
 
     def test_one_that_fits_into_ram_may_be_too_large_for_the_device(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(loading, "free_memory", {"cpu": 1000, "cuda:1": 10}.get)
+        monkeypatch.setattr(out_of_memory, "free_memory", {"cpu": 1000, "cuda:1": 10}.get)
         path = tmp_path / "net.pt"
         path.write_bytes(b"x" * 50)
         check_fits(path, "cpu")
@@ -84,12 +84,12 @@ class TestRoom:
             check_fits(path, "cuda:1")
 
     def test_a_group_is_what_fits_with_something_to_spare(self, monkeypatch):
-        monkeypatch.setattr(loading, "free_memory", lambda device: 1000)
+        monkeypatch.setattr(out_of_memory, "free_memory", lambda device: 1000)
         assert group_size(100, "cuda:0") == 7
         assert group_size(5000, "cuda:0") == 1
 
     def test_memory_of_this_machine_is_known(self):
-        assert 1 << 20 < (loading.free_memory("cpu") or 0) < 1 << 50
+        assert 1 << 20 < (out_of_memory.free_memory("cpu") or 0) < 1 << 50
 
     @pytest.mark.parametrize(("free", "kind"), [(10, DeviceFull), (70, MeasureError)])
     def test_a_device_that_others_have_filled_is_told_from_a_network_that_is_too_large(
@@ -97,6 +97,6 @@ class TestRoom:
     ):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 80 << 30))
         monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 << 30)
-        error = loading.does_not_fit("/runs/dfa", "cuda:0")
+        error = out_of_memory.does_not_fit("/runs/dfa", "cuda:0")
         assert type(error) is kind
         assert "other processes hold" in str(error)

@@ -1,4 +1,4 @@
-"""How far each diagnostic is from changing its mind, and what was measured at all."""
+"""Partial audits: evidence of each diagnostic, growth bounds, coverage; margins to flip."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ALL_LETTERS = sum(BIT.values())
 
 
 class Margin(Result, frozen=True):
-    """One diagnostic of one run: how far from flipping.
+    """Distance of one diagnostic of one run from flipping.
 
     Attributes:
         letter: the diagnostic.
         unit: of value, threshold and room.
         value: the number; None if not measured.
-        threshold: what it is compared with.
+        threshold: its threshold.
         fires: None if not measured.
         room: signed distance to the threshold in the diagnostic's unit: positive = passes with this
             much to spare, negative = fires by this much; None if not measured or non-finite.
-        factor: how many times the value would have to change, ≥ 1 (max(v/t, t/v)); only for the
-            ratio scales (a) and (b), and None where value or threshold is not positive.
+        factor: the ratio of value and threshold, ≥ 1 (max(v/t, t/v)); only for the ratio scales (a)
+            and (b), and None unless both are positive.
     """
 
     letter: str
@@ -55,26 +55,33 @@ def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
 
 
 def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
-    letter, value = diagnostic.letter, diagnostic.measured(report)
+    letter = diagnostic.letter
+    value = diagnostic.measured(report)
     limit = diagnostic.limit(report.thresholds)
-    fires = room = factor = None
+    fires = None
     if letter in report.coverage:
         fires = letter in report.flags
-    if value is not None and math.isfinite(value) and letter not in report.nonfinite:
-        room = limit - value if diagnostic.fires_above else value - limit
-        if diagnostic.log and value > 0 and limit > 0:
-            factor = max(value / limit, limit / value)
-    return Margin(letter, diagnostic.unit, value, limit, fires, room, factor)
+    margin = Margin(letter, diagnostic.unit, value, limit, fires)
+    if value is None or not math.isfinite(value) or letter in report.nonfinite:
+        return margin
+    room = value - limit
+    if diagnostic.fires_above:
+        room = limit - value
+    factor = None
+    if diagnostic.log and value > 0 and limit > 0:
+        factor = max(value / limit, limit / value)
+    return msgspec.structs.replace(margin, room=room, factor=factor)
 
 
 def unmeasured_letters(table: AuditTable) -> dict[str, str]:
-    """Method → letters missing on all of its runs, for methods that miss some.
+    """Method → letters that none of its runs measured, if there are any.
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
     missing = {}
     for method in table.methods:
-        measured = int(np.bitwise_or.reduce(table.coverage[table.method == method]))
+        coverage = table.coverage[table.method == method]
+        measured = int(np.bitwise_or.reduce(coverage))
         if measured != ALL_LETTERS:
             missing[method] = letters_of(ALL_LETTERS & ~measured)
     return missing
@@ -89,11 +96,11 @@ class Evidence(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: the diagnostic.
-        value: its number, or the bound or proxy in its place; None if there is none.
+        value: its number, bound or proxy, or None.
         kind: ``"exact"``, ``"bound"``, ``"proxy"``, or ``""`` if not measured.
-        threshold: what it is compared with.
+        threshold: its threshold.
         state: ``fires``, ``passes``, ``likely passes``, or ``not measured``.
-        why: what the state rests on.
+        why: the basis of the state.
     """
 
     letter: str
@@ -105,11 +112,11 @@ class Evidence(Result, frozen=True, kw_only=True):
 
 
 class PartialAudit(Result, frozen=True, kw_only=True):
-    """A verdict with what it rests on.
+    """A verdict with its evidence.
 
     Attributes:
         verdict: the fixed verdict text.
-        basis: what qualifies it, e.g. ``"a bound, b proxy, c not measured"``; ``""`` if all exact.
+        basis: qualification, e.g. ``"a bound, b proxy, c not measured"``; ``""`` if all exact.
         evidence: a, b, c, d.
     """
 
@@ -126,42 +133,43 @@ class PartialAudit(Result, frozen=True, kw_only=True):
 def partial_audit(
     report: DiagnosticReport, thresholds: DiagnosticThresholds | None = None
 ) -> PartialAudit:
-    """What each diagnostic of a report rests on, and what that allows to say.
+    """The verdict of a report with the evidence of each diagnostic.
 
-    A growth that is only a lower bound can prove that (a) fires, and never that it passes. A proxy
-    (the gradient of an earlier layer for (b)) can do neither for certain.
+    A lower bound on growth can prove that (a) fires, but not that it passes. A proxy (for (b), the
+    gradient of an earlier layer) proves neither.
 
     Args:
-        report: a report, with ``kinds`` of what is not exact.
+        report: a report, with ``kinds`` of inexact numbers.
         thresholds: default: the report's own.
 
     Source: docs/protocol.md §9, partial audits.
     """
-    if thresholds is None:
-        judged = report
-    else:
-        judged = report.with_thresholds(thresholds)
-    evidence = tuple(_evidence(judged, letter) for letter in LETTERS)
-    basis = [f"{e.letter} {e.kind or UNMEASURED}" for e in evidence if e.kind != EXACT]
-    return PartialAudit(verdict=judged.verdict, basis=", ".join(basis), evidence=evidence)
+    if thresholds is not None:
+        report = report.with_thresholds(thresholds)
+    evidence = tuple(_evidence(report, letter) for letter in LETTERS)
+    basis = []
+    for entry in evidence:
+        if entry.kind != EXACT:
+            basis.append(f"{entry.letter} {entry.kind or UNMEASURED}")
+    return PartialAudit(verdict=report.verdict, basis=", ".join(basis), evidence=evidence)
 
 
 Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
 
 
 def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
-    """A report or epoch of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}.
+    """A report or epoch with only ‖h_L‖, with (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L} added.
 
-    Where ‖h_l‖ of an earlier layer was logged, l stands for L.
+    If ‖h_l‖ of an earlier layer was logged, l replaces L.
 
     Args:
-        report: the report or epoch; one with norms of several layers, or a bound already, comes
-            back unchanged.
-        h_0: ‖h_0‖ > 0, from the method's own net at init, say.
+        report: the report or epoch; returned unchanged if it has norms of several layers or a bound
+            already.
+        h_0: ‖h_0‖ > 0, e.g. of the method's own net at init.
         depth: number of blocks L ≥ 1.
 
     Raises:
-        ValueError: h_0 or depth cannot be meant.
+        ValueError: h_0 or depth is out of range.
 
     Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
     """
@@ -172,11 +180,13 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     layer = report.layers.get("residual_norms", "")
     if layer.isdecimal():
         depth = int(layer)
+    unmeasured = dict(report.unmeasured)
+    unmeasured.pop("a", None)
     return msgspec.structs.replace(
         report,
         growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
         evidence={**report.evidence, "a": BOUND},
-        unmeasured={letter: why for letter, why in report.unmeasured.items() if letter != "a"},
+        unmeasured=unmeasured,
     )
 
 
@@ -184,9 +194,12 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
     diagnostic = DIAGNOSTICS[letter]
     value = diagnostic.measured(report)
     kind = report.kinds.get(letter, EXACT)
-    state = FIRES if letter in report.flags else PASSES
+    state = PASSES
+    if letter in report.flags:
+        state = FIRES
     if letter in report.nonfinite:
-        state, why = FIRES, f"non-finite: {report.nonfinite[letter]}"
+        state = FIRES
+        why = f"non-finite: {report.nonfinite[letter]}"
     elif letter not in report.coverage:
         value, kind, state = None, "", UNMEASURED
         why = report.unmeasured.get(letter, NO_REASON)
@@ -212,4 +225,4 @@ _BASIS = {
     BOUND: "already the lower bound is above the limit",
     PROXY: "by proxy: measured at an earlier layer than the protocol's",
 }
-"""What a state rests on, by the kind of its number."""
+"""Kind of a number → basis of the state."""

@@ -1,4 +1,4 @@
-"""Run folders: their files, their manifest, and the names of runs.
+"""Names of runs and of the files in a run folder; the manifest.
 
     RUN/manifest.json          what the run is: method, network, data, recipe, seed (never code)
     RUN/model.safetensors      the weights
@@ -34,19 +34,19 @@ TRACE = "trace.jsonl"
 AUDIT = "audit.json"
 RESUME = "resume.pt"
 RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
-"""What is part of a run folder; further files in it are files like any other."""
+"""The files of a run folder; other files in it are independent."""
 
 DISTRIBUTED = ".metadata"
 HUB_FILES = frozenset(
     {f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED}
 )
-"""Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder
-is the run."""
+"""Files of a model-hub folder or of torch's distributed checkpoints, which make the folder a
+run."""
 
 FORMAT = "fa-run/1"
 
 LARGEST_MANIFEST = 1 << 20
-"""Bytes; one of this project has about a thousand."""
+"""Maximum bytes; this project's manifests have about a thousand."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -100,8 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def recorded_baseline(manifest: Manifest) -> float | None:
-    """The frozen-baseline accuracy to judge the run's (d) by; None for a control that gets none, or
-    no fraction."""
+    """The manifest's frozen-baseline accuracy for (d); None for controls without one, or outside
+    [0, 1]."""
     acc = manifest.frozen_baseline_acc
     if acc is None or manifest.method in WITHOUT_BASELINE or not 0.0 <= acc <= 1.0:
         return None
@@ -109,7 +109,7 @@ def recorded_baseline(manifest: Manifest) -> float | None:
 
 
 LONGEST_SEED = 18
-"""Digits of a seed in a name."""
+"""Maximum digits of a seed in a name."""
 
 _SEED = re.compile(rf"(?:^|[_-])(?:[sS]|seed[_-]?)(\d{{1,{LONGEST_SEED}}})(?=[_-]|$)")
 _SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
@@ -136,13 +136,13 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
     >>> split_key("model")
     ('model', None, {})
 
-    Of several seeds the one at the end counts; what follows a seed inside a name is a remark,
-    unless it is an axis. A network is one next to a known method only.
+    Of several seeds the last counts; text after a seed is ignored unless it is an axis. A network
+    counts only next to a known method.
 
     >>> split_key("bp_s7_d512_final"), split_key("vit_mini_dfa_s42"), split_key("vit_mini_s42")
     (('bp', 7, {'d': 512}), ('dfa', 42, {'arch': 'vit_mini'}), ('vit_mini', 42, {}))
 
-    What follows an ``@`` only distinguishes runs of one method and seed (see
+    Text after an ``@`` only distinguishes runs of equal method and seed (see
     `fa_core.formats.audit_table_writer`).
 
     >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
@@ -189,8 +189,7 @@ _CONTROL = re.compile(
 
 
 def is_control(method: str) -> bool:
-    """Whether a method, however it is spelled, is what others are compared with, and claims nothing
-    itself.
+    """Whether a method, in any spelling, is a control.
 
     >>> is_control("Random-Init"), is_control("dfa_frozen"), is_control("dfa")
     (True, True, False)
@@ -200,8 +199,8 @@ def is_control(method: str) -> bool:
 
 
 def control_of(method: str) -> tuple[str, Json]:
-    """A control, and as an axis the rule that trains it, where a name says both; any other method
-    as it is.
+    """Split a control's name into control and training rule (as an axis); other methods are
+    unchanged.
 
     >>> (control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"),
     ...     control_of("my_frozen"))
@@ -220,7 +219,7 @@ def control_of(method: str) -> tuple[str, Json]:
 
 
 def seed_in_words(text: str) -> int | None:
-    """The one seed that a text names.
+    """The seed in a text; None for several or none.
 
     >>> seed_in_words("d=256 ResMLP, CIFAR-10, seed 42"), seed_in_words("seed 1 and seed 2")
     (42, None)
@@ -252,11 +251,11 @@ _SHORT_NAMES = {
     "feedback_alignment": "fa",
     "direct_feedback_alignment": "dfa",
 }
-"""Other names of the methods."""
+"""Short and alternative names of methods."""
 
 
 def run_place(source: str) -> str:
-    """Where a run is: its run folder, if the source is a file of one, or else the source itself.
+    """A run's place: its run folder, if the source is a file of one, else the source itself.
 
     >>> run_place("main/dfa_s42/trace.jsonl"), run_place("main/dfa_s42"), run_place("audits.json")
     ('main/dfa_s42', 'main/dfa_s42', 'audits.json')
@@ -270,7 +269,7 @@ def run_place(source: str) -> str:
 
 
 def named_place(source: str, key: str) -> str:
-    """Where the folder of a run in a file of several runs would be: beside the file.
+    """The path of a sibling folder for a run in a file of several runs.
 
     >>> named_place("atlas/audits.json", "dfa_s42"), named_place("atlas/traces.jsonl", "dfa_s42")
     ('atlas/dfa_s42', 'atlas/dfa_s42')
@@ -279,14 +278,13 @@ def named_place(source: str, key: str) -> str:
 
 
 def home_of(source: str, runs: int) -> str:
-    """Where a run belongs: the file or folder whose runs are comparable with it.
+    """The collection of a run: the file or folder with comparable runs.
 
-    A file that holds several runs is such a place; files of one run each belong to their folder,
-    and run folders to the folder they are in.
+    It is the file, if it holds several runs, else the parent folder of the file or run folder.
 
     Args:
-        source: the run's.
-        runs: how many runs have this source.
+        source: the run's source.
+        runs: number of runs with this source.
 
     >>> (home_of("main/dfa_s42/audit.json", 1), home_of("main/dfa_s42", 1),
     ...     home_of("main/audits.json", 15))
@@ -298,8 +296,8 @@ def home_of(source: str, runs: int) -> str:
 
 
 def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
-    """A short name per run, each different: its key, led by as much of its place as distinguishes
-    equal keys.
+    """A short unique name per run: its key, with the shortest distinguishing part of its place
+    before equal keys.
 
     >>> run_names(["bp_s1", "dfa_s1", "dfa_s1"], ["a.json", "a.json", "b.json"])
     ('bp_s1', 'a:dfa_s1', 'b:dfa_s1')
@@ -321,7 +319,7 @@ def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """The names, each different: where one is taken, the next free number follows it.
+    """Unique names: a number is appended to repeated ones.
 
     >>> numbered(["bp_s1", "dfa_s1", "bp_s1"])
     ['bp_s1', 'dfa_s1', 'bp_s1#2']
@@ -337,8 +335,7 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def _leads(places: Iterable[str]) -> dict[str, str]:
-    """Each place by its file's name, or where others share that by the last parts of the path that
-    no other ends in."""
+    """Place → its file's name, or for equal names the shortest unique end of the path."""
     leads = {place: PurePath(place).stem for place in places}
     count = Counter(leads.values())
     alike = [place for place, stem in leads.items() if count[stem] > 1]
@@ -347,7 +344,7 @@ def _leads(places: Iterable[str]) -> dict[str, str]:
 
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
-    """Each path by as few trailing parts as distinguish it from the others."""
+    """Path → its shortest unique end."""
     tails: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
         parts = PurePath(path).parts

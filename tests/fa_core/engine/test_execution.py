@@ -5,18 +5,18 @@ import math
 import pytest
 
 from fa_core.engine import audit
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import Execution
 from fa_core.errors import UsageError
 
 
 @pytest.mark.parametrize("patience", [math.nan, 0.0, -math.inf])
 def test_no_patience_at_all_is_refused(patience: float) -> None:
     with pytest.raises(UsageError, match=f"--patience {patience:g}; give seconds above 0"):
-        Placement(engine="ray", patience=patience).check()
+        Execution(engine="ray", patience=patience).check()
 
 
 def test_endless_patience_is_one() -> None:
-    Placement(engine="ray", patience=math.inf).check()
+    Execution(engine="ray", patience=math.inf).check()
 
 
 def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(
@@ -24,5 +24,5 @@ def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(
 ) -> None:
     monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
     said: list[str] = []
-    audit.Measuring(Placement(device="cpu"), on_notice=said.append).pool().close()
+    audit.Measuring(Execution(device="cpu"), on_notice=said.append).pool().close()
     assert said == ["a GPU is idle: ['cpu']"]

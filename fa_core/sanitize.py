@@ -1,0 +1,53 @@
+r"""Sanitized text: no name or note of a file sends commands to the user's terminal.
+
+Characters that `str.isprintable` rejects become escapes such as ``\x1b``: control characters,
+formats (writing direction, zero width), lone surrogates, private and unassigned code points, and
+every white space but the ASCII space.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
+WHITE_SPACE = "\t\n" + "".join(map(chr, _SPACES))
+"""White space that is kept in the texts of a file: paths may hold it, and notes have lines."""
+
+_ESCAPE = re.compile(rb"\\(?:[bfr]|u([0-9a-fA-F]{4}))")
+
+
+def sanitize(text: str, keep: str = "") -> str:
+    r"""The text with escapes in place of characters that are not printable.
+
+    Args:
+        text: from a file, or a file's name.
+        keep: characters to leave as they are.
+
+    >>> sanitize("dfa\x1b[2J"), sanitize("Γ ≈ 1\n"), sanitize("Γ ≈ 1\n", WHITE_SPACE)
+    ('dfa\\x1b[2J', 'Γ ≈ 1\\n', 'Γ ≈ 1\n')
+    """
+    if text.isprintable():
+        return text
+    parts = []
+    for character in text:
+        if character.isprintable() or character in keep:
+            parts.append(character)
+        else:
+            parts.append(character.encode("unicode_escape").decode())
+    return "".join(parts)
+
+
+def may_need_sanitizing(json_text: bytes) -> bool:
+    r"""Whether JSON may hold characters that `sanitize` escapes, without decoding its values.
+
+    >>> may_need_sanitizing(rb'"\u0393"'), may_need_sanitizing(rb'"\u001b"')
+    (False, True)
+    """
+    if b"\\" in json_text:
+        for code in set(_ESCAPE.findall(json_text)):
+            if not code or not chr(int(code, 16)).isprintable():
+                return True
+    if json_text.isascii():
+        return b"\x7f" in json_text
+    in_one_line = json_text.translate(None, b"\t\n\r")
+    return not in_one_line.decode(errors="surrogateescape").isprintable()
