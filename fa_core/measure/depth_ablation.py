@@ -234,9 +234,9 @@ def depth_ablation(
         UsageError: taps at inputs and at outputs.
         MeasureError: batches that cannot be used.
 
-    Source: docs/protocol.md, *Depth without retraining*. Removing blocks: Veit, Wilber and Belongie,
-    Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016. Probes:
-    Alain and Bengio, arXiv:1610.01644.
+    Source: docs/protocol.md, *Depth without retraining*. Removing blocks: Veit, Wilber and
+    Belongie, Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016.
+    Probes: Alain and Bengio, arXiv:1610.01644.
     """
     batches = as_batches(eval_batches)
     with (
@@ -340,8 +340,8 @@ def probe_accuracy(features: Tensor, labels: Tensor) -> float | None:
 
         W = argmin ‖X W − Y‖² + λ n ‖W‖²,   λ = `RIDGE`
 
-    with X centred and scaled to variance 1, Y centred. The even samples fit it, the odd ones judge
-    it.
+    with X centred and scaled to variance 1, Y centred. Half of the samples, by a permutation that
+    depends on N alone, fit it; the others judge it.
 
     Args:
         features: (N, d), any scale.
@@ -355,16 +355,28 @@ def probe_accuracy(features: Tensor, labels: Tensor) -> float | None:
     if len(labels) < 2 or not bool(torch.isfinite(features).all()):
         return None
     x = features.double()
-    fit, judged = x[0::2], x[1::2]
+    order = probe_order(len(labels)).to(labels.device)
+    half = (len(labels) + 1) // 2
+    fit, judged = x[order[:half]], x[order[half:]]
+    y_fit, y_judged = labels[order[:half]], labels[order[half:]]
     centre = fit.mean(dim=0)
     scale = fit.std(dim=0, correction=0).clamp(min=torch.finfo(torch.float32).tiny)
     fit, judged = (fit - centre) / scale, (judged - centre) / scale
     classes = int(labels.max()) + 1
-    wanted = torch.nn.functional.one_hot(labels[0::2], classes).double()
+    wanted = torch.nn.functional.one_hot(y_fit, classes).double()
     mean = wanted.mean(dim=0)
     weights = _ridge(fit, wanted - mean, RIDGE * len(fit))
-    right = is_correct(judged @ weights + mean, labels[1::2])
+    right = is_correct(judged @ weights + mean, y_judged)
     return int(right.sum()) / len(right)
+
+
+def probe_order(samples: int) -> Tensor:
+    """A permutation of the samples, the same for every network and layer.
+
+    Data are often sorted by class or periodic: neither halves nor every other sample would hold
+    all classes.
+    """
+    return torch.randperm(samples, generator=torch.Generator().manual_seed(samples))
 
 
 def _ridge(x: Tensor, y: Tensor, penalty: float) -> Tensor:
@@ -372,6 +384,8 @@ def _ridge(x: Tensor, y: Tensor, penalty: float) -> Tensor:
     samples, width = x.shape
     if width <= samples:
         gram = x.T @ x + penalty * torch.eye(width, dtype=x.dtype, device=x.device)
-        return torch.linalg.solve(gram, x.T @ y)
+        solved: Tensor = torch.linalg.solve(gram, x.T @ y)
+        return solved
     gram = x @ x.T + penalty * torch.eye(samples, dtype=x.dtype, device=x.device)
-    return x.T @ torch.linalg.solve(gram, y)
+    weights: Tensor = x.T @ torch.linalg.solve(gram, y)
+    return weights
