@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fa_core.facts.thresholds import DiagnosticThresholds
     from fa_core.formats import load_audits
+    from fa_core.measure.depth_ablation import depth_ablation
     from fa_core.measure.diagnose import (
         bp_gradient_norms,
         cross_batch_stability,
@@ -30,6 +31,7 @@ __all__ = [
     "ProtocolMonitor",
     "bp_gradient_norms",
     "cross_batch_stability",
+    "depth_ablation",
     "depth_utility",
     "diagnose",
     "load_audits",
@@ -41,6 +43,7 @@ _HOMES = {
     "DiagnosticReport": "report",
     "DiagnosticThresholds": "facts.thresholds",
     "ProtocolMonitor": "monitor",
+    "depth_ablation": "measure.depth_ablation",
     "load_audits": "formats",
 }
 """Where a name is; the others are in `measure.diagnose`."""

@@ -508,6 +508,8 @@ def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
         yield f"--resamples {had.resamples}"
     if had.precision > options.precision:
         yield "--precision"
+    if had.ablate > options.ablate:
+        yield "--ablate"
     if CREDIT_LEVELS.index(had.credit) > CREDIT_LEVELS.index(options.credit):
         yield f"--credit {had.credit}"
 

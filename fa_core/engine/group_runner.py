@@ -45,6 +45,7 @@ from fa_core.measure.credit import (
     method_credit_quality,
     own_credit_quality,
 )
+from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
@@ -57,6 +58,7 @@ from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resampling import bootstrap
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
+from fa_core.models import build
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
 
@@ -68,6 +70,7 @@ Batches = list[tuple[Tensor, Tensor]]
 
 GAMMA, FULL = "gamma", "full"
 
+ABLATION = "depth_ablation"
 UNMEASURED = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
 
@@ -416,6 +419,24 @@ def with_precision(
     return replace(report, reference_precision=found)
 
 
+def with_ablation(
+    report: DiagnosticReport, loaded: Loaded, samples: Evaluation
+) -> DiagnosticReport:
+    """The report with the accuracy on its eval batches without each block."""
+    options, manifest = loaded.job.options, loaded.manifest
+    initial = None
+    if manifest is not None and isinstance(loaded.network, StreamNet):
+        initial = build(manifest.arch, seed=manifest.seed, **loaded.network.arch_args)
+        initial = initial.to(next(loaded.network.parameters()).device)
+    try:
+        found = depth_ablation(
+            loaded.network, samples.batches, options.taps or None, initial, options.dtype
+        )
+    except FaError as error:
+        return replace(report, unmeasured={**report.unmeasured, ABLATION: str(error)})
+    return replace(report, depth_ablation=found)
+
+
 def build_report(
     loaded: Loaded,
     samples: Evaluation,
@@ -465,6 +486,8 @@ def build_report(
         report = replace(report, resampling=drawn)
     if options.precision:
         report = with_precision(report, loaded, batch, note)
+    if options.ablate:
+        report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, plan.data, samples)
     if manifest is None:
         why = ""

@@ -57,6 +57,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         null_draws: draws of fresh feedback for Γ's null; None = the rule's default.
         resamples: R of the bootstrap over batches and samples; 0 = none.
         precision: whether to compare the gradients with float64 ones.
+        ablate: whether to measure accuracy without each block.
     """
 
     data: str | None = None
@@ -73,6 +74,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     resamples: int = 0
     precision: bool = False
+    ablate: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,6 +100,7 @@ _ALLOWED: tuple[tuple[str, float, float], ...] = (
     ("resampling", 2.0, 0.0),
     ("reference_precision.norm_ratio", 2.0, 0.0),
     ("reference_precision", 2.0, 1.0),
+    ("depth_ablation", 0.0, 0.0),
     ("credit.nudge", 50.0, 0.0),
     ("credit.nudge_relative", 50.0, 0.0),
     ("credit.zeros", 50.0, 1.0),
@@ -339,6 +340,7 @@ class _Excuses:
         self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
         self.torch = before.get("torch"), now.get("torch")
         self.given = recorded.provenance.get(BASELINE_FROM)
+        self.exact = exact
         zeros = (measured.credit or {}).get("zeros") or ()
         self.lost = set()
         if not exact:
@@ -354,6 +356,8 @@ class _Excuses:
             return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
         if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:
             return f"drawn at random by torch {self.torch[0]}, now {self.torch[1]}"
+        if _under(name, ("depth_ablation",)) and not self.exact:
+            return "counted without deciding near-ties in float64"
         if _under(name, ("credit",)) and self._is_lost(name):
             return f"over {LOST:.0%} of this credit is exactly 0, and the rest is rounding"
         return ""

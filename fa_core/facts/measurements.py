@@ -1,4 +1,4 @@
-"""Nested measurements of a report: resamples, and gradients compared with float64."""
+"""Nested measurements of a report: resamples, gradients compared with float64, ablations."""
 
 from __future__ import annotations
 
@@ -72,3 +72,37 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[int]
     samples: int
     dtype: str = "float32"
+
+
+class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
+    """Accuracies of one network with parts of it taken out; fractions in [0, 1].
+
+    Attributes:
+        accuracy: of the whole network.
+        accuracy_without: per block l = 0..L-1, with the block replaced by the identity on the
+            stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
+        accuracy_up_to: per layer l = 0..L-1, with the blocks from l on removed: the readout reads
+            h_l; None as above.
+        accuracy_reset: per block, with the block at its initialisation; empty where that is not
+            known.
+        probe: per layer l = 0..L, of a linear probe
+            (`fa_core.measure.depth_ablation.probe_accuracy`); None where a state is not finite.
+        samples: how many samples, or tokens, the accuracies are over.
+
+    Source: docs/protocol.md, *Depth without retraining*.
+    """
+
+    accuracy: float
+    accuracy_without: list[float | None]
+    accuracy_up_to: list[float | None]
+    accuracy_reset: list[float | None] = []
+    probe: list[float | None] = []
+    samples: int = 0
+
+    @property
+    def most_used(self) -> int | None:
+        """The block without which accuracy falls most; None without a block to take out."""
+        known = [acc for acc in self.accuracy_without if acc is not None]
+        if not known:
+            return None
+        return self.accuracy_without.index(min(known))

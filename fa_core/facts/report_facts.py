@@ -12,7 +12,7 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.immutable import refuse_changes
-from fa_core.facts.measurements import Interval, ReferencePrecision, Resampling
+from fa_core.facts.measurements import DepthAblation, Interval, ReferencePrecision, Resampling
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.numbers import as_float, as_floats
 
@@ -100,6 +100,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         resampling: what the numbers would have been on other samples, where that was asked for.
         reference_precision: the gradients against float64 ones, per layer, where that was asked
             for.
+        depth_ablation: accuracy without each block, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
@@ -138,6 +139,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     right: str | None = None
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
+    depth_ablation: DepthAblation | None = None
     provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}

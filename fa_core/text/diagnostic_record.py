@@ -12,6 +12,7 @@ from fa_core.numbers import brief, short
 from fa_core.text.notes import (
     basis_text,
     batch_texts,
+    depth_text,
     other_margins_text,
     why_unmeasured,
     why_unproven,
@@ -75,6 +76,8 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
     value = diagnostic.measured(run)
     if value is None:
         reason = why_unmeasured(run, letter)
+        if letter == "d" and depth_text(run):
+            reason = f"{reason}; {depth_text(run)}"
         return DiagnosticRecord(letter=letter, state=UNMEASURED, reason=reason)
     return DiagnosticRecord(
         letter=letter,
@@ -158,6 +161,5 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
     if letter == "a" and letter in run.unproven and run.is_dead:
         return [why_unproven(run, letter)]
     if letter == "d":
-        margins = other_margins_text(run)
-        return [margins] if margins else []
+        return list(filter(None, [other_margins_text(run), depth_text(run)]))
     return batch_texts(run, letter)

@@ -47,6 +47,29 @@ def baseline_text(run: JudgedRun) -> str:
     return "".join(baselines)
 
 
+def depth_text(run: JudgedRun) -> str:
+    """The block without which accuracy falls most; ``""`` if that was not measured.
+
+    It stands beside (d) and is no verdict.
+
+    >>> from fa_core.facts.measurements import DepthAblation
+    >>> found = DepthAblation(accuracy=0.61, accuracy_without=[0.6, 0.22], accuracy_up_to=[],
+    ...     samples=1280)
+    >>> print(depth_text(JudgedRun(depth_ablation=found)))
+    without block 1 accuracy falls from 0.610 to 0.220 (1280 samples)
+    """
+    found = run.depth_ablation
+    if found is None or found.most_used is None:
+        return ""
+    lowest = found.accuracy_without[found.most_used]
+    assert lowest is not None
+    samples = f"({found.samples} samples)"
+    if lowest >= found.accuracy:
+        return f"accuracy {found.accuracy:.3f} does not fall without any one block {samples}"
+    change = f"from {found.accuracy:.3f} to {lowest:.3f}"
+    return f"without block {found.most_used} accuracy falls {change} {samples}"
+
+
 def basis_text(run: JudgedRun, letter: str) -> str:
     """The basis of an inexact number: ``"bound"``, ``"baseline 0.349 assumed"``; ``""`` for an
     exact one."""

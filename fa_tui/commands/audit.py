@@ -53,6 +53,9 @@ _RESAMPLES_HELP = (
 _PRECISION_HELP = (
     "Compare the gradients with float64 ones, per layer: is the reference itself right?"
 )
+_ABLATE_HELP = (
+    "Measure accuracy without each block, and a linear probe per layer: passes per block."
+)
 _RESUME = typer.Option(
     "--resume", help="Skip what FILE holds already, measured from the same files and settings."
 )
@@ -83,6 +86,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         int, typer.Option(metavar="N", min=0, max=MOST_RESAMPLES, help=_RESAMPLES_HELP)
     ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
+    ablate: Annotated[bool, typer.Option("--ablate", help=_ABLATE_HELP)] = False,
     *,
     workers: ExecutionOptions,
     resume: Annotated[bool, _RESUME] = False,
@@ -110,7 +114,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --out audit.json
 
-        fa-tui audit runs/ --out audit.json --credit full --resamples 1000 --precision
+        fa-tui audit runs/ --out audit.json --credit full --resamples 1000 --precision --ablate
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
