@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 
-PUBLISHED = "source:audit_table"
-"""Filter for the published table among the sample runs."""
-
 
 def sample_runs() -> Path:
     """The folder of sample runs.

@@ -275,7 +275,7 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(
             pilot,
             lambda: (
-                "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys
+                "filter method:dfa, 3 of 15 runs" in screen_text(app) and app.explorer.takes_keys
             ),
         )
         await pilot.press("slash", *" seed:42")
@@ -284,18 +284,18 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
         await until(
             pilot,
             lambda: (
-                "3 of 15 runs: method:dfa (/ f)" in screen_text(app) and app.explorer.takes_keys
+                "filter method:dfa, 3 of 15 runs" in screen_text(app) and app.explorer.takes_keys
             ),
         )
         await pilot.press("slash", "ctrl+u", "x", "backspace", "enter")
         await until(
-            pilot, lambda: "all 15 runs (f)" in screen_text(app) and app.explorer.takes_keys
+            pilot, lambda: ": all 15 runs, filter" in screen_text(app) and app.explorer.takes_keys
         )
         await pilot.press("slash", *"bp", "escape")
         await until(pilot, lambda: app.explorer.takes_keys)
-        assert "all 15 runs (f)" in screen_text(app)
+        assert ": all 15 runs, filter" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app))
+        await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
 
 
 async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(
@@ -329,7 +329,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
         await until(pilot, lambda: "flipped at a > 1: bp s42 +a" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
-        await until(pilot, lambda: "of 3 of 15 runs: method:bp" in screen_text(app))
+        await until(pilot, lambda: "3 of 15 runs, filter method:bp" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await until(
@@ -340,7 +340,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
             ),
         )
         await pilot.press("escape")
-        await until(pilot, lambda: " all 15 runs (f)" in screen_text(app))
+        await until(pilot, lambda: ": all 15 runs, filter" in screen_text(app))
         assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
         await pilot.press("f")
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])

@@ -34,7 +34,8 @@ from fa_tui.widgets.epoch_chart import (
     marks_for,
     scale_of,
 )
-from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
 from tests.fa_tui.scenes import epochs as epochs_of
 from tests.fa_tui.waiting import until
