@@ -50,7 +50,13 @@ def is_too_small(size: Size) -> bool:
 
 
 EXPLORER_KEYS: list[BindingType] = [
-    Binding("a", "slider('a')", "Threshold", key_display="a b c d", tooltip="go to this threshold"),
+    Binding(
+        "a",
+        "slider('a')",
+        "Threshold",
+        key_display="a b c d",
+        tooltip="go to the slider of a threshold",
+    ),
     Binding(
         "m",
         "measure",

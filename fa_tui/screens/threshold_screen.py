@@ -59,13 +59,17 @@ class SlidersScreen(ApplicationScreen[None]):
 
     BINDINGS = [
         Binding(
-            letter,
-            f"slider('{letter}')",
-            f"Slider {letter}",
+            "a",
+            "slider('a')",
+            "Threshold",
             show=False,
-            tooltip="go to this threshold",
-        )
-        for letter in LETTERS
+            key_display="a b c d",
+            tooltip="go to the slider of a threshold",
+        ),
+        # listed with the first
+        Binding("b", "slider('b')", show=False),
+        Binding("c", "slider('c')", show=False),
+        Binding("d", "slider('d')", show=False),
     ]
 
     def __init__(self, session: Session, *, classes: str = "") -> None:

@@ -27,6 +27,8 @@ from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")
 _SHORT = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
+_SHORTEST = 8
+"""Cells of the short names: their heading has no more."""
 _GAP = "  "
 _BASES = {BOUND: "a lower bound", PROXY: "a proxy: of another layer"}
 
@@ -151,7 +153,7 @@ class DiagnosticTable:
     def _fitting(self) -> _Layout:
         """The layout with the most words that fits."""
         full = max(width_of(self._glyphs.say(line.name)) for line in self._lines)
-        short = max(map(width_of, _SHORT.values()))
+        short = _SHORTEST
         columns = list(self._column_widths())
         fitting = [_Layout(full, columns)]
         for count in range(len(columns), -1, -1):

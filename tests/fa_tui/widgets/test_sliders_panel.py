@@ -119,7 +119,9 @@ async def test_the_summary_appears_once_there_is_one() -> None:
         await pilot.pause()
         assert line.display
         shown = line.render_line(0).text
-        assert shown.startswith(" 9 of 15 need walk-back  dfa s42   walk-back: the claim")
+        assert shown.startswith(" 9 of 15 need walk-back  dfa s42   ")
+        app.screen.set_focus(None)
+        await until(pilot, lambda: "   walk-back: the claim must" in line.render_line(0).text)
         app.panel.slider("a").focus()
         await until(pilot, lambda: "dfa s42   track: ─ passes" in line.render_line(0).text)
 
