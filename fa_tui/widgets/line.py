@@ -244,6 +244,8 @@ class Tab(NamedTuple):
     shown: str
 
 
+OPEN_TAB = "cursor-blurred"
+"""The tone of the open screen's name."""
 TABS = (
     Tab("Matrix", "escape", "esc"),
     Tab("Table", "t", "t"),
@@ -271,14 +273,17 @@ class TabBar(Choices):
         self.repaint()
 
     def options(self, width: int) -> Sequence[Row]:
-        tabs: list[Row] = []
-        for tab in TABS:
-            tone = "cursor-blurred" if tab.name == self._open else "dim"
-            tabs.append([(f" {tab.shown} ", "accent"), (f"{tab.name}", tone), (" ", "")])
-        if sum(map(row_width, tabs)) > width:
-            # the names alone
-            tabs = [[(" ", ""), tab[1]] for tab in tabs]
-        return tabs
+        for gap in ("  ", " "):
+            tabs = [self._option(tab, f" {tab.shown} ", gap) for tab in TABS]
+            if sum(map(row_width, tabs)) <= width:
+                return tabs
+        return [self._option(tab, " ") for tab in TABS]
+
+    def _option(self, tab: Tab, key: str, gap: str = "") -> Row:
+        tone = "dim"
+        if tab.name == self._open:
+            tone = OPEN_TAB
+        return [(key, "accent"), (tab.name, tone), (gap[1:], "")]
 
     def choose(self, place: int) -> None:
         self.app.simulate_key(TABS[place].key)

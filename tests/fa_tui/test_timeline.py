@@ -227,7 +227,7 @@ async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(
         assert _bright(screen) == {0, 1, 2} and "3 drawn" in screen_text(app)
         await pilot.press("asterisk", "o")
         await settled(pilot, screen)
-        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), (
+        assert _bright(screen) == {0, 1} and " drawn" not in screen_text(app), (
             "the others are in the background"
         )
         await pilot.press("o", "o")
