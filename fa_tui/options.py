@@ -120,6 +120,9 @@ _ROW_FORM = typer.Option(
 )
 RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
 
+_DIFFERENCES = typer.Option("--differences", help="Also the differences between conditions.")
+DifferencesOption = Annotated[bool, _DIFFERENCES]
+
 _PROTOCOL = typer.Option(
     help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."
 )

@@ -42,6 +42,7 @@ from fa_core.reporting.figures import (
 )
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
+from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 from fa_core.rows import AuditRow
@@ -61,6 +62,7 @@ def reporting_form(
     title: str = "Four-diagnostic audit",
     *,
     second: bool = False,
+    compared: bool = False,
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
@@ -74,6 +76,7 @@ def reporting_form(
         traces: of the same runs.
         title: the report's heading.
         second: whether to add the successor's verdicts.
+        compared: whether to add the differences between conditions.
 
     Source: docs/protocol.md §4, §8–§12.
     """
@@ -91,13 +94,14 @@ def reporting_form(
     if len(set(architectures(measured))) > 1:
         blocks.append(drawn["architectures"])
     for number, (home, mine) in enumerate(_per_collection(table), start=1):
-        blocks += _collection(mine, home, thresholds, number)
+        blocks += _collection(mine, home, thresholds, number, compared)
     if traces:
         blocks.append(Heading("Timeline", 2))
         for name in ("timeline", "gamma"):
             if name in drawn:
                 blocks.append(drawn[name])
         blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
+    blocks += runs.notes_on_runs(table, thresholds)
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(measured)
     blocks += citations(table)
@@ -220,7 +224,7 @@ def figures_of(
 
 
 def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int
+    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, compared: bool
 ) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home, 2)
     yield from runs.verdict_table(table, thresholds)
@@ -235,10 +239,11 @@ def _collection(
         if name in CAPTIONS:
             stem = f"{name}-{number}"
         yield replace(figure, name=stem)
+    apart = differences(measured) if compared else ()
     parts = {
         "Over seeds": [
             *analyses.seeds_blocks(over_seeds(measured, thresholds)),
-            *analyses.differences_blocks(differences(measured)),
+            *analyses.differences_blocks(apart),
         ],
         "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(measured, thresholds)),
         "Decision utility": analyses.utility_blocks(decision_utility(measured, thresholds)),
@@ -252,17 +257,25 @@ def _collection(
         yield from blocks
 
 
-def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
-    """The tables of a paper: verdicts and numbers over seeds, per file."""
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
+    """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _in_order(table)
-    blocks: list[Block] = []
-    for _, mine in _per_collection(table):
-        blocks += runs.verdict_table(mine, thresholds)
-        blocks += runs.evidence_note(mine)
-        measured = _measured(mine)
-        if len(measured):
-            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
-    return [*blocks, *citations(table)]
+    parts = [
+        "% needs \\usepackage{booktabs,siunitx}",
+        "\\sisetup{detect-weight=true,output-exponent-marker=e}",
+    ]
+    for home, mine in _per_collection(_without_controls(_measured(table))):
+        analysis = over_seeds(mine, thresholds)
+        parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
+    return "\n\n".join([*parts, to_latex(citations(table))])
+
+
+def _without_controls(table: AuditTable) -> AuditTable:
+    """The runs that claim something; all of them if none does."""
+    claiming = ~table.controls
+    if claiming.any():
+        return table.select(claiming)
+    return table
 
 
 KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
@@ -278,6 +291,7 @@ def write_report(
     title: str = "Four-diagnostic audit",
     *,
     second: bool = False,
+    compared: bool = False,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -290,6 +304,7 @@ def write_report(
             ``gamma``, or an axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
         second: whether these add the successor's verdicts.
+        compared: whether these add the differences between conditions.
 
     Returns:
         The files written, the report first.
@@ -300,12 +315,13 @@ def write_report(
     """
     thresholds = thresholds or DiagnosticThresholds()
     kind = known_ending(path, KINDS)
-    if kind == ".tex":
-        return write_blocks(path, paper_tables(table, thresholds))
-    if kind in WRITERS:
-        return write_blocks(path, reporting_form(table, thresholds, traces, title, second=second))
+    if kind in (".md", ".html"):
+        form = reporting_form(table, thresholds, traces, title, second=second, compared=compared)
+        return write_blocks(path, form)
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
+    elif kind == ".tex":
+        content = paper_tables(table, thresholds).encode()
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
     else:

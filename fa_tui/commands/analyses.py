@@ -38,18 +38,20 @@ def seeds_command(
     format: options.FormOption = "table",
     out: Annotated[Path | None, _OUT] = None,
     population: Annotated[bool, _POPULATION] = False,
+    differences: options.DifferencesOption = False,
     *,
     selection: ChosenOptions,
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
-    Mean ± std, verdict counts, and differences. Differences are between methods with their second
-    axes, paired by
-    seed: effects, gaps to BP, interactions.
+    Mean ± std and verdict counts. --differences adds those between methods with their second axes,
+    paired by seed: effects, gaps to BP, interactions; JSON always has them.
 
     Examples:
 
         fa-tui seeds audit_table.json
+
+        fa-tui seeds audit_table.json --differences
 
         fa-tui seeds penalty_logs/ --by lam --frozen-baseline 0.349 --h0 8.7 --blocks 4
 
@@ -57,7 +59,8 @@ def seeds_command(
 
         fa-tui seeds runs/ --out seeds.parquet
     """
-    from fa_core.analysis.seeds import differences, over_seeds
+    from fa_core.analysis.seeds import differences as differences_of
+    from fa_core.analysis.seeds import over_seeds
     from fa_core.atomic import write_bytes
     from fa_core.reporting.records import seeds_file, seeds_record
     from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
@@ -66,7 +69,7 @@ def seeds_command(
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     axes = options.split_list(by) or None
     analysis = over_seeds(runs.table, thresholds, axes, ddof=0 if population else 1)
-    apart = differences(runs.table, axes)
+    apart = differences_of(runs.table, axes) if differences or format == "json" else []
     if out is not None:
         output.check_folder(out)
         write_bytes(out, seeds_file(analysis, out))
@@ -273,6 +276,7 @@ def report_command(
     blank: Annotated[
         bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
     ] = False,
+    differences: options.DifferencesOption = False,
     *,
     protocol: options.ProtocolOption = "v1",
     selection: ChosenOptions,
@@ -281,8 +285,9 @@ def report_command(
 
     Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
-    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the
-    tables of verdicts and over seeds, to be \\input. Prints the files it wrote.
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds a
+    table of the methods over their seeds that fits a column, to be \\input. Prints the files it
+    wrote.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact:
     (d) by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
@@ -319,6 +324,7 @@ def report_command(
         figure,
         title,
         second=protocol == "v2",
+        compared=differences,
     ):
         print(output.link(file))
     if not runs.rows:

@@ -20,7 +20,15 @@ from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
 from fa_core.numbers import MISSING, brief, count_text, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
+from fa_core.reporting.blocks import (
+    Block,
+    Bullets,
+    Grid,
+    Heading,
+    Paragraph,
+    bullets,
+    by_note,
+)
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 from fa_core.text.causes import failure_mode
@@ -125,10 +133,29 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             notes.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
-    for run in shown_runs(table):
-        notes += [f"{run.name}: {caveat}" for caveat in caveats(run.report)]
     notes += table.uneven_notes
     yield from bullets(notes)
+
+
+def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """What the numbers of single runs rest on, and (d) by frozen blocks of other rules."""
+    pairs = []
+    records: list[dict[str, str]] = []
+    shown = shown_runs(table, thresholds)
+    rules = sorted(set(chain.from_iterable(run.report.margins_by_rule for run in shown)))
+    for run in shown:
+        for caveat in caveats(run.report, other_margins=False):
+            pairs.append((caveat, run.name))
+        others = run.report.margins_by_rule
+        if others:
+            cells = {rule: fixed(others.get(rule), 2, sign=True) for rule in rules}
+            records.append({"run": run.name, "its own": _margin(run), **cells})
+    if not pairs and not records:
+        return
+    yield Heading("Notes on runs", 2)
+    yield from bullets(by_note(pairs))
+    if records:
+        yield Grid.of(records, "(d) in pp by frozen blocks that other rules trained.")
 
 
 def _unmeasured_note(method: str, letters: str) -> str:

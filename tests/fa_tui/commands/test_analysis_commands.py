@@ -192,6 +192,18 @@ def test_seeds_prints_the_published_cnn_means(
     assert means == {"bp": 1.31, "dfa": 237, "state_bridge": 2.4, "credit_bridge": 96.4, "ep": 11.6}
 
 
+def test_differences_are_printed_where_asked_for(
+    published_cnn: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "dfa − bp" not in run(capsys, "seeds", published_cnn)[1]
+    assert "dfa − bp, n = 3" in run(capsys, "seeds", published_cnn, "--differences")[1]
+    assert run_json(capsys, "seeds", published_cnn)["differences"]
+    out = tmp_path / "report.md"
+    for options, said in (([], False), (["--differences"], True)):
+        assert run(capsys, "report", published_cnn, "--out", out, *options)[0] == 0
+        assert ("dfa − bp" in out.read_text()) == said
+
+
 def test_seeds_of_two_files_with_the_same_methods_are_told_apart(
     published_table: Path, published_cnn: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
