@@ -21,6 +21,7 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (
@@ -37,7 +38,9 @@ from fa_core.reporting.figures import (
     FIGURES,
     architectures,
     axis_figure,
+    default_figure,
     gamma_figure,
+    methods_figure,
     timeline_figure,
 )
 from fa_core.reporting.latex import to_latex
@@ -179,6 +182,9 @@ def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
 
 
 CAPTIONS: Mapping[str, str] = {
+    "methods": "The four diagnostics by method, a marker per seed; bars: 95 % intervals of the "
+    "means over seeds. Dashed: thresholds, the side that fires shaded; filled markers: the "
+    "panel's diagnostic fires.",
     "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side "
     "that fires shaded; filled "
     "markers: the panel's diagnostic fires.",
@@ -232,8 +238,9 @@ def _collection(
     measured = _measured(table)
     if not len(measured):
         return
+    left_out = {"architectures", "methods", "audit"} - {default_figure(measured)}
     for name, figure in figures_of(measured, thresholds).items():
-        if name == "architectures":
+        if name in left_out:
             continue
         stem = f"axis-{number}-{name}"
         if name in CAPTIONS:
@@ -257,7 +264,9 @@ def _collection(
         yield from blocks
 
 
-def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
+def paper_tables(
+    table: AuditTable, thresholds: DiagnosticThresholds, letters: str = LETTERS
+) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _in_order(table)
     parts = [
@@ -266,7 +275,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     ]
     for home, mine in _per_collection(_without_controls(_measured(table))):
         analysis = over_seeds(mine, thresholds)
-        parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
+        parts.append(paper_table(analysis, thresholds, PurePath(home).stem, letters))
     return "\n\n".join([*parts, to_latex(citations(table))])
 
 
@@ -287,11 +296,12 @@ def write_report(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
-    figure: str = "audit",
+    figure: str = "",
     title: str = "Four-diagnostic audit",
     *,
     second: bool = False,
     compared: bool = False,
+    letters: str = LETTERS,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -301,10 +311,12 @@ def write_report(
         thresholds: default: the protocol's.
         traces: of the same runs.
         figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline``,
-            ``gamma``, or an axis (``lam``: the penalty).
+            ``gamma``, or an axis (``lam``: the penalty); default: ``methods``, or ``audit`` where
+            no method has two seeds.
         title: of the Markdown and HTML forms.
         second: whether these add the successor's verdicts.
         compared: whether these add the differences between conditions.
+        letters: the diagnostics of the figure ``methods`` and of ``.tex``.
 
     Returns:
         The files written, the report first.
@@ -315,13 +327,24 @@ def write_report(
     """
     thresholds = thresholds or DiagnosticThresholds()
     kind = known_ending(path, KINDS)
+    figure = figure or default_figure(table)
+    if letters != LETTERS and not (
+        kind == ".tex" or (kind in FIGURE_KINDS and figure == "methods")
+    ):
+        hint = "name methods alone"
+        raise UsageError(
+            "only .tex and --figure methods choose diagnostics", where="--only", hint=hint
+        )
     if kind in (".md", ".html"):
         form = reporting_form(table, thresholds, traces, title, second=second, compared=compared)
         return write_blocks(path, form)
     if kind in FIGURE_KINDS:
-        content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
+        drawing = _figure(table, thresholds, traces, figure).draw
+        if letters != LETTERS:
+            drawing = partial(methods_figure, table, thresholds, letters)
+        content = rendered(drawing(), kind)
     elif kind == ".tex":
-        content = paper_tables(table, thresholds).encode()
+        content = paper_tables(table, thresholds, letters).encode()
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
     else:

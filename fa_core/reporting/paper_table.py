@@ -62,16 +62,20 @@ _MARK_WORDS = {
 }
 
 
-def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str) -> str:
+def paper_table(
+    analysis: SeedTable, thresholds: DiagnosticThresholds, name: str, letters: str = LETTERS
+) -> str:
     """The table of some methods over their seeds; a long one goes on in further tables.
 
     Args:
         analysis: the methods.
         thresholds: they are judged by these.
         name: of the file or folder, for the label.
+        letters: the diagnostics that have a column.
     """
     groups = [group for group in analysis.groups if any(group.measured.values())]
-    columns = [column for column in COLUMNS if _has(groups, column)]
+    shown = [column for column in COLUMNS if not column.letter or column.letter in letters]
+    columns = [column for column in shown if _has(groups, column)]
     caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
     names = [_name(group, most) for group in groups]

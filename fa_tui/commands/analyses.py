@@ -17,7 +17,7 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.option_groups import ChosenOptions
+from fa_tui.option_groups import ChosenOptions, FigureOptions
 
 _BY = typer.Option(
     metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."
@@ -257,11 +257,6 @@ def timeline_command(
 
 
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), "
-    "timeline, "
-    "gamma (over epochs), or an axis such as lam."
-)
 
 
 def report_command(
@@ -269,7 +264,6 @@ def report_command(
         Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
     ],
     paths: options.PathsArgument = None,
-    figure: Annotated[str, typer.Option(metavar="NAME", help=_FIGURE_HELP)] = "audit",
     title: Annotated[
         str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")
     ] = "Four-diagnostic audit",
@@ -279,6 +273,7 @@ def report_command(
     differences: options.DifferencesOption = False,
     *,
     protocol: options.ProtocolOption = "v1",
+    figures: FigureOptions,
     selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
@@ -299,13 +294,16 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report audit_table.json --out tables.tex
+        fa-tui report audit_table.json --out table.tex
+
+        fa-tui report audit_table.json --out figure.pdf --width column --only bp,dfa,a,b
 
         fa-tui report --blank --out form.md
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     from fa_core.reporting.form import KINDS, blank_form, write_blocks, write_report
+    from fa_core.reporting.panels import customised
 
     if out.suffix.lower() in KINDS:
         output.check_folder(out)
@@ -314,19 +312,24 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
+    methods, letters = figures.chosen()
     chosen = selection.chosen()
+    if methods:
+        chosen = chosen._replace(methods=methods)
     runs = inputs.open_runs(paths, chosen)
-    for file in write_report(
-        out,
-        runs.table,
-        chosen.criteria.thresholds,
-        runs.traces,
-        figure,
-        title,
-        second=protocol == "v2",
-        compared=differences,
-    ):
-        print(output.link(file))
+    with customised(figures.width or "", figures.style):
+        files = write_report(
+            out,
+            runs.table,
+            chosen.criteria.thresholds,
+            runs.traces,
+            figures.figure,
+            title,
+            second=protocol == "v2",
+            compared=differences,
+            letters=letters,
+        )
+    print(*map(output.link, files), sep="\n")
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

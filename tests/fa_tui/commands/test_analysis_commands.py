@@ -346,6 +346,19 @@ def test_only_the_blank_form_needs_no_path(
     assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
 
 
+def test_only_chooses_methods_and_diagnostics_of_a_paper(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "table.tex"
+    assert run(capsys, "report", published_table, "--out", out, "--only", "bp,dfa,a")[0] == 0
+    text = out.read_text()
+    assert "DFA &" in text and "EP &" not in text and "growth" in text and "drift" not in text
+    code, _, err = run(capsys, "report", published_table, "--out", out, "--only", "xyz")
+    assert code == 2 and "present: bp" in err
+    code, _, err = run(capsys, "report", published_table, "--out", out, "--style", tmp_path / "no")
+    assert code == 3 and "no" in err
+
+
 def test_report_of_an_unknown_kind_is_a_usage_error(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
