@@ -136,7 +136,7 @@ def fixed_style() -> Iterator[None]:
     import matplotlib
 
     with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
-        matplotlib.rcParams.update(_CUSTOM.get().settings)
+        matplotlib.rcParams.update(_CUSTOM.get().settings)  # type: ignore[arg-type]
         # glyphs missing from the font are drawn as boxes
         warnings.simplefilter("ignore")
         yield
