@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from msgspec.structs import replace
 
+from fa_core.analysis.claims import ClaimResult
 from fa_core.analysis.method_groups import PUBLISHED, collections, families, varying_axes
 from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.atomic import write_bytes
+from fa_core.atomic import json_bytes, write_bytes
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import LETTERS
@@ -34,6 +35,7 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
+from fa_core.reporting.card import audit_card, model_index
 from fa_core.reporting.figures import (
     FIGURES,
     architectures,
@@ -46,8 +48,9 @@ from fa_core.reporting.figures import (
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
-from fa_core.reporting.records import known_ending, to_csv, to_parquet
+from fa_core.reporting.records import known_ending, metrics, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
+from fa_core.reporting.sections.claims import claims_blocks
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_core.training.experiments import document, experiments
@@ -58,14 +61,30 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
 
 
+class Extras(NamedTuple):
+    """What a report has beside its usual parts.
+
+    Attributes:
+        second: whether to add the successor's verdicts.
+        compared: whether to add the differences between conditions.
+        letters: the diagnostics of the figure ``methods`` and of ``.tex``.
+        claims: checked claims.
+        card: whether to write the audit card in place of the report.
+    """
+
+    second: bool = False
+    compared: bool = False
+    letters: str = LETTERS
+    claims: Sequence[ClaimResult] = ()
+    card: bool = False
+
+
 def reporting_form(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
     title: str = "Four-diagnostic audit",
-    *,
-    second: bool = False,
-    compared: bool = False,
+    extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
@@ -78,8 +97,7 @@ def reporting_form(
         thresholds: default: the protocol's.
         traces: of the same runs.
         title: the report's heading.
-        second: whether to add the successor's verdicts.
-        compared: whether to add the differences between conditions.
+        extras: further parts.
 
     Source: docs/protocol.md §4, §8–§12.
     """
@@ -90,14 +108,15 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
-    if second:
+    blocks += claims_blocks(extras.claims)
+    if extras.second:
         blocks += runs.second_readings(table, thresholds)
     measured = _measured(table)
     drawn = figures_of(measured, thresholds, traces)
     if len(set(architectures(measured))) > 1:
         blocks.append(drawn["architectures"])
     for number, (home, mine) in enumerate(_per_collection(table), start=1):
-        blocks += _collection(mine, home, thresholds, number, compared)
+        blocks += _collection(mine, home, thresholds, number, extras.compared)
     if traces:
         blocks.append(Heading("Timeline", 2))
         for name in ("timeline", "gamma"):
@@ -264,9 +283,7 @@ def _collection(
         yield from blocks
 
 
-def paper_tables(
-    table: AuditTable, thresholds: DiagnosticThresholds, letters: str = LETTERS
-) -> str:
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Extras) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _in_order(table)
     parts = [
@@ -275,8 +292,9 @@ def paper_tables(
     ]
     for home, mine in _per_collection(_without_controls(_measured(table))):
         analysis = over_seeds(mine, thresholds)
-        parts.append(paper_table(analysis, thresholds, PurePath(home).stem, letters))
-    return "\n\n".join([*parts, to_latex(citations(table))])
+        parts.append(paper_table(analysis, thresholds, PurePath(home).stem, extras.letters))
+    further = [*claims_blocks(extras.claims), *citations(table)]
+    return "\n\n".join([*parts, to_latex(further)])
 
 
 def _without_controls(table: AuditTable) -> AuditTable:
@@ -287,7 +305,7 @@ def _without_controls(table: AuditTable) -> AuditTable:
     return table
 
 
-KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
+KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".json", ".csv", ".parquet")
 """Known file endings of reports."""
 
 
@@ -298,10 +316,7 @@ def write_report(
     traces: Sequence[Trace] = (),
     figure: str = "",
     title: str = "Four-diagnostic audit",
-    *,
-    second: bool = False,
-    compared: bool = False,
-    letters: str = LETTERS,
+    extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -314,9 +329,7 @@ def write_report(
             ``gamma``, or an axis (``lam``: the penalty); default: ``methods``, or ``audit`` where
             no method has two seeds.
         title: of the Markdown and HTML forms.
-        second: whether these add the successor's verdicts.
-        compared: whether these add the differences between conditions.
-        letters: the diagnostics of the figure ``methods`` and of ``.tex``.
+        extras: further parts, or others.
 
     Returns:
         The files written, the report first.
@@ -328,28 +341,53 @@ def write_report(
     thresholds = thresholds or DiagnosticThresholds()
     kind = known_ending(path, KINDS)
     figure = figure or default_figure(table)
-    if letters != LETTERS and not (
-        kind == ".tex" or (kind in FIGURE_KINDS and figure == "methods")
-    ):
-        hint = "name methods alone"
-        raise UsageError(
-            "only .tex and --figure methods choose diagnostics", where="--only", hint=hint
-        )
+    _check_letters(kind, figure, extras.letters)
+    if extras.card:
+        return _write_card(path, table, thresholds, title, extras.claims)
     if kind in (".md", ".html"):
-        form = reporting_form(table, thresholds, traces, title, second=second, compared=compared)
-        return write_blocks(path, form)
+        return write_blocks(path, reporting_form(table, thresholds, traces, title, extras))
     if kind in FIGURE_KINDS:
         drawing = _figure(table, thresholds, traces, figure).draw
-        if letters != LETTERS:
-            drawing = partial(methods_figure, table, thresholds, letters)
+        if extras.letters != LETTERS:
+            drawing = partial(methods_figure, table, thresholds, extras.letters)
         content = rendered(drawing(), kind)
     elif kind == ".tex":
-        content = paper_tables(table, thresholds, letters).encode()
+        content = paper_tables(table, thresholds, extras).encode()
+    elif kind == ".json":
+        content = json_bytes(metrics(table, thresholds, extras.claims), indent=1)
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
     else:
         content = to_parquet(table, thresholds)
     write_bytes(path, content)
+    return [path]
+
+
+def _check_letters(kind: str, figure: str, letters: str) -> None:
+    """Refuse some diagnostics where all are shown."""
+    chooses = kind == ".tex" or (kind in FIGURE_KINDS and figure == "methods")
+    if letters != LETTERS and not chooses:
+        raise UsageError(
+            "only .tex and --figure methods choose diagnostics",
+            where="--only",
+            hint="name methods alone",
+        )
+
+
+def _write_card(
+    path: Path,
+    table: AuditTable,
+    thresholds: DiagnosticThresholds,
+    title: str,
+    claims: Sequence[ClaimResult],
+) -> list[Path]:
+    """Write the audit card; as Markdown with the front matter of a model hub."""
+    kind = known_ending(path, (".md", ".html"))
+    table = _in_order(table)
+    text = WRITERS[kind](audit_card(table, thresholds, claims, title))
+    if kind == ".md":
+        text = model_index(_without_controls(_measured(table)), thresholds, title) + text
+    write_bytes(path, text.encode())
     return [path]
 
 

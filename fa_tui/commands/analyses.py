@@ -17,6 +17,7 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
+from fa_tui.commands.verdict_table import judged
 from fa_tui.option_groups import ChosenOptions, FigureOptions
 
 _BY = typer.Option(
@@ -256,7 +257,12 @@ def timeline_command(
     raise typer.Exit(code)
 
 
-_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."
+_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .json, .csv or .parquet."
+
+
+_CARD = typer.Option(
+    "--card", help="The audit card, one page, as .html or .md; the latter for a model hub, too."
+)
 
 
 def report_command(
@@ -270,6 +276,8 @@ def report_command(
     blank: Annotated[
         bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
     ] = False,
+    card: Annotated[bool, _CARD] = False,
+    claims: options.ClaimsOption = None,
     differences: options.DifferencesOption = False,
     *,
     protocol: options.ProtocolOption = "v1",
@@ -281,8 +289,10 @@ def report_command(
     Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
     Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds a
-    table of the methods over their seeds that fits a column, to be \\input. Prints the files it
-    wrote.
+    table of the methods over their seeds that fits a column, to be \\input; .json holds flat
+    numbers for DVC and trackers. Prints the files it wrote. --card writes one page: claims,
+    verdicts with intervals, checks, provenance, the command that verifies them; as .md it begins
+    with the model-index of a model hub.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact:
     (d) by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
@@ -298,11 +308,16 @@ def report_command(
 
         fa-tui report audit_table.json --out figure.pdf --width column --only bp,dfa,a,b
 
+        fa-tui report runs/ --out card.html --card --claims claims.toml
+
+        fa-tui report runs/ --out metrics.json
+
         fa-tui report --blank --out form.md
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import KINDS, blank_form, write_blocks, write_report
+    from fa_core.analysis.claims import check_claims, read_claims
+    from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
     from fa_core.reporting.panels import customised
 
     if out.suffix.lower() in KINDS:
@@ -316,7 +331,9 @@ def report_command(
     chosen = selection.chosen()
     if methods:
         chosen = chosen._replace(methods=methods)
+    stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
+    results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
     with customised(figures.width or "", figures.style):
         files = write_report(
             out,
@@ -325,9 +342,7 @@ def report_command(
             runs.traces,
             figures.figure,
             title,
-            second=protocol == "v2",
-            compared=differences,
-            letters=letters,
+            Extras(protocol == "v2", differences, letters, results, card),
         )
     print(*map(output.link, files), sep="\n")
     if not runs.rows:

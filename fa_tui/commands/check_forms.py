@@ -64,7 +64,7 @@ class ClaimCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def outcome(self) -> str:
         """`PASSED`, `FAILED` or `OPEN`."""
-        known = {HOLDS: PASSED, FAILS: FAILED}
+        known: dict[str, str] = {HOLDS: PASSED, FAILS: FAILED}
         return known.get(self.result.outcome, OPEN)
 
     @property
@@ -145,7 +145,8 @@ def to_junit(checked: Checked) -> str:
         ElementTree.SubElement(test, "error", message=sanitize(problem.message))
     ElementTree.indent(root)
     # escapes of everything that is not ASCII: the encoding of stdout does not matter
-    return ElementTree.tostring(root, "us-ascii", xml_declaration=True).decode()
+    text: bytes = ElementTree.tostring(root, "us-ascii", xml_declaration=True)
+    return text.decode()
 
 
 def _add_case(suite: ElementTree.Element, case: RunCase | ClaimCase) -> None:

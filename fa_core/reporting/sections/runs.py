@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import attrgetter
 from typing import NamedTuple
@@ -87,9 +87,15 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their standings, and caveats."""
-    counts = table.standings(thresholds)
+    yield from counts(table, thresholds)
+    yield from _caveats(table, thresholds)
+
+
+def counts(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Numbers of runs and their standings."""
+    standings = table.standings(thresholds)
     in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
+    doubtful = int(in_doubt.sum()) - standings[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -101,11 +107,10 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         word = "seed" if len(seeds) == 1 else "seeds"
         contents += f"; {word} {', '.join(map(str, seeds))}"
     yield Paragraph(f"{contents}.")
-    outcome = counts_text(counts, _grounds(table, thresholds))
+    outcome = counts_text(standings, _grounds(table, thresholds))
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
-    yield from _caveats(table, thresholds)
 
 
 def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
@@ -340,8 +345,13 @@ def pitfalls_block() -> Iterator[Block]:
     yield Paragraph(f"This holds for what fa-tui measured. {others}")
 
 
-def provenance(table: AuditTable) -> Iterator[Block]:
-    """Distinct settings of the measurements, recorded provenance, and sources."""
+def provenance(table: AuditTable, names: Collection[str] = ()) -> Iterator[Block]:
+    """Distinct settings of the measurements, recorded provenance, and sources.
+
+    Args:
+        table: n runs.
+        names: the fields of the provenance to give; default: all.
+    """
     from fa_core import __version__
 
     settings: Counter[tuple[str, ...]] = Counter()
@@ -362,7 +372,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    notes = [_extra(name, extras[name]) for name in sorted(extras)]
+    shown = [name for name in sorted(extras) if not names or name.split(" ")[0] in names]
+    notes = [_extra(name, extras[name]) for name in shown]
     yield from bullets(notes or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(map(str, table.source)))
     from_where = listed(sources, 12) or "none"

@@ -37,7 +37,7 @@ from fa_core.reporting.figures import (
     rescue_figure,
     timeline_figure,
 )
-from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.form import Extras, reporting_form, write_report
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
@@ -606,7 +606,7 @@ def test_only_some_diagnostics_are_drawn_and_tabled(published_table: Path, tmp_p
     runs = load_audits([published_table])
     drawn = methods_figure(runs, letters="ad")
     assert [panel.get_title(loc="left")[:3] for panel in drawn.axes] == ["(a)", "(d)"]
-    (path,) = write_report(tmp_path / "t.tex", runs, letters="ad")
+    (path,) = write_report(tmp_path / "t.tex", runs, extras=Extras(letters="ad"))
     assert "growth & pp" in path.read_text()
     with pytest.raises(UsageError, match="--only"):
-        write_report(tmp_path / "t.html", runs, letters="ad")
+        write_report(tmp_path / "t.html", runs, extras=Extras(letters="ad"))

@@ -363,7 +363,9 @@ def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
     published: AuditTable, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.csv or \.parquet"):
+    with pytest.raises(
+        UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.json, \.csv or \.parquet"
+    ):
         write_report(tmp_path / "report.docx", published)
     with pytest.raises(UsageError, match=r"there are: methods, audit, layers, architectures$"):
         write_report(tmp_path / "x.svg", published, figure="lam")
