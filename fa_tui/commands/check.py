@@ -50,13 +50,13 @@ def check_command(
     *,
     selection: ChosenOptions,
 ) -> None:
-    """Judge for a script: exit with 0 if every run is trustworthy and every claim holds.
+    """Judge runs and claims for a script: exit with 0 if all hold.
 
-    1 some run needs walk-back or some claim does not hold, 2 wrong usage, 3 unreadable input, 4
-    undecided: nothing of that, but a run or claim is undecided, was not measured, or lacks what
-    --require names. A bound or a proxy is not exact, nor is (d) by an assumed baseline: with
-    --require they count as not measured. Controls (frozen, shallow, random_init, random_targets)
-    claim nothing and are not judged.
+    0 every run is trustworthy and every claim holds, 1 some run needs walk-back or some claim does
+    not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
+    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor
+    is (d) by an assumed baseline: with --require they count as not measured. Controls (frozen,
+    shallow, random_init, random_targets) claim nothing and are not judged.
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
