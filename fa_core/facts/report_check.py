@@ -68,7 +68,7 @@ def longest_list(facts: ReportFacts) -> int:
     if isinstance(null, Mapping):
         lists += null.values()
     lengths = (len(values) for values in lists if isinstance(values, (list, tuple)))
-    return max(longest, *lengths)
+    return max([longest, *lengths])
 
 
 def _check_layers(facts: ReportFacts, where: str) -> None:
