@@ -22,7 +22,7 @@ from fa_core.reporting.sections import runs
 from fa_core.reporting.sections.claims import claims_blocks, counts_of_claims
 from fa_core.table import AuditTable
 from fa_core.text.diagnostic_record import range_text, record_of
-from fa_core.text.notes import depth_text
+from fa_core.text.notes import depth_text, update_text
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
 
@@ -147,14 +147,20 @@ def _mean_error(run: JudgedRun) -> str:
 
 
 def _credit(run: JudgedRun) -> str:
-    """Deep Γ with its null."""
+    """Deep Γ with its null, and the step of the parameters against backprop's."""
     gamma = deep_gamma(run.credit, run.method_name)
-    if math.isnan(gamma):
-        return ""
-    mean, std = null_gamma(run.credit, run.method_name)
-    if math.isnan(mean):
-        return f"deep Γ {gamma:+.3f}"
-    return f"deep Γ {gamma:+.3f}, under random feedback {mean:+.3f} ± {std:.3f}"
+    parts = []
+    if not math.isnan(gamma):
+        parts.append(f"deep Γ {gamma:+.3f}")
+        mean, std = null_gamma(run.credit, run.method_name)
+        if not math.isnan(mean):
+            parts.append(f"under random feedback {mean:+.3f} ± {std:.3f}")
+    step = update_text(run)
+    if step:
+        parts.append(f"update: {step}")
+    elif parts:
+        parts.append(f"update {NOT_MEASURED}")
+    return ", ".join(parts)
 
 
 CHECKS: dict[str, Callable[[JudgedRun], str]] = {
@@ -162,7 +168,7 @@ CHECKS: dict[str, Callable[[JudgedRun], str]] = {
     "Scale of the stream": _scale,
     "Depth": depth_text,
     "Mean error in (c)": _mean_error,
-    "Credit": _credit,
+    "Credit and update": _credit,
 }
 """Check → its text for a run; ``""``: not measured."""
 

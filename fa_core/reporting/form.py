@@ -50,7 +50,7 @@ from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, metrics, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
-from fa_core.reporting.sections.claims import claims_blocks
+from fa_core.reporting.sections.claims import claim_line, claims_blocks
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_core.training.experiments import document, experiments
@@ -293,7 +293,10 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Ex
     for home, mine in _per_collection(_without_controls(_measured(table))):
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem, extras.letters))
-    further = [*claims_blocks(extras.claims), *citations(table)]
+    further: list[Block] = [*citations(table)]
+    if extras.claims:
+        # a list wraps in a column
+        further[:0] = [Heading("Claims"), Bullets(tuple(map(claim_line, extras.claims)))]
     return "\n\n".join([*parts, to_latex(further)])
 
 

@@ -40,7 +40,7 @@ def test_what_is_absent_reads_not_measured() -> None:
         "Scale of the stream: largest growth in block 0, ‖h_L‖/‖h_0‖ 2",
         "Depth: not measured",
         "Mean error in (c): not measured",
-        "Credit: not measured",
+        "Credit and update: not measured",
         "Claims: none is stated",
     ]
     assert "they cannot be measured again" in text
