@@ -17,7 +17,6 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.commands.verdict_table import judged
 from fa_tui.option_groups import ChosenOptions, FigureOptions
 
 _BY = typer.Option(
@@ -319,6 +318,7 @@ def report_command(
     from fa_core.analysis.claims import check_claims, read_claims
     from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
     from fa_core.reporting.panels import customised
+    from fa_tui.commands.verdict_table import judged
 
     if out.suffix.lower() in KINDS:
         output.check_folder(out)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.sections.claims import counts_of_claims
 from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
 from fa_core.second_reading import PASS, second_reading
@@ -22,7 +21,7 @@ from fa_core.text.notes import GIVE_ONE, why_inexact
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
-from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Checked, ClaimCase, RunCase
+from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
 from fa_tui.commands.verdict_remarks import Doubts, Standings
 from fa_tui.commands.verdict_table import judged, named
 from fa_tui.option_groups import ChosenOptions, Criteria
@@ -83,23 +82,24 @@ def check_command(
     required = diagnostic_letters(require, "--require")
     if only_claims and claims is None:
         raise UsageError("--only-claims without --claims", hint="add --claims claims.toml")
-    stated = read_claims(claims) if claims else []
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     chosen = selection.chosen()
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
+    detailed = format == "json"
     if protocol == "v2":
-        runs, summary = _second_reading(rows, criteria)
+        runs, summary = _second_reading(rows, criteria, detailed)
     else:
-        runs, doubts, summary = _first_reading(rows, criteria, required)
-    results = check_claims(stated, list(judged(rows, criteria))) if stated else []
-    if results:
-        summary = f"{summary}; {counts_of_claims(results)}"
+        runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
+    checks: list[Case] = []
+    if claims:
+        checks, counts = _claims(claims, list(judged(rows, criteria)))
+        summary = f"{summary}; {counts}"
     checked = Checked(
         runs=[] if only_claims else runs,
-        claims=[ClaimCase(result=result, file=str(claims)) for result in results],
+        claims=checks,
         problems=found.problems,
         doubts=[] if only_claims else doubts,
         summary=summary,
@@ -108,6 +108,27 @@ def check_command(
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)
     raise typer.Exit(checked.exit_code)
+
+
+def _claims(path: Path, rows: Sequence[AuditRow]) -> tuple[list[Case], str]:
+    """The claims of a file, checked, and their counts."""
+    # NumPy is imported where there are claims
+    from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims
+    from fa_core.reporting.sections.claims import claim_line, counts_of_claims
+
+    outcomes = {HOLDS: PASSED, FAILS: FAILED}
+    results = check_claims(read_claims(path), rows)
+    cases = []
+    for result in results:
+        case = Case(
+            name=result.claim.title,
+            file=str(path),
+            outcome=outcomes.get(result.outcome, OPEN),
+            lines=[claim_line(result)],
+            record=result.to_dict(),
+        )
+        cases.append(case)
+    return cases, counts_of_claims(results)
 
 
 def _print(checked: Checked, format: str) -> None:
@@ -122,8 +143,8 @@ def _print(checked: Checked, format: str) -> None:
 
 
 def _first_reading(
-    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str]
-) -> tuple[list[RunCase], list[str], str]:
+    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
+) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
     doubts, standings, fired = Doubts(), Standings(), Counter[str]()
     cases = []
@@ -134,12 +155,18 @@ def _first_reading(
         name = with_seed(label, row)
         lines = list(_says(row, name, required, as_read))
         outcome = _outcome(row, required)
-        cases.append(RunCase(row=row, name=name, outcome=outcome, lines=lines))
+        cases.append(_case(row, name, outcome, lines, detailed))
         doubts.add(row.report, name)
         fired.update(row.report.flags)
     counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
     summary = standings.text() + (f"; fires: {counted}" if counted else "")
     return cases, list(doubts.lines()), summary
+
+
+def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
+    """A run; with its numbers if they are printed, as there may be 100,000 runs."""
+    record = check_forms.record_of(row) if detailed else {}
+    return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
@@ -150,7 +177,9 @@ def _outcome(row: AuditRow, required: frozenset[str]) -> str:
     return PASSED
 
 
-def _second_reading(rows: Sequence[AuditRow], criteria: Criteria) -> tuple[list[RunCase], str]:
+def _second_reading(
+    rows: Sequence[AuditRow], criteria: Criteria, detailed: bool
+) -> tuple[list[Case], str]:
     """The runs but for controls by the successor's verdict, and the counts."""
     cases = []
     for row, label in named(rows, criteria):
@@ -162,7 +191,7 @@ def _second_reading(rows: Sequence[AuditRow], criteria: Criteria) -> tuple[list[
             outcome, lines = PASSED, []
         elif text.startswith("FAIL"):
             outcome = FAILED
-        cases.append(RunCase(row=row, name=name, outcome=outcome, lines=lines))
+        cases.append(_case(row, name, outcome, lines, detailed))
     passed = sum(case.outcome == PASSED for case in cases)
     return cases, f"{runs_words(len(cases))}: {passed} PASS"
 

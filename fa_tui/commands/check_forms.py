@@ -7,9 +7,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from fa_core.analysis.claims import FAILS, HOLDS, ClaimResult
 from fa_core.decode import Json
-from fa_core.reporting.sections.claims import claim_line
 from fa_core.rows import AuditRow, Problem, recorded
 from fa_core.sanitize import sanitize
 
@@ -18,59 +16,33 @@ PASSED, FAILED, OPEN = "passed", "failed", "undecided"
 _TITLES = {FAILED: "failed", OPEN: "undecided or not measured"}
 
 
-class RunCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged run.
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged run, or a checked claim.
 
     Attributes:
-        row: the run.
-        name: its name with its seed.
+        name: of a run with its seed; of a claim its words.
+        file: the file that holds it.
         outcome: `PASSED`, `FAILED` or `OPEN`.
         lines: what is said about it; none for a trustworthy and complete one.
+        record: its numbers, for JSON.
     """
 
-    row: AuditRow
     name: str
+    file: str
     outcome: str
     lines: list[str] = []
-
-    @property
-    def file(self) -> str:
-        """The file that holds the run."""
-        return self.row.source
+    record: Json = {}
 
     def to_dict(self) -> Json:
-        """The record of the run, its outcome, and the lines."""
-        record = recorded(self.row, self.row.report)
-        record["undecided"] = "".join(sorted(self.row.report.undecided))
-        return {"outcome": self.outcome, **record, "says": self.lines}
+        """The record of a run, its outcome, and the lines."""
+        return {"outcome": self.outcome, **self.record, "says": self.lines}
 
 
-class ClaimCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked claim.
-
-    Attributes:
-        result: of the claim.
-        file: the file of claims.
-    """
-
-    result: ClaimResult
-    file: str
-
-    @property
-    def name(self) -> str:
-        """The claim in words."""
-        return self.result.claim.title
-
-    @property
-    def outcome(self) -> str:
-        """`PASSED`, `FAILED` or `OPEN`."""
-        known: dict[str, str] = {HOLDS: PASSED, FAILS: FAILED}
-        return known.get(self.result.outcome, OPEN)
-
-    @property
-    def lines(self) -> list[str]:
-        """The claim with its estimate and outcome."""
-        return [claim_line(self.result)]
+def record_of(row: AuditRow) -> Json:
+    """The numbers of a judged run for JSON."""
+    record = recorded(row, row.report)
+    record["undecided"] = "".join(sorted(row.report.undecided))
+    return record
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,15 +57,15 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         is_empty: whether no run was found.
     """
 
-    runs: Sequence[RunCase]
-    claims: Sequence[ClaimCase] = ()
+    runs: Sequence[Case]
+    claims: Sequence[Case] = ()
     problems: Sequence[Problem] = ()
     doubts: Sequence[str] = ()
     summary: str = ""
     is_empty: bool = False
 
     @property
-    def cases(self) -> list[RunCase | ClaimCase]:
+    def cases(self) -> list[Case]:
         """Runs, then claims."""
         return [*self.runs, *self.claims]
 
@@ -113,7 +85,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
             "exit_code": self.exit_code,
             "summary": self.summary,
             "runs": [case.to_dict() for case in self.runs],
-            "claims": [case.result.to_dict() for case in self.claims],
+            "claims": [case.record for case in self.claims],
             "problems": [msgspec.structs.asdict(problem) for problem in self.problems],
         }
 
@@ -149,7 +121,7 @@ def to_junit(checked: Checked) -> str:
     return text.decode()
 
 
-def _add_case(suite: ElementTree.Element, case: RunCase | ClaimCase) -> None:
+def _add_case(suite: ElementTree.Element, case: Case) -> None:
     file, name = sanitize(case.file), sanitize(case.name)
     test = ElementTree.SubElement(suite, "testcase", classname=file, name=name)
     says = "\n".join(map(sanitize, case.lines))
@@ -170,7 +142,7 @@ def github_lines(checked: Checked) -> Iterator[str]:
         says = "\n".join(map(sanitize, case.lines))
         if case.outcome != PASSED:
             yield _command("error", f"{case.name}: {_TITLES[case.outcome]}", says, case.file)
-        elif isinstance(case, RunCase) and says:
+        elif case not in checked.claims and says:
             yield _command("warning", case.name, says, case.file)
     yield _command("notice", "fa-tui check", checked.summary)
 
