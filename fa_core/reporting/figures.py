@@ -150,25 +150,31 @@ def methods_figure(
     signs.pop("grey: not measured", None)
     signs["bar: 95 % interval of the mean over seeds"] = _BAR
     columns = min(len(drawn), 2)
-    figure, axes = page(
-        "Diagnostics of methods", {}, math.ceil(len(drawn) / columns), columns, signs
-    )
-    markers = Markers(table, thresholds, names, styles, _side_by_side(names, [*styles], rows), rows)
+    rows_of_panels = math.ceil(len(drawn) / columns)
     printed = _printed(table, names)
+    # names that do not fit below the panels are in the legend
+    fits = len(styles) <= _LETTERS * 0.8
+    named = {} if fits else {printed[name]: styles[name] for name in styles}
+    figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)
+    markers = Markers(table, thresholds, names, styles, _side_by_side(names, [*styles], rows), rows)
     columns = axes[0].get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
     for place, panel in enumerate(axes):
         panel.set_visible(place < len(drawn))
         is_lowest = place + columns >= len(drawn)
-        panels.name_places(panel, [printed[name] for name in styles] if is_lowest else [], 58)
+        panels.name_places(panel, [printed[name] for name in styles] if is_lowest else [], _LETTERS)
         panel.set_xlim(-0.6, max(len(styles), 1) - 0.4)
     for panel, what in zip(axes, drawn, strict=False):
         bars = [_interval(table, what, _rows_of(names, name)) for name in styles]
         markers.draw(panel, what, list(itertools.chain(*bars)), baselines=False, absent=True)
         for place, (name, ends) in enumerate(zip(styles, bars, strict=True)):
             panel.plot([place] * len(ends), ends, **{**_BAR, "color": styles[name].colour})
-    axes[len(drawn) - 1].set_xlabel(_assumed(table).removeprefix(", "))
+    last = axes[len(drawn) - 1]
+    last.set_xlabel((last.get_xlabel() + _assumed(table)).removeprefix(", "))
     return laid_out(figure)
 
+
+_LETTERS = 48
+"""Letters below a panel; methods, where their names stand upright."""
 
 _BAR: Look = {"linestyle": "-", "linewidth": 3, "alpha": 0.35, "zorder": 1.5}
 

@@ -610,3 +610,10 @@ def test_only_some_diagnostics_are_drawn_and_tabled(published_table: Path, tmp_p
     assert "growth & pp" in path.read_text()
     with pytest.raises(UsageError, match="--only"):
         write_report(tmp_path / "t.html", runs, extras=Extras(letters="ad"))
+
+
+def test_methods_that_do_not_fit_below_a_panel_are_in_the_legend() -> None:
+    few = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(20))))
+    many = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(60))))
+    assert "m3" not in colours(few) and "m3" in texts(few)
+    assert "m3" in colours(many) and "60 of them, in order" in texts(many)
