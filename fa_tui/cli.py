@@ -54,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = _take(args, "--debug")
     if debug:
         os.environ["FA_TUI_DEBUG"] = "1"
+    output.strict_json = _take(args, "--strict-json")
     wants_help = args[:1] in (["--help"], ["-h"])
     if wants_help:
         args = ["--help"]

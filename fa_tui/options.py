@@ -81,14 +81,27 @@ Form = Literal["table", "json"]
 """Forms of printed results."""
 
 _FORM = typer.Option(
-    help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."
+    help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them; "
+    "null with --strict-json)."
 )
 FormOption = Annotated[Form, _FORM]
 
 _ROW_FORM = typer.Option(
-    help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."
+    help="How to print the rows; in JSON NaN and Infinity stand as Python writes them, or as null "
+    "with --strict-json."
 )
 RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
+
+_DIFFERENCES = typer.Option("--differences", help="Also the differences between conditions.")
+DifferencesOption = Annotated[bool, _DIFFERENCES]
+
+_CLAIMS = typer.Option(
+    metavar="FILE",
+    help="Check the claims of this TOML file over seeds (docs/protocol.md, Claims).",
+    show_default=False,
+    parser=typed_path,
+)
+ClaimsOption = Annotated[Path | None, _CLAIMS]
 
 _PROTOCOL = typer.Option(
     help="v2: the successor's verdict, D1, D2, D3 by the thresholds of a, b, d; no c."

@@ -12,7 +12,6 @@ from typing import get_type_hints
 import typer
 
 _MODULES = {
-    **dict.fromkeys(("show", "check"), "verdicts"),
     **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
     "verify": "audit",
     "completion": "schema",
@@ -22,7 +21,8 @@ _MODULES = {
 INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
 
 `fa-tui PATH…` opens the explorer; without a path it opens the sample runs.
-Results go to stdout, progress and messages to stderr. Add --debug to any command for a traceback.
+Results go to stdout, progress and messages to stderr. Add --debug to any command for a traceback,
+--strict-json for JSON that has null in place of NaN and infinities, and names them in not_finite.
 """
 
 

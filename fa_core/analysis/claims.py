@@ -17,7 +17,7 @@ further name is an axis, such as ``d = 256`` or ``lam = 0.01``. Definitions: doc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -112,6 +112,11 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
             return f"≤ {self.at_most:g}"
         sign = "×/÷" if METRICS[self.metric].is_ratio else "±"
         return f"{self.equivalent_to:g} {sign} {self.within:g}"
+
+    @property
+    def title(self) -> str:
+        """The claim in the words of the paper, or else in its names and numbers."""
+        return self.text or f"{self.subject} {self.needs}"
 
     @property
     def subject(self) -> str:
@@ -237,11 +242,17 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
         rows: judged runs.
 
     Returns:
-        Undecided without two runs, and where a run's number is not finite.
+        Undecided without two runs, where a run's number is not finite, and where a seed is there
+        twice: the runs are then of two recipes.
 
     Source: docs/protocol.md, *Claims*; Student's t for a mean; smallest effect as
     (t_{0.975} + t_{0.8}) · s/√n (Cohen, Statistical Power Analysis, 1988, §2.4).
     """
+    for method in filter(None, (claim.method, claim.versus)):
+        repeated = _repeated_seed(_runs_of(claim, rows, method))
+        if repeated is not None:
+            why = f"seed {repeated} of {method} is there twice: an axis, or a filter, chooses one"
+            return _undecided(claim, why)
     own = _values(claim, rows, claim.method)
     other = _values(claim, rows, claim.versus) if claim.versus else {}
     if not own or (claim.versus and not other):
@@ -261,21 +272,38 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     return _judged(claim, _welch(list(own.values()), list(other.values())), is_paired=False)
 
 
-def _values(claim: Claim, rows: Sequence[AuditRow], method: str) -> dict[object, float]:
-    """Seed → the metric of the claim's runs of one method; its logarithm for ratios, NaN where that
-    does not exist. A run without a seed is named by its key."""
-    metric = METRICS[claim.metric]
-    found: dict[object, float] = {}
+def _runs_of(claim: Claim, rows: Sequence[AuditRow], method: str) -> Iterator[AuditRow]:
+    """The runs of one method that a claim is about and that have its metric."""
     for row in rows:
         if row.method != method or (claim.seeds and row.seed not in claim.seeds):
             continue
         if any(row.axes.get(name) != value for name, value in claim.axes.items()):
             continue
+        if METRICS[claim.metric].number(row.report) is not None:
+            yield row
+
+
+def _repeated_seed(rows: Iterable[AuditRow]) -> int | None:
+    """The first seed that two runs have; None if there is none."""
+    seen: set[int] = set()
+    for row in rows:
+        if row.seed in seen:
+            return row.seed
+        if row.seed is not None:
+            seen.add(row.seed)
+    return None
+
+
+def _values(claim: Claim, rows: Sequence[AuditRow], method: str) -> dict[object, float]:
+    """Seed → the metric of the claim's runs of one method; its logarithm for ratios, NaN where that
+    does not exist. A run without a seed is named by its key."""
+    metric = METRICS[claim.metric]
+    found: dict[object, float] = {}
+    for row in _runs_of(claim, rows, method):
         value = metric.number(row.report)
-        if value is None:
-            continue
+        assert value is not None
         name: object = row.seed
-        if row.seed is None or row.seed in found:
+        if row.seed is None:
             name = f"{row.source}: {row.key}"
         found[name] = _on_scale(value, metric)
     return found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.option_values import listed
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
@@ -42,6 +43,18 @@ def bullets(items: Iterable[str]) -> Iterator[Bullets]:
     found = tuple(items)
     if found:
         yield Bullets(found)
+
+
+def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
+    """Every note once, with the names it applies to.
+
+    >>> by_note([("one seed", "bp"), ("no Γ", "bp"), ("one seed", "dfa")])
+    ['bp, dfa: one seed', 'bp: no Γ']
+    """
+    concerned: dict[str, dict[str, None]] = {}
+    for note, name in pairs:
+        concerned.setdefault(note, {})[name] = None
+    return [form.format(listed(names), note) for note, names in concerned.items()]
 
 
 class Grid(msgspec.Struct, frozen=True, tag=True):

@@ -7,20 +7,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 from msgspec.structs import replace
 
+from fa_core.analysis.claims import ClaimResult
 from fa_core.analysis.method_groups import PUBLISHED, collections, families, varying_axes
 from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.atomic import write_bytes
+from fa_core.atomic import json_bytes, write_bytes
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import LETTERS
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (
@@ -33,17 +35,22 @@ from fa_core.reporting.blocks import (
     to_html,
     to_markdown,
 )
+from fa_core.reporting.card import audit_card, model_index
 from fa_core.reporting.figures import (
     FIGURES,
     architectures,
     axis_figure,
+    default_figure,
     gamma_figure,
+    methods_figure,
     timeline_figure,
 )
 from fa_core.reporting.latex import to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
-from fa_core.reporting.records import known_ending, to_csv, to_parquet
+from fa_core.reporting.paper_table import paper_table
+from fa_core.reporting.records import known_ending, metrics, to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
+from fa_core.reporting.sections.claims import claim_line, claims_blocks
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_core.training.experiments import document, experiments
@@ -54,13 +61,30 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
 
 
+class Extras(NamedTuple):
+    """What a report has beside its usual parts.
+
+    Attributes:
+        second: whether to add the successor's verdicts.
+        compared: whether to add the differences between conditions.
+        letters: the diagnostics of the figure ``methods`` and of ``.tex``.
+        claims: checked claims.
+        card: whether to write the audit card in place of the report.
+    """
+
+    second: bool = False
+    compared: bool = False
+    letters: str = LETTERS
+    claims: Sequence[ClaimResult] = ()
+    card: bool = False
+
+
 def reporting_form(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
     title: str = "Four-diagnostic audit",
-    *,
-    second: bool = False,
+    extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
@@ -73,7 +97,7 @@ def reporting_form(
         thresholds: default: the protocol's.
         traces: of the same runs.
         title: the report's heading.
-        second: whether to add the successor's verdicts.
+        extras: further parts.
 
     Source: docs/protocol.md §4, §8–§12.
     """
@@ -84,20 +108,22 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
-    if second:
+    blocks += claims_blocks(extras.claims)
+    if extras.second:
         blocks += runs.second_readings(table, thresholds)
     measured = _measured(table)
     drawn = figures_of(measured, thresholds, traces)
     if len(set(architectures(measured))) > 1:
         blocks.append(drawn["architectures"])
     for number, (home, mine) in enumerate(_per_collection(table), start=1):
-        blocks += _collection(mine, home, thresholds, number)
+        blocks += _collection(mine, home, thresholds, number, extras.compared)
     if traces:
         blocks.append(Heading("Timeline", 2))
         for name in ("timeline", "gamma"):
             if name in drawn:
                 blocks.append(drawn[name])
         blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
+    blocks += runs.notes_on_runs(table, thresholds)
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(measured)
     blocks += citations(table)
@@ -175,6 +201,9 @@ def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
 
 
 CAPTIONS: Mapping[str, str] = {
+    "methods": "The four diagnostics by method, a marker per seed; bars: 95 % intervals of the "
+    "means over seeds. Dashed: thresholds, the side that fires shaded; filled markers: the "
+    "panel's diagnostic fires.",
     "audit": "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side "
     "that fires shaded; filled "
     "markers: the panel's diagnostic fires.",
@@ -220,7 +249,7 @@ def figures_of(
 
 
 def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int
+    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, compared: bool
 ) -> Iterator[Block]:
     yield Heading(PurePath(home).name or home, 2)
     yield from runs.verdict_table(table, thresholds)
@@ -228,17 +257,19 @@ def _collection(
     measured = _measured(table)
     if not len(measured):
         return
+    left_out = {"architectures", "methods", "audit"} - {default_figure(measured)}
     for name, figure in figures_of(measured, thresholds).items():
-        if name == "architectures":
+        if name in left_out:
             continue
         stem = f"axis-{number}-{name}"
         if name in CAPTIONS:
             stem = f"{name}-{number}"
         yield replace(figure, name=stem)
+    apart = differences(measured) if compared else ()
     parts = {
         "Over seeds": [
             *analyses.seeds_blocks(over_seeds(measured, thresholds)),
-            *analyses.differences_blocks(differences(measured)),
+            *analyses.differences_blocks(apart),
         ],
         "Threshold sensitivity": analyses.sensitivity_blocks(sensitivities(measured, thresholds)),
         "Decision utility": analyses.utility_blocks(decision_utility(measured, thresholds)),
@@ -252,20 +283,32 @@ def _collection(
         yield from blocks
 
 
-def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
-    """The tables of a paper: verdicts and numbers over seeds, per file."""
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Extras) -> str:
+    """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _in_order(table)
-    blocks: list[Block] = []
-    for _, mine in _per_collection(table):
-        blocks += runs.verdict_table(mine, thresholds)
-        blocks += runs.evidence_note(mine)
-        measured = _measured(mine)
-        if len(measured):
-            blocks += analyses.seeds_blocks(over_seeds(measured, thresholds))
-    return [*blocks, *citations(table)]
+    parts = [
+        "% needs \\usepackage{booktabs,siunitx}",
+        "\\sisetup{detect-weight=true,output-exponent-marker=e}",
+    ]
+    for home, mine in _per_collection(_without_controls(_measured(table))):
+        analysis = over_seeds(mine, thresholds)
+        parts.append(paper_table(analysis, thresholds, PurePath(home).stem, extras.letters))
+    further: list[Block] = [*citations(table)]
+    if extras.claims:
+        # a list wraps in a column
+        further[:0] = [Heading("Claims"), Bullets(tuple(map(claim_line, extras.claims)))]
+    return "\n\n".join([*parts, to_latex(further)])
 
 
-KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
+def _without_controls(table: AuditTable) -> AuditTable:
+    """The runs that claim something; all of them if none does."""
+    claiming = ~table.controls
+    if claiming.any():
+        return table.select(claiming)
+    return table
+
+
+KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".json", ".csv", ".parquet")
 """Known file endings of reports."""
 
 
@@ -274,10 +317,9 @@ def write_report(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
-    figure: str = "audit",
+    figure: str = "",
     title: str = "Four-diagnostic audit",
-    *,
-    second: bool = False,
+    extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -287,9 +329,10 @@ def write_report(
         thresholds: default: the protocol's.
         traces: of the same runs.
         figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline``,
-            ``gamma``, or an axis (``lam``: the penalty).
+            ``gamma``, or an axis (``lam``: the penalty); default: ``methods``, or ``audit`` where
+            no method has two seeds.
         title: of the Markdown and HTML forms.
-        second: whether these add the successor's verdicts.
+        extras: further parts, or others.
 
     Returns:
         The files written, the report first.
@@ -300,17 +343,54 @@ def write_report(
     """
     thresholds = thresholds or DiagnosticThresholds()
     kind = known_ending(path, KINDS)
-    if kind == ".tex":
-        return write_blocks(path, paper_tables(table, thresholds))
-    if kind in WRITERS:
-        return write_blocks(path, reporting_form(table, thresholds, traces, title, second=second))
+    figure = figure or default_figure(table)
+    _check_letters(kind, figure, extras.letters)
+    if extras.card:
+        return _write_card(path, table, thresholds, title, extras.claims)
+    if kind in (".md", ".html"):
+        return write_blocks(path, reporting_form(table, thresholds, traces, title, extras))
     if kind in FIGURE_KINDS:
-        content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
+        drawing = _figure(table, thresholds, traces, figure).draw
+        if extras.letters != LETTERS:
+            drawing = partial(methods_figure, table, thresholds, extras.letters)
+        content = rendered(drawing(), kind)
+    elif kind == ".tex":
+        content = paper_tables(table, thresholds, extras).encode()
+    elif kind == ".json":
+        content = json_bytes(metrics(table, thresholds, extras.claims), indent=1)
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
     else:
         content = to_parquet(table, thresholds)
     write_bytes(path, content)
+    return [path]
+
+
+def _check_letters(kind: str, figure: str, letters: str) -> None:
+    """Refuse some diagnostics where all are shown."""
+    chooses = kind == ".tex" or (kind in FIGURE_KINDS and figure == "methods")
+    if letters != LETTERS and not chooses:
+        raise UsageError(
+            "only .tex and --figure methods choose diagnostics",
+            where="--only",
+            hint="name methods alone",
+        )
+
+
+def _write_card(
+    path: Path,
+    table: AuditTable,
+    thresholds: DiagnosticThresholds,
+    title: str,
+    claims: Sequence[ClaimResult],
+) -> list[Path]:
+    """Write the audit card; as Markdown with the front matter of a model hub."""
+    kind = known_ending(path, (".md", ".html"))
+    table = _in_order(table)
+    text = WRITERS[kind](audit_card(table, thresholds, claims, title))
+    if kind == ".md":
+        text = model_index(_without_controls(_measured(table)), thresholds, title) + text
+    write_bytes(path, text.encode())
     return [path]
 
 

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import threading
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from fa_core.errors import UsageError
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.files import read_file
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.sanitize import sanitize
@@ -73,13 +77,66 @@ _DASHED: Look = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
 _STYLING = threading.Lock()
 
+WIDTHS = {"column": 3.25, "page": 6.75}
+"""Widths of figures in a two-column paper, in inches."""
+
+_NARROW = 5.0
+"""Inches; narrower figures have their panels below each other."""
+
+_LARGEST_STYLE = 1 << 20
+_NOT_STYLES = ("text.parse_math", "text.usetex", "text.latex", "backend", "toolbar", "webagg")
+"""Settings of a style file that are not looks, or that would read names as commands."""
+
+
+class _Custom(NamedTuple):
+    """What a user set for figures: a width in inches, and settings of Matplotlib."""
+
+    width: float = _WIDTH
+    settings: Mapping[str, Any] = {}
+
+
+_CUSTOM: ContextVar[_Custom] = ContextVar("custom", default=_Custom())  # noqa: B039 (immutable)
+
+
+@contextmanager
+def customised(width: str = "", style: Path | None = None) -> Iterator[None]:
+    """Draw figures in a width of `WIDTHS`, with a Matplotlib style file over the fixed style.
+
+    Raises:
+        UnreadableInput: the style file cannot be read.
+        UsageError: it is no style file.
+    """
+    settings = {} if style is None else _settings_of(style)
+    inches = WIDTHS.get(width, _WIDTH)
+    if not width and "figure.figsize" in settings:
+        inches = settings["figure.figsize"][0]
+    before = _CUSTOM.set(_Custom(inches, settings))
+    try:
+        yield
+    finally:
+        _CUSTOM.reset(before)
+
+
+def _settings_of(style: Path) -> dict[str, Any]:
+    import matplotlib
+
+    read_file(style, _LARGEST_STYLE)
+    try:
+        read = matplotlib.rc_params_from_file(style, fail_on_error=True, use_default_template=False)
+    except (ValueError, UnicodeDecodeError) as error:
+        hint = "see `matplotlib.style`"
+        raise UsageError(f"not a Matplotlib style: {error}", where=style, hint=hint) from error
+    return {name: value for name, value in read.items() if not name.startswith(_NOT_STYLES)}
+
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
-    """Matplotlib's defaults with `_STYLE` instead of the user's settings, which are global."""
+    """Matplotlib's defaults with `_STYLE` instead of the user's settings, which are global, and
+    with those of `customised`."""
     import matplotlib
 
     with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
+        matplotlib.rcParams.update(_CUSTOM.get().settings)  # type: ignore[arg-type]
         # glyphs missing from the font are drawn as boxes
         warnings.simplefilter("ignore")
         yield
@@ -157,14 +214,22 @@ def page(
     height: float = 2.45,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of rows and columns of panels with a legend of styles and signs below them."""
+    """A figure of rows and columns of panels with a legend of styles and signs below them.
+
+    A narrow figure has one column.
+    """
     from matplotlib.figure import Figure
 
+    width = _CUSTOM.get().width
+    if width < _NARROW and columns > 1 and not share:
+        rows, columns = rows * columns, 1
+        height *= 0.62
     handles = _legend(styles, signs)
     longest = max((len(handle.get_label()) for handle in handles), default=1)
-    across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
+    letters = int(_LETTERS_ACROSS * width / _WIDTH)
+    across = max(1, min(len(handles), letters // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
+    size = (width, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False, sharey="row" if share else "none")
     if handles:
@@ -179,12 +244,10 @@ def page(
 
 
 def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
-    """Matplotlib's handles of a legend; none without a name."""
+    """Matplotlib's handles of a legend; none without a name or sign."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    if not styles:
-        return []
     handles: list[Any] = []
     for name, style in islice(styles.items(), _NAMES_AT_MOST):
         line = Line2D(
@@ -388,11 +451,12 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     Args:
         panel: the panel.
         names: of the positions.
-        letters: number of letters that fit below the panel.
+        letters: number of letters that fit below the panel in a figure of the usual width.
     """
     names = list(map(sanitize, names))
     places = range(len(names))
-    level = [name.replace("_", "\n") for name in names]
+    level = [re.sub("[_ ]", "\n", name) for name in names]
+    letters = round(letters * min(1.0, _share_of_width()))
     parts = chain.from_iterable(map(str.splitlines, level))
     longest = max(map(len, parts), default=0)
     if (longest + 1) * len(names) <= letters:
@@ -402,6 +466,14 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     else:
         panel.set_xticks([])
         panel.set_xlabel(f"{len(names)} of them, in order")
+
+
+def _share_of_width() -> float:
+    """The width of a panel as a share of its width in a figure of the usual width."""
+    width = _CUSTOM.get().width
+    if width < _NARROW:
+        return 2 * width / _WIDTH
+    return width / _WIDTH
 
 
 def _shortened(name: str) -> str:

@@ -7,14 +7,17 @@ import io
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import asdict
 
 from fa_core.analysis import Result
+from fa_core.analysis.claims import FAILS, HOLDS, ClaimResult
+from fa_core.analysis.claims import UNDECIDED as UNDECIDED_CLAIM
 from fa_core.analysis.partial_audits import partial_audit
-from fa_core.analysis.seeds import Difference, SeedTable, Stat
+from fa_core.analysis.seeds import Difference, SeedTable, Stat, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.decode import Json
@@ -22,6 +25,14 @@ from fa_core.errors import UsageError, missing_package
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import CREDIT, credit_numbers
+from fa_core.judgement.verdict import (
+    CONTROL,
+    NOT_MEASURED,
+    TRUSTWORTHY,
+    UNDECIDED,
+    WALKS_BACK,
+)
+from fa_core.numbers import with_axes
 from fa_core.report import DiagnosticReport
 from fa_core.rows import RECORDED, AuditRow, recorded
 from fa_core.table import AuditTable
@@ -198,6 +209,52 @@ def _cell(value: object) -> str:
     if isinstance(value, (list, dict)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
+
+
+def metrics(
+    table: AuditTable, thresholds: DiagnosticThresholds, claims: Sequence[ClaimResult] = ()
+) -> Json:
+    """One flat object of numbers for DVC and other trackers: counts, means over seeds, claims.
+
+    Names are ``dfa.growth``, ``dfa.fires_a`` (seeds), ``claims.holds``, ``claim_1.estimate``. What
+    was not measured is absent, and what is not finite is named in ``not_finite``.
+    """
+    standings = table.standings(thresholds)
+    found: Json = {"runs": len(table)}
+    for standing in (TRUSTWORTHY, WALKS_BACK, UNDECIDED, NOT_MEASURED, CONTROL):
+        found[standing.replace(" ", "_").replace("-", "_")] = standings[standing]
+    broken = []
+    for group in over_seeds(table, thresholds).groups:
+        name = with_axes(group.method, group.axes)
+        if group.collection:
+            name = f"{Path(group.collection).stem}.{name}"
+        for number, stat in group.stats.items():
+            value = stat.mean if stat.geometric_mean is None else stat.geometric_mean
+            if stat.nonfinite:
+                broken.append(f"{name}.{number}")
+            elif value is not None:
+                found[f"{name}.{number}"] = value
+        for letter, seeds in group.fired.items():
+            if group.measured[letter]:
+                found[f"{name}.fires_{letter}"] = seeds
+    found |= _claim_metrics(claims)
+    if broken:
+        found["not_finite"] = broken
+    return found
+
+
+def _claim_metrics(claims: Sequence[ClaimResult]) -> Json:
+    found: Json = {}
+    if claims:
+        outcomes = Counter(result.outcome for result in claims)
+        for outcome in (HOLDS, FAILS, UNDECIDED_CLAIM):
+            found[f"claims.{outcome.replace(' ', '_')}"] = outcomes[outcome]
+    for number, result in enumerate(claims, start=1):
+        ends = {"estimate": result.estimate, "low": result.low, "high": result.high}
+        for name, value in ends.items():
+            if value is not None:
+                found[f"claim_{number}.{name}"] = value
+    return found
 
 
 def sweep_record(

@@ -17,7 +17,7 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.option_groups import ChosenOptions
+from fa_tui.option_groups import ChosenOptions, FigureOptions
 
 _BY = typer.Option(
     metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."
@@ -38,18 +38,20 @@ def seeds_command(
     format: options.FormOption = "table",
     out: Annotated[Path | None, _OUT] = None,
     population: Annotated[bool, _POPULATION] = False,
+    differences: options.DifferencesOption = False,
     *,
     selection: ChosenOptions,
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
-    Mean ± std, verdict counts, and differences. Differences are between methods with their second
-    axes, paired by
-    seed: effects, gaps to BP, interactions.
+    Mean ± std and verdict counts. --differences adds those between methods with their second axes,
+    paired by seed: effects, gaps to BP, interactions; JSON always has them.
 
     Examples:
 
         fa-tui seeds audit_table.json
+
+        fa-tui seeds audit_table.json --differences
 
         fa-tui seeds penalty_logs/ --by lam --frozen-baseline 0.349 --h0 8.7 --blocks 4
 
@@ -57,7 +59,8 @@ def seeds_command(
 
         fa-tui seeds runs/ --out seeds.parquet
     """
-    from fa_core.analysis.seeds import differences, over_seeds
+    from fa_core.analysis.seeds import differences as differences_of
+    from fa_core.analysis.seeds import over_seeds
     from fa_core.atomic import write_bytes
     from fa_core.reporting.records import seeds_file, seeds_record
     from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
@@ -66,7 +69,7 @@ def seeds_command(
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     axes = options.split_list(by) or None
     analysis = over_seeds(runs.table, thresholds, axes, ddof=0 if population else 1)
-    apart = differences(runs.table, axes)
+    apart = differences_of(runs.table, axes) if differences or format == "json" else []
     if out is not None:
         output.check_folder(out)
         write_bytes(out, seeds_file(analysis, out))
@@ -253,11 +256,11 @@ def timeline_command(
     raise typer.Exit(code)
 
 
-_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet."
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), "
-    "timeline, "
-    "gamma (over epochs), or an axis such as lam."
+_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .json, .csv or .parquet."
+
+
+_CARD = typer.Option(
+    "--card", help="The audit card, one page, as .html or .md; the latter for a model hub, too."
 )
 
 
@@ -266,23 +269,29 @@ def report_command(
         Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
     ],
     paths: options.PathsArgument = None,
-    figure: Annotated[str, typer.Option(metavar="NAME", help=_FIGURE_HELP)] = "audit",
     title: Annotated[
         str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")
     ] = "Four-diagnostic audit",
     blank: Annotated[
         bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
     ] = False,
+    card: Annotated[bool, _CARD] = False,
+    claims: options.ClaimsOption = None,
+    differences: options.DifferencesOption = False,
     *,
     protocol: options.ProtocolOption = "v1",
+    figures: FigureOptions,
     selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
 
     Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
-    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the
-    tables of verdicts and over seeds, to be \\input. Prints the files it wrote.
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds a
+    table of the methods over their seeds that fits a column, to be \\input; .json holds flat
+    numbers for DVC and trackers. Prints the files it wrote. --card writes one page: claims,
+    verdicts with intervals, checks, provenance, the command that verifies them; as .md it begins
+    with the model-index of a model hub.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact:
     (d) by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
@@ -294,13 +303,22 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report audit_table.json --out tables.tex
+        fa-tui report audit_table.json --out table.tex
+
+        fa-tui report audit_table.json --out figure.pdf --width column --only bp,dfa,a,b
+
+        fa-tui report runs/ --out card.html --card --claims claims.toml
+
+        fa-tui report runs/ --out metrics.json
 
         fa-tui report --blank --out form.md
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import KINDS, blank_form, write_blocks, write_report
+    from fa_core.analysis.claims import check_claims, read_claims
+    from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
+    from fa_core.reporting.panels import customised
+    from fa_tui.commands.verdict_table import judged
 
     if out.suffix.lower() in KINDS:
         output.check_folder(out)
@@ -309,18 +327,24 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
+    methods, letters = figures.chosen()
     chosen = selection.chosen()
+    if methods:
+        chosen = chosen._replace(methods=methods)
+    stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
-    for file in write_report(
-        out,
-        runs.table,
-        chosen.criteria.thresholds,
-        runs.traces,
-        figure,
-        title,
-        second=protocol == "v2",
-    ):
-        print(output.link(file))
+    results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
+    with customised(figures.width or "", figures.style):
+        files = write_report(
+            out,
+            runs.table,
+            chosen.criteria.thresholds,
+            runs.traces,
+            figures.figure,
+            title,
+            Extras(protocol == "v2", differences, letters, results, card),
+        )
+    print(*map(output.link, files), sep="\n")
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

@@ -9,6 +9,7 @@ import codecs
 import errno
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -100,9 +101,50 @@ _LEAST_NAME = 20
 
 
 def print_json(value: object) -> None:
-    """JSON as Python writes it: NaN and Infinity where a measured number is one."""
-    json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
+    """JSON as Python writes it: NaN and Infinity where a measured number is one, unless
+    ``--strict-json`` is given."""
+    json.dump(as_printed(value), sys.stdout, indent=1, ensure_ascii=False)
     print()
+
+
+strict_json = False
+"""Whether ``--strict-json`` was given."""
+
+
+def as_printed(value: object) -> object:
+    """A value for JSON: under ``--strict-json`` without NaN and infinities (`finite`)."""
+    if strict_json:
+        return finite(value)
+    return value
+
+
+def finite(value: object) -> object:
+    """A value with null for NaN and infinities, which JSON has no words for.
+
+    The object that holds them names them in ``not_finite``.
+
+    >>> finite({"g": [1.0, math.inf], "c": 0.5})
+    {'g': [1.0, None], 'c': 0.5, 'not_finite': {'g[1]': 'inf'}}
+    """
+    if isinstance(value, dict):
+        lost: dict[str, str] = {}
+        plain = {name: _finite_in(member, str(name), lost) for name, member in value.items()}
+        if lost:
+            plain["not_finite"] = lost
+        return plain
+    return _finite_in(value, "", {})
+
+
+def _finite_in(value: object, place: str, lost: dict[str, str]) -> object:
+    """A member without NaN and infinities; `lost` gets their places and names."""
+    if isinstance(value, float) and not math.isfinite(value):
+        lost[place] = str(value)
+        return None
+    if isinstance(value, dict):
+        return finite(value)
+    if isinstance(value, (list, tuple)):
+        return [_finite_in(member, f"{place}[{at}]", lost) for at, member in enumerate(value)]
+    return value
 
 
 def print_result(form: Form, record: object, blocks: Iterable[Block | str]) -> None:

@@ -25,7 +25,7 @@ from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
 from fa_tui.commands import inputs
-from fa_tui.commands.output import speaks_unicode
+from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
@@ -238,7 +238,7 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
     ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
-        text = json.dumps(record(row), indent=1, ensure_ascii=ascii_only)
+        text = json.dumps(as_printed(record(row)), indent=1, ensure_ascii=ascii_only)
         print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
         count += 1
     print("\n]" if count else "[]")

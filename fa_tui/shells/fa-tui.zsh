@@ -6,7 +6,7 @@ _fa-tui() {
         'open:Open the explorer on audit files, checkpoints and run folders'
         'show:Print the verdict of every run under the given thresholds'
         'audit:Measure checkpoints and run folders'
-        'check:Judge for a script\: exit with 0 if every run is trustworthy'
+        'check:Judge runs and claims for a script\: exit with 0 if all hold'
         'diff:Compare two audits run by run'
         'seeds:Print each method over its seeds, and where seeds disagree'
         'sweep:Print how far each threshold may move'
@@ -87,6 +87,9 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--require=[Diagnostics that every run must have measured, exactly\: abd]:LETTERS:_files' \
+                '*--claims=[Check the claims of this TOML file over seeds (docs/protocol.md, Claims)]:FILE:_files' \
+                '*--only-claims[Judge the claims]' \
+                '*--format=[Lines, JSON, JUnit XML, or annotations of GitHub Actions]:CHOICE:(text json junit github)' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
@@ -124,6 +127,7 @@ _fa-tui() {
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*--out=[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
                 '*--population[Standard deviations over n, not over n − 1 as is usual]' \
+                '*--differences[Also the differences between conditions]' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
@@ -193,11 +197,17 @@ _fa-tui() {
         report)
             _arguments \
                 '*--help[Show the help]' \
-                '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
-                '*--figure=[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:(audit layers architectures rescue timeline gamma)' \
+                '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png, .json, .csv or…]:FILE:_files' \
                 '*--title=[Heading of .md and .html]:TEXT:_files' \
                 '*--blank[The empty form, as .md, .html or .tex]' \
+                '*--card[The audit card, one page, as .html or .md]' \
+                '*--claims=[Check the claims of this TOML file over seeds (docs/protocol.md, Claims)]:FILE:_files' \
+                '*--differences[Also the differences between conditions]' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--figure=[What .svg, .pdf and .png show\: methods, audit (run by run), layers,…]:NAME:(methods audit layers architectures rescue timeline gamma)' \
+                '*--only=[Only these methods, and diagnostics by their letters\: dfa,bp,a,d]:LIST:_files' \
+                '*--width=[Of figures\: a column (3.25 in) or the page (6.75 in) of a paper]:CHOICE:(column page)' \
+                '*--style=[A Matplotlib style file for figures, over the program’s own]:FILE:_files' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from fa_core.analysis.partial_audits import BOUND
@@ -15,8 +15,7 @@ from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.verdict import TRUSTWORTHY
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
-from fa_core.option_values import listed
-from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
 from fa_core.text.verdict import grounds_text
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
@@ -249,18 +248,6 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["all runs (median) fires"] = group_range(one.every)
     record[NO_LETTER_CHANGES] = plateau_words(one)
     return record
-
-
-def by_note(pairs: Iterable[tuple[str, str]], form: str = "{}: {}") -> list[str]:
-    """Every note once, with the names it applies to.
-
-    >>> by_note([("one seed", "bp"), ("no Γ", "bp"), ("one seed", "dfa")])
-    ['bp, dfa: one seed', 'bp: no Γ']
-    """
-    concerned: dict[str, dict[str, None]] = {}
-    for note, name in pairs:
-        concerned.setdefault(note, {})[name] = None
-    return [form.format(listed(names), note) for note, names in concerned.items()]
 
 
 def _names(group: Spread) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,7 +20,15 @@ from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
 from fa_core.numbers import MISSING, brief, count_text, fixed, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, bullets
+from fa_core.reporting.blocks import (
+    Block,
+    Bullets,
+    Grid,
+    Heading,
+    Paragraph,
+    bullets,
+    by_note,
+)
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 from fa_core.text.causes import failure_mode
@@ -79,9 +87,15 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their standings, and caveats."""
-    counts = table.standings(thresholds)
+    yield from counts(table, thresholds)
+    yield from _caveats(table, thresholds)
+
+
+def counts(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Numbers of runs and their standings."""
+    standings = table.standings(thresholds)
     in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - counts[UNDECIDED]
+    doubtful = int(in_doubt.sum()) - standings[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -93,11 +107,10 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         word = "seed" if len(seeds) == 1 else "seeds"
         contents += f"; {word} {', '.join(map(str, seeds))}"
     yield Paragraph(f"{contents}.")
-    outcome = counts_text(counts, _grounds(table, thresholds))
+    outcome = counts_text(standings, _grounds(table, thresholds))
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
-    yield from _caveats(table, thresholds)
 
 
 def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
@@ -125,10 +138,29 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             notes.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")
-    for run in shown_runs(table):
-        notes += [f"{run.name}: {caveat}" for caveat in caveats(run.report)]
     notes += table.uneven_notes
     yield from bullets(notes)
+
+
+def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """What the numbers of single runs rest on, and (d) by frozen blocks of other rules."""
+    pairs = []
+    records: list[dict[str, str]] = []
+    shown = shown_runs(table, thresholds)
+    rules = sorted(set(chain.from_iterable(run.report.margins_by_rule for run in shown)))
+    for run in shown:
+        for caveat in caveats(run.report, other_margins=False):
+            pairs.append((caveat, run.name))
+        others = run.report.margins_by_rule
+        if others:
+            cells = {rule: fixed(others.get(rule), 2, sign=True) for rule in rules}
+            records.append({"run": run.name, "its own": _margin(run), **cells})
+    if not pairs and not records:
+        return
+    yield Heading("Notes on runs", 2)
+    yield from bullets(by_note(pairs))
+    if records:
+        yield Grid.of(records, "(d) in pp by frozen blocks that other rules trained.")
 
 
 def _unmeasured_note(method: str, letters: str) -> str:
@@ -313,8 +345,13 @@ def pitfalls_block() -> Iterator[Block]:
     yield Paragraph(f"This holds for what fa-tui measured. {others}")
 
 
-def provenance(table: AuditTable) -> Iterator[Block]:
-    """Distinct settings of the measurements, recorded provenance, and sources."""
+def provenance(table: AuditTable, names: Collection[str] = ()) -> Iterator[Block]:
+    """Distinct settings of the measurements, recorded provenance, and sources.
+
+    Args:
+        table: n runs.
+        names: the fields of the provenance to give; default: all.
+    """
     from fa_core import __version__
 
     settings: Counter[tuple[str, ...]] = Counter()
@@ -335,7 +372,8 @@ def provenance(table: AuditTable) -> Iterator[Block]:
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    notes = [_extra(name, extras[name]) for name in sorted(extras)]
+    shown = [name for name in sorted(extras) if not names or name.split(" ")[0] in names]
+    notes = [_extra(name, extras[name]) for name in shown]
     yield from bullets(notes or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(map(str, table.source)))
     from_where = listed(sources, 12) or "none"

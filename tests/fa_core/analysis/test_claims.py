@@ -162,6 +162,15 @@ def test_seeds_and_axes_choose_the_runs():
     assert (found.runs, found.estimate) == (2, pytest.approx(0.3))
 
 
+def test_runs_of_two_recipes_with_one_seed_decide_nothing():
+    every = [*rows("dfa", [0.3, 0.3], d=64), *rows("dfa", [0.9, 0.9], d=128)]
+    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.2), every)
+    assert (found.outcome, found.estimate) == (UNDECIDED, None)
+    assert found.why.startswith("seed 1 of dfa is there twice")
+    chosen = Claim(method="dfa", metric="acc", at_least=0.2, axes={"d": 64})
+    assert check_claim(chosen, every).outcome == HOLDS
+
+
 def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_table):
     claims = read_claims(sample_runs / "claims.toml")
     found = check_claims(claims, list(load_audits(published_table).rows()))

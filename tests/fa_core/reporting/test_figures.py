@@ -17,23 +17,27 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from scipy import stats
 
 from fa_core.analysis.timeline import Timeline, timeline
-from fa_core.errors import UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
+from fa_core.reporting import panels
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import (
     FIGURES,
     architecture_figure,
     audit_figure,
     axis_figure,
+    default_figure,
     gamma_figure,
     layers_figure,
+    methods_figure,
     rescue_figure,
     timeline_figure,
 )
-from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.form import Extras, reporting_form, write_report
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
@@ -319,7 +323,7 @@ def test_layers_have_a_curve_per_run(published: AuditTable) -> None:
 def test_variants_of_a_method_are_told_apart_everywhere() -> None:
     runs = table(row(growth=2.0, acc=0.5), row(seed=2, growth=3.0, acc=0.4, axes={"ln": "none"}))
     for name, draw in FIGURES.items():
-        if name != "rescue":
+        if name not in ("rescue", "methods"):
             first, second = handles(draw(runs, None))[:2]
             assert (first.get_label(), second.get_label()) == ("dfa", "dfa (ln none)")
             assert (
@@ -357,7 +361,7 @@ def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
     dashed = [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"]
     assert dashed == pytest.approx([0.349, 0.369, 0.58])
     assert {"frozen 0.349", "+2 pp", "BP 0.58"} <= {text.get_text() for text in accuracy.texts}
-    assert [text.get_text() for text in accuracy.get_xticklabels()] == [
+    assert [text.get_text().replace("\n", " ") for text in accuracy.get_xticklabels()] == [
         "dfa",
         "dfa (lam 0.001)",
         "dfa (lam 0.01)",
@@ -536,3 +540,80 @@ def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_p
     bare = [Trace(source="t", key="bp", method="bp", epochs=[TraceEpoch(epoch=1, gamma=[0.5])])]
     with pytest.raises(UsageError, match="no trace here holds Γ per layer"):
         write_report(tmp_path / "h.svg", table, traces=bare, figure="gamma")
+
+
+def seeds_of(method: str, *growths: float, **fields: Any) -> list[Any]:
+    return [row(method, seed, growth=value, **fields) for seed, value in enumerate(growths)]
+
+
+def test_methods_stand_on_x_with_a_marker_per_seed_and_the_interval_of_the_mean() -> None:
+    runs = table(*seeds_of("state_bridge", 10.0, 100.0, 1000.0), *seeds_of("bp", 1.0, 1.0))
+    drawn = methods_figure(runs)
+    (panel,) = (one for one in drawn.axes if one.get_visible())
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["State\nBridge", "BP"]
+    assert points(panel, filled=True) == [100.0, 1000.0]
+    assert points(panel, filled=False) == [10.0, 1.0, 1.0]
+    bar = next(line for line in curves(panel) if line.get_linewidth() == 3)
+    reach = stats.t.ppf(0.975, 2) / math.sqrt(3)
+    assert list(bar.get_ydata()) == pytest.approx([10 ** (2 - reach), 10 ** (2 + reach)])
+    assert "limit\n50" in texts(drawn)
+
+
+def test_what_was_not_measured_and_controls_are_absent() -> None:
+    runs = table(*seeds_of("dfa", 2.0, 3.0), *seeds_of("frozen", 2.0, 2.0), row("bp", g_L=1e-3))
+    drawn = methods_figure(runs)
+    shown = [panel.get_title(loc="left") for panel in drawn.axes if panel.get_visible()]
+    assert shown == ["(a) growth per block", "(b) deepest BP gradient norm"]
+    assert not {"N/A", "frozen", "grey: not measured"} & set(texts(drawn))
+
+
+def test_a_number_that_is_not_finite_is_noted_and_has_no_interval() -> None:
+    drawn = methods_figure(table(*seeds_of("dfa", 2.0, 3.0, math.nan)))
+    assert "NaN/inf" in texts(drawn)
+    assert not [line for line in curves(drawn.axes[0]) if line.get_linewidth() == 3]
+
+
+def test_runs_with_seeds_are_drawn_by_method_and_others_run_by_run() -> None:
+    assert default_figure(table(*seeds_of("dfa", 2.0, 3.0))) == "methods"
+    assert default_figure(table(row("dfa", growth=2.0), row("bp", growth=1.0))) == "audit"
+
+
+def test_a_figure_is_as_wide_as_a_column_or_a_page(published_table: Path, tmp_path: Path) -> None:
+    runs = load_audits([published_table])
+    style = tmp_path / "mine.mplstyle"
+    style.write_text("font.size: 5\naxes.edgecolor: ff0000\ntext.parse_math: True\n")
+    for width, inches in panels.WIDTHS.items():
+        with panels.customised(width, style):
+            drawn = methods_figure(runs)
+        assert drawn.get_size_inches()[0] == inches
+        places = {panel.get_position().x0 for panel in drawn.axes}
+        assert len(places) == (1 if width == "column" else 2)
+        assert drawn.axes[0].spines["left"].get_edgecolor() == (1.0, 0.0, 0.0, 1.0)
+        assert not drawn.axes[0].title.get_parse_math(), "names may hold dollar signs"
+    assert methods_figure(runs).get_size_inches()[0] == 7.2
+
+
+def test_a_style_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    style = tmp_path / "mine.mplstyle"
+    style.write_text("font.size: large as life\n")
+    with pytest.raises(UsageError, match="not a Matplotlib style"), panels.customised("", style):
+        pass
+    with pytest.raises(UnreadableInput), panels.customised("", tmp_path / "none.mplstyle"):
+        pass
+
+
+def test_only_some_diagnostics_are_drawn_and_tabled(published_table: Path, tmp_path: Path) -> None:
+    runs = load_audits([published_table])
+    drawn = methods_figure(runs, letters="ad")
+    assert [panel.get_title(loc="left")[:3] for panel in drawn.axes] == ["(a)", "(d)"]
+    (path,) = write_report(tmp_path / "t.tex", runs, extras=Extras(letters="ad"))
+    assert "growth & pp" in path.read_text()
+    with pytest.raises(UsageError, match="--only"):
+        write_report(tmp_path / "t.html", runs, extras=Extras(letters="ad"))
+
+
+def test_methods_that_do_not_fit_below_a_panel_are_in_the_legend() -> None:
+    few = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(20))))
+    many = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(60))))
+    assert "m3" not in colours(few) and "m3" in texts(few)
+    assert "m3" in colours(many) and "60 of them, in order" in texts(many)

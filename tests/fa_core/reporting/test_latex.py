@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,34 +15,61 @@ from fa_core.formats import load_audits
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.form import write_report
 from fa_core.reporting.latex import WIDE, spelled, to_latex
+from tests.fa_core.analysis.runs import row, table
 
 
-def test_the_tables_of_a_paper_are_the_verdicts_and_the_seeds(
+def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(
     published_table: Path, tmp_path: Path
 ) -> None:
     (path,) = write_report(tmp_path / "tables.tex", load_audits([published_table]))
     text = path.read_text()
-    assert text.isascii() and text.count("\\begin{table}") == text.count("\\end{table}") == 2
-    assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule")
-    assert re.search(
-        r"^dfa\\_s42 & \$\\times\$ab-d & walk-back: \(a\), \(b\), \(d\) & 0\.3107",
-        text,
-        re.MULTILINE,
+    assert text.isascii() and text.count("\\begin{table}") == text.count("\\end{table}") == 1
+    assert "\\label{tab:audit-table-s42-s123-s456}" in text
+    assert "walk-back" not in text and "trustworthy" not in text
+    rows = dict(re.findall(r"^([\w ]+?) & (.*) \\\\$", text, re.MULTILINE))
+    assert rows["BP"] == (r" & \num{0.615(4)} & \num{0.97} & \num{3.6e-4} & \num{0.10(1)} & "), (
+        "(d) was not measured: the cell is empty"
     )
-    assert re.search(
-        r"^dfa & walk-back & a 3/3, b 3/3, c 1/3, d 3/3 & c & 0\.3057 \$\\pm\$ 0\.0078",
-        text,
-        re.MULTILINE,
+    dfa = rows["DFA"].split(" & ")
+    assert dfa[0] == "abc$_1$d", "(c) fires on one seed of three"
+    assert dfa[2:] == [
+        r"\textbf{\num{1.7e3}}",
+        r"\textbf{\num{2.8e-9}}",
+        r"\num{0.2(2)}",
+        r"\textbf{\num{-4.3(8)}}",
+    ]
+
+
+def test_a_column_that_no_run_has_is_absent(published_cnn: Path, tmp_path: Path) -> None:
+    (path,) = write_report(tmp_path / "tables.tex", load_audits([published_cnn]))
+    heading = next(line for line in path.read_text().splitlines() if line.startswith("method &"))
+    assert heading == r"method & fires & acc. & growth & $\|g_{L}\|$ \\"
+
+
+def test_what_is_not_exact_or_not_finite_is_marked(tmp_path: Path) -> None:
+    bound = {"growth_bound": 82.0, "evidence": {"a": "bound"}}
+    runs = table(row("dfa", acc=0.3, **bound), row("bp", growth=float("nan")))
+    (path,) = write_report(tmp_path / "tables.tex", runs)
+    text = path.read_text()
+    assert r"\textbf{$\ge$\num{82}}" in text and "a lower bound" in text
+    assert r"\textbf{NaN/inf}" in text
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+@pytest.mark.parametrize("name", ["audit_table_s42_s123_s456.json", "wide", "audit_cnn_3seed.json"])
+def test_a_table_compiles_and_fits_a_column(name: str, sample_runs: Path, tmp_path: Path) -> None:
+    write_report(tmp_path / "tables.tex", load_audits([sample_runs / name]))
+    (tmp_path / "paper.tex").write_text(
+        r"\documentclass[twocolumn]{article}\usepackage[utf8]{inputenc}"
+        r"\usepackage{booktabs,siunitx}\setlength{\textwidth}{6.75in}\setlength{\columnsep}{.25in}"
+        r"\begin{document}\input{tables}\end{document}"
     )
-    for found in re.findall(
-        r"\\begin{tabular}{@{}([lr]+)@{}}\n(.*?)\\end{tabular}", text, re.DOTALL
-    ):
-        kinds, lines = found
-        assert all(
-            line.count(" & ") == len(kinds) - 1
-            for line in lines.splitlines()
-            if line.endswith(r"\\")
-        )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
+    log = (tmp_path / "paper.log").read_text(errors="replace")
+    assert done.returncode == 0, done.stdout[-2000:]
+    tables = log.partition("Citations")[0]
+    assert "Overfull" not in tables and "Float too large" not in tables
 
 
 def test_a_wide_table_goes_on_below_and_a_long_one_on_the_next_page() -> None:

@@ -321,7 +321,7 @@ def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, end
 def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
     report, *figures = write_report(tmp_path / "my report.md", published)
     assert [figure.name for figure in figures] == [
-        "my report-audit-1.svg",
+        "my report-methods-1.svg",
         "my report-layers-1.svg",
     ]
     for figure in figures:
@@ -363,9 +363,11 @@ def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
     published: AuditTable, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.csv or \.parquet"):
+    with pytest.raises(
+        UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.json, \.csv or \.parquet"
+    ):
         write_report(tmp_path / "report.docx", published)
-    with pytest.raises(UsageError, match=r"there are: audit, layers, architectures$"):
+    with pytest.raises(UsageError, match=r"there are: methods, audit, layers, architectures$"):
         write_report(tmp_path / "x.svg", published, figure="lam")
     with pytest.raises(UsageError, match="no traces"):
         write_report(tmp_path / "x.svg", published, figure="timeline")

@@ -19,6 +19,7 @@ from fa_core.reporting.sections.runs import (
     beyond_table,
     evidence_note,
     layer_tables,
+    notes_on_runs,
     pitfalls_block,
     provenance,
     summary,
@@ -310,3 +311,18 @@ def test_a_summary_counts_runs_with_a_number_that_is_not_finite() -> None:
     runs = table(row("ep", 1, growth=1.0), row("ep", 2, growth=float("nan")))
     text = to_markdown(list(summary(runs, DiagnosticThresholds())))
     assert "(a) is NaN or infinite on 1 run" in text
+
+
+def test_what_is_said_of_many_runs_is_said_once_and_margins_are_a_table() -> None:
+    others = {"other_frozen_baselines": {"fa": 0.4, "bp": 0.45}}
+    first = row("dfa", 1, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3, provenance=others)
+    second = row("dfa", 2, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3)
+    blocks = list(notes_on_runs(table(first, second), DiagnosticThresholds()))
+    (said,) = (block for block in blocks if isinstance(block, Bullets))
+    assert said.items == ("dfa_s1, dfa_s2: (b) B = 64, at B = 128 it is 5e-4",)
+    (grid,) = (block for block in blocks if isinstance(block, Grid))
+    assert (grid.headings, grid.rows) == (
+        ("run", "its own", "bp", "fa"),
+        (("dfa_s1", "+20.00", "+5.00", "+10.00"),),
+    )
+    assert not list(notes_on_runs(table(row("bp", growth=2.0)), DiagnosticThresholds()))

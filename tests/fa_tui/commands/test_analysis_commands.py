@@ -192,6 +192,18 @@ def test_seeds_prints_the_published_cnn_means(
     assert means == {"bp": 1.31, "dfa": 237, "state_bridge": 2.4, "credit_bridge": 96.4, "ep": 11.6}
 
 
+def test_differences_are_printed_where_asked_for(
+    published_cnn: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "dfa − bp" not in run(capsys, "seeds", published_cnn)[1]
+    assert "dfa − bp, n = 3" in run(capsys, "seeds", published_cnn, "--differences")[1]
+    assert run_json(capsys, "seeds", published_cnn)["differences"]
+    out = tmp_path / "report.md"
+    for options, said in (([], False), (["--differences"], True)):
+        assert run(capsys, "report", published_cnn, "--out", out, *options)[0] == 0
+        assert ("dfa − bp" in out.read_text()) == said
+
+
 def test_seeds_of_two_files_with_the_same_methods_are_told_apart(
     published_table: Path, published_cnn: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,6 +344,19 @@ def test_only_the_blank_form_needs_no_path(
     assert run(capsys, "report", "--out", out)[0] == 2 and not out.exists()
     code, printed, _ = run(capsys, "report", "--blank", "--out", out)
     assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
+
+
+def test_only_chooses_methods_and_diagnostics_of_a_paper(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "table.tex"
+    assert run(capsys, "report", published_table, "--out", out, "--only", "bp,dfa,a")[0] == 0
+    text = out.read_text()
+    assert "DFA &" in text and "EP &" not in text and "growth" in text and "drift" not in text
+    code, _, err = run(capsys, "report", published_table, "--out", out, "--only", "xyz")
+    assert code == 2 and "present: bp" in err
+    code, _, err = run(capsys, "report", published_table, "--out", out, "--style", tmp_path / "no")
+    assert code == 3 and "no" in err
 
 
 def test_report_of_an_unknown_kind_is_a_usage_error(

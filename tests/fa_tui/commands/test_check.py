@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -179,3 +180,140 @@ def test_a_recorded_verdict_is_explained_by_the_thresholds_it_was_judged_at(
         main([command, path])
         said = [line for line in capsys.readouterr().out.splitlines() if "recorded as" in line]
         assert ["judged there at deepest ‖g_L‖ < 1e-10" in line for line in said] == [True, False]
+
+
+CLAIMS = """
+[[claim]]
+text = "DFA explodes"
+method = "dfa"
+metric = "growth"
+at_least = 100.0
+
+[[claim]]
+method = "bp"
+metric = "acc"
+at_least = 0.99
+
+[[claim]]
+method = "ep"
+versus = "bp"
+metric = "acc"
+equivalent_to = 0.0
+within = 0.02
+"""
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Path:
+    path = tmp_path / "claims.toml"
+    path.write_text(CLAIMS)
+    return path
+
+
+def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
+    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["check", str(published_table), "--methods", "bp,ep", "--claims", str(claims)])
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 1
+    assert lines[-4].startswith("DFA explodes: growth of dfa ≥ 100 undecided: no run of dfa")
+    assert "acc of bp ≥ 0.99 does not hold: " in lines[-3]
+    assert lines[-1].endswith("3 claims: 0 hold, 2 do not hold, 1 undecided")
+
+
+def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
+    published_table: Path, tmp_path: Path
+) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text('[[claim]]\nmethod = "bp"\nmetric = "growth"\nat_most = 5.0\n')
+    args = ["check", str(published_table), "--methods", "bp", "--frozen-baseline", "0.349"]
+    assert main([*args, "--claims", str(claims)]) == 0
+
+
+def test_a_claims_file_that_cannot_be_read_is_exit_code_3(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text("[[claim]]\nmethod = 'bp'\n")
+    assert main(["check", str(published_table), "--claims", str(claims)]) == 3
+    assert "claims.toml: claim 1: " in capsys.readouterr().err
+
+
+def test_json_holds_the_exit_code_every_run_and_every_claim(
+    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["check", str(published_table), "--claims", str(claims), "--format", "json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["exit_code"] == code == 1
+    assert len(found["runs"]) == 15
+    assert {run["outcome"] for run in found["runs"] if run["method"] == "dfa"} == {"failed"}
+    assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "does not hold"]
+
+
+def test_junit_has_a_case_for_every_run_and_claim(
+    published_table: Path, claims: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["check", str(published_table), "--claims", str(claims), "--format", "junit"])
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert suites.get("tests") == "18" and len(suites.findall(".//testcase")) == 18
+    failures = suites.findall(".//failure")
+    assert suites.get("failures") == str(len(failures)) == "11"
+    assert {failure.get("type") for failure in failures} == {"failed"}
+
+
+def test_only_claims_count_where_that_is_asked_for(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text('[[claim]]\nmethod = "dfa"\nmetric = "growth"\nat_least = 100\n')
+    args = ["check", str(published_table), "--claims", str(claims)]
+    assert main(args) == 1
+    assert main([*args, "--only-claims"]) == 0
+    assert main(["check", str(published_table), "--only-claims"]) == 2
+    assert "--claims" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_is_an_error_in_every_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(tmp_path, bp=QUIET)
+    (tmp_path / "broken.json").write_text('{"reports": ')
+    (tmp_path / "broken.json").rename(tmp_path / "audit.json")
+    given = ["check", str(tmp_path), str(tmp_path / "audit.json")]
+    assert main([*given, "--format", "junit"]) == 3
+    suites = ElementTree.fromstring(capsys.readouterr().out)
+    assert [error.get("message") for error in suites.findall(".//error")]
+    assert main([*given, "--format", "github"]) == 3
+    assert capsys.readouterr().out.startswith("::error file=")
+    assert main([*given, "--format", "json"]) == 3
+    assert json.loads(capsys.readouterr().out)["problems"]
+
+
+def test_github_annotations_escape_names_from_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = {"residual_norms": [1, 900, 900], "bp_grad_norms": [1, 1, 1]}
+    key = "50%,title=x::error::y"
+    (tmp_path / "a.json").write_text(json.dumps({"reports": {key: report}}))
+    assert main(["check", str(tmp_path), "--format", "github"]) == 1
+    first = capsys.readouterr().out.splitlines()[0]
+    head, _, message = first.partition("::")[2].partition("::")
+    assert head.count("title=") == 2 and "%2Ctitle=x%3A%3Aerror%3A%3Ay" in head
+    assert "50%25" in message
+
+
+def test_strict_json_is_json_and_names_what_is_not_finite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"method_name": "x", "residual_norms": [1, Infinity], "bp_grad_norms": [1, 0.1]}'
+    )
+
+    def refuse(word: str) -> float:
+        raise AssertionError(word)
+
+    main(["show", str(tmp_path), "--format", "json", "--strict-json"])
+    (run,) = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert run["h_L"] is None and run["not_finite"]["h_L"] == "inf"
+    main(["show", str(tmp_path), "--format", "json"])
+    assert "Infinity" in capsys.readouterr().out

@@ -1,0 +1,251 @@
+r"""The LaTeX table of a paper: a row per method over its seeds, as wide as a column.
+
+Needs booktabs and siunitx. What was not measured is absent: a column that no method has is left
+out, a cell is empty.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
+from fa_core.facts.published_names import published_name
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.numbers import brief, count_text, scientific, with_axes
+from fa_core.reporting.latex import LONG, spelled
+
+
+class Column(NamedTuple):
+    """A column of numbers.
+
+    Attributes:
+        number: its name in `SeedGroup.stats`.
+        letter: the diagnostic that judges it, or ``""``.
+        above: first line of its heading.
+        heading: second line.
+        places: most decimal places of a mean; 0 for norms, which have two digits.
+    """
+
+    number: str
+    letter: str
+    above: str
+    heading: str
+    places: int = 0
+
+
+COLUMNS = (
+    Column("headline_acc", "", "", "acc.", 3),
+    Column("growth", "a", "(a)", "growth"),
+    Column("g_L", "b", "(b)", "‖g_L‖"),
+    Column("stability", "c", "(c)", "drift", 2),
+    Column("margin_pp", "d", "(d)", "pp", 1),
+)
+
+WIDEST_NAME = 16
+"""Letters of a name on one line; longer ones are folded."""
+
+_WORD = 8
+"""Letters of a word that are kept together in a folded name."""
+
+_FOLDED = r">{\raggedright\arraybackslash\hangindent=0.5em}p{4.7em}"
+
+_MARKS = {BOUND: r"$\ge$", PROXY: r"$\approx$", ASSUMED: "?"}
+_MARK_WORDS = {
+    BOUND: r"$\ge$: a lower bound",
+    PROXY: r"$\approx$: of another layer",
+    ASSUMED: "?: over an assumed frozen baseline",
+}
+
+
+def paper_table(
+    analysis: SeedTable, thresholds: DiagnosticThresholds, name: str, letters: str = LETTERS
+) -> str:
+    """The table of some methods over their seeds; a long one goes on in further tables.
+
+    Args:
+        analysis: the methods.
+        thresholds: they are judged by these.
+        name: of the file or folder, for the label.
+        letters: the diagnostics that have a column.
+    """
+    groups = [group for group in analysis.groups if any(group.measured.values())]
+    shown = [column for column in COLUMNS if not column.letter or column.letter in letters]
+    columns = [column for column in shown if _has(groups, column)]
+    caption = _caption(groups, thresholds)
+    most = _usual_seeds(groups)
+    names = [_name(group, most) for group in groups]
+    first = "l" if max(map(len, names), default=0) <= WIDEST_NAME else _FOLDED
+    most_rows = LONG if first == "l" else LONG // 3
+    parts = []
+    for start in range(0, max(len(groups), 1), most_rows):
+        lines = [r"\begin{table}[tbp]", r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}"]
+        if start:
+            lines.append(r"\caption{(continued)}")
+        else:
+            lines += [f"\\caption{{{caption}}}", f"\\label{{tab:{_label(name)}}}"]
+        lines.append(f"\\begin{{tabular}}{{@{{}}{first}l{'r' * len(columns)}@{{}}}}")
+        lines += [r"\toprule", *_headings(columns), r"\midrule"]
+        for group, name in zip(groups[start : start + most_rows], names[start:], strict=False):
+            lines.append(_row(group, name, columns))
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _label(name: str) -> str:
+    r"""Letters, digits and hyphens of a name.
+
+    >>> _label("audit_table} s42.json")
+    'audit-table-s42-json'
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "audit"
+
+
+def _has(groups: Sequence[SeedGroup], column: Column) -> bool:
+    stats = [group.stats[column.number] for group in groups]
+    return any(stat.n or stat.nonfinite for stat in stats)
+
+
+def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
+    """How many seeds most methods have."""
+    counts = Counter(len(group.seeds) for group in groups)
+    if not counts:
+        return 0
+    return counts.most_common(1)[0][0]
+
+
+def _headings(columns: Sequence[Column]) -> Iterator[str]:
+    above = [f" & {spelled(column.above)}" for column in columns]
+    names = [f" & {spelled(column.heading)}" for column in columns]
+    yield f" & {''.join(above)} \\\\"
+    yield f"method & fires{''.join(names)} \\\\"
+
+
+def _name(group: SeedGroup, usual_seeds: int) -> str:
+    """The method in print, with its axes, and its seeds if it has not as many as most."""
+    name = with_axes(published_name(group.method), group.axes)
+    if len(group.seeds) != usual_seeds:
+        name += f", n = {len(group.seeds)}"
+    return name
+
+
+def _row(group: SeedGroup, name: str, columns: Sequence[Column]) -> str:
+    cells = [_foldable(name), _letters(group)]
+    for column in columns:
+        cells.append(_cell(group, column))
+    return f"{' & '.join(cells)} \\\\"
+
+
+def _foldable(name: str) -> str:
+    r"""An escaped name whose long words may be broken.
+
+    >>> print(_foldable("DFA (arch small_resnet)"))
+    DFA (arch small\_re\allowbreak snet)
+    """
+    words = []
+    for word in name.split(" "):
+        pieces = [word[start : start + _WORD] for start in range(0, len(word), _WORD)]
+        words.append(r"\allowbreak ".join(map(spelled, pieces)))
+    return " ".join(words)
+
+
+def _letters(group: SeedGroup) -> str:
+    r"""Letters that fire, on how many seeds if not on all of them; ``~`` before undecided ones."""
+    found = []
+    for letter in LETTERS:
+        hits, seeds = group.fired[letter], group.measured[letter]
+        if not hits and letter not in group.undecided:
+            continue
+        text = rf"$\sim${letter}" if letter in group.undecided else letter
+        if 0 < hits < seeds:
+            text += f"$_{hits}$"
+        found.append(text)
+    return "".join(found)
+
+
+def _cell(group: SeedGroup, column: Column) -> str:
+    """A number; bold if its diagnostic fires on every seed that measured it."""
+    stat = group.stats[column.number]
+    number = _number(stat, column.places)
+    if not number:
+        return ""
+    letter = column.letter
+    number = _MARKS.get(group.evidence.get(letter, ""), "") + number
+    if letter and group.fired[letter] and group.fired[letter] == group.measured[letter]:
+        return f"\\textbf{{{number}}}"
+    return number
+
+
+def _number(stat: Stat, places: int) -> str:
+    """Mean with the standard deviation of its last digits, or geometric mean; ``""`` for none."""
+    if stat.nonfinite:
+        return "NaN/inf"
+    value = stat.mean
+    if not places and stat.geometric_mean is not None:
+        value = stat.geometric_mean
+    if value is None:
+        return ""
+    if places:
+        return f"\\num{{{_with_deviation(value, stat.std, places)}}}"
+    return f"\\num{{{_short(value)}}}"
+
+
+def _short(value: float) -> str:
+    """Two digits, with a power of ten from a thousand on and below a hundredth.
+
+    >>> _short(5.77), _short(1723.4), _short(2.82e-9), _short(57.7)
+    ('5.8', '1.7e3', '2.8e-9', '58')
+    """
+    if value and not 0.01 <= abs(value) < 999.5:
+        return scientific(value, 2)
+    if abs(value) >= 9.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 0.995 else f"{value:.2f}"
+
+
+def _with_deviation(value: float, std: float | None, most: int) -> str:
+    """A number with one digit of its standard deviation in brackets, rounded up where the decimal
+    places do not reach.
+
+    >>> _with_deviation(0.3057, 0.0078, 3), _with_deviation(-14.4, 3.9, 1)
+    ('0.306(8)', '-14(4)')
+    >>> _with_deviation(0.5, None, 3), _with_deviation(0.1425, 0.0001, 3)
+    ('0.500', '0.142(1)')
+    """
+    if std is None:
+        return f"{value:.{most}f}"
+    places = most
+    if std > 0:
+        places = min(max(0, -math.floor(math.log10(std))), most)
+    digits = max(1, round(std * 10**places))
+    if digits == 10 and places:
+        places, digits = places - 1, 1
+    return f"{value:.{places}f}({digits})"
+
+
+def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> str:
+    """What the columns are; what holds of every row is said here once."""
+    limits = []
+    for letter, one in DIAGNOSTICS.items():
+        sign = ">" if one.fires_above else "<"
+        limits.append(f"({letter}) {sign} {brief(one.limit(thresholds))}")
+    seeds = count_text(_usual_seeds(groups), "seed")
+    said = [
+        f"Four-diagnostic audit, {seeds} per method unless said: means with the standard deviation "
+        "of the last digit in brackets; growth and ‖g_L‖: geometric means. "
+        f"Fires: {', '.join(limits)}; bold: on every seed; "
+        "an index counts the seeds where not on every one."
+    ]
+    words = [spelled(" ".join(said))]
+    if any(group.undecided for group in groups):
+        words.append(r"$\sim$: undecided on some seed.")
+    kinds = {kind for group in groups for kind in group.evidence.values()}
+    for kind in (BOUND, PROXY, ASSUMED):
+        if kind in kinds:
+            words.append(f"{_MARK_WORDS[kind]}.")
+    return " ".join(words)

@@ -1,0 +1,230 @@
+"""`fa-tui check`: an exit code for scripts and CI."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fa_core.errors import UsageError
+from fa_core.judgement.diagnostics import diagnostic_letters
+from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_core.sanitize import sanitize
+from fa_core.second_reading import PASS, second_reading
+from fa_core.text.notes import GIVE_ONE, why_inexact
+from fa_core.text.verdict import known_text, recorded_text, verdict_words
+from fa_tui import options
+from fa_tui.commands import check_forms, inputs, output
+from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
+from fa_tui.commands.verdict_remarks import Doubts, Standings
+from fa_tui.commands.verdict_table import judged, named
+from fa_tui.option_groups import ChosenOptions, Criteria
+from fa_tui.views.words import runs_words, with_seed
+
+_Require = Annotated[
+    str,
+    typer.Option(
+        metavar="LETTERS",
+        help="Diagnostics that every run must have measured, exactly: abd.",
+        show_default=False,
+    ),
+]
+_ONLY_CLAIMS = typer.Option("--only-claims", help="Judge the claims; no run counts by itself.")
+_FORMAT = typer.Option(help="Lines, JSON, JUnit XML, or annotations of GitHub Actions.")
+
+
+def check_command(
+    paths: options.NamedPaths,
+    require: _Require = "",
+    claims: options.ClaimsOption = None,
+    only_claims: Annotated[bool, _ONLY_CLAIMS] = False,
+    format: Annotated[Literal["text", "json", "junit", "github"], _FORMAT] = "text",
+    protocol: options.ProtocolOption = "v1",
+    *,
+    selection: ChosenOptions,
+) -> None:
+    """Judge runs and claims for a script: exit with 0 if all hold.
+
+    0 every run is trustworthy and every claim holds, 1 some run needs walk-back or some claim does
+    not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
+    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor
+    is (d) by an assumed baseline: with --require they count as not measured. Controls (frozen,
+    shallow, random_init, random_targets) claim nothing and are not judged.
+
+    A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
+    is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
+    samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
+    (a) of a stream that is 0: a line each names the runs. Every claim is printed with its estimate
+    over seeds, 95 % interval, and the smallest effect that so many seeds show. The last line counts
+    runs, says on which diagnostics they are trustworthy, and counts the letters that fire. A
+    walk-back by undecided diagnostics alone is still 1, and says so. With --protocol v2 the
+    successor's verdict decides: 1 if a run's is FAIL, 4 if one is undecided or lacks Γ per layer,
+    which it requires.
+
+    Examples:
+
+        fa-tui check audit_table.json && echo "every run is trustworthy"
+
+        fa-tui check audit_table.json --require abd
+
+        fa-tui check audit_table.json --claims claims.toml --only-claims
+
+        fa-tui check runs/ --format junit > audit.xml
+
+        fa-tui check runs/ --filter 'method:dfa lam>0'
+    """
+    required = diagnostic_letters(require, "--require")
+    if only_claims and claims is None:
+        raise UsageError("--only-claims without --claims", hint="add --claims claims.toml")
+    found = inputs.open_paths(paths)
+    if not found.rows and not found.problems:
+        raise inputs.nothing_to_analyse(paths, found.traces)
+    chosen = selection.chosen()
+    criteria, rows = chosen.criteria, inputs.selected(found, chosen)
+    doubts: list[str] = []
+    detailed = format == "json"
+    if protocol == "v2":
+        runs, summary = _second_reading(rows, criteria, detailed)
+    else:
+        runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
+    checks: list[Case] = []
+    if claims:
+        checks, counts = _claims(claims, list(judged(rows, criteria)))
+        summary = f"{summary}; {counts}"
+    checked = Checked(
+        runs=[] if only_claims else runs,
+        claims=checks,
+        problems=found.problems,
+        doubts=[] if only_claims else doubts,
+        summary=summary,
+        is_empty=not rows,
+    )
+    with contextlib.suppress(BrokenPipeError):
+        _print(checked, format)
+    raise typer.Exit(checked.exit_code)
+
+
+def _claims(path: Path, rows: Sequence[AuditRow]) -> tuple[list[Case], str]:
+    """The claims of a file, checked, and their counts."""
+    # NumPy is imported where there are claims
+    from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims
+    from fa_core.reporting.sections.claims import claim_line, counts_of_claims
+
+    outcomes = {HOLDS: PASSED, FAILS: FAILED}
+    results = check_claims(read_claims(path), rows)
+    cases = []
+    for result in results:
+        case = Case(
+            name=result.claim.title,
+            file=str(path),
+            outcome=outcomes.get(result.outcome, OPEN),
+            lines=[claim_line(result)],
+            record=result.to_dict(),
+        )
+        cases.append(case)
+    return cases, counts_of_claims(results)
+
+
+def _print(checked: Checked, format: str) -> None:
+    if format == "json":
+        output.print_json(checked.to_dict())
+    elif format == "junit":
+        print(check_forms.to_junit(checked))
+    else:
+        lines = check_forms.text_lines if format == "text" else check_forms.github_lines
+        for line in lines(checked):
+            print(line)
+
+
+def _first_reading(
+    rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
+) -> tuple[list[Case], list[str], str]:
+    """The runs but for controls, the doubts, and the counts."""
+    doubts, standings, fired = Doubts(), Standings(), Counter[str]()
+    cases = []
+    for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
+        standings.add(row)
+        if row.is_control and row.report.coverage:
+            continue
+        name = with_seed(label, row)
+        lines = list(_says(row, name, required, as_read))
+        outcome = _outcome(row, required)
+        cases.append(_case(row, name, outcome, lines, detailed))
+        doubts.add(row.report, name)
+        fired.update(row.report.flags)
+    counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
+    summary = standings.text() + (f"; fires: {counted}" if counted else "")
+    return cases, list(doubts.lines()), summary
+
+
+def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
+    """A run; with its numbers if they are printed, as there may be 100,000 runs."""
+    record = check_forms.record_of(row) if detailed else {}
+    return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
+
+
+def _outcome(row: AuditRow, required: frozenset[str]) -> str:
+    if row.report.flags:
+        return FAILED
+    if row.standing() in (UNDECIDED, NOT_MEASURED) or _lacks(row.report, required):
+        return OPEN
+    return PASSED
+
+
+def _second_reading(
+    rows: Sequence[AuditRow], criteria: Criteria, detailed: bool
+) -> tuple[list[Case], str]:
+    """The runs but for controls by the successor's verdict, and the counts."""
+    cases = []
+    for row, label in named(rows, criteria):
+        if row.is_control:
+            continue
+        text, name = second_reading(row.report), with_seed(label, row)
+        outcome, lines = OPEN, [f"{name}: {text} ({sanitize(row.source)})"]
+        if text == PASS:
+            outcome, lines = PASSED, []
+        elif text.startswith("FAIL"):
+            outcome = FAILED
+        cases.append(_case(row, name, outcome, lines, detailed))
+    passed = sum(case.outcome == PASSED for case in cases)
+    return cases, f"{runs_words(len(cases))}: {passed} PASS"
+
+
+def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow) -> Iterator[str]:
+    """Notes on a run; none for a trustworthy and complete one.
+
+    Args:
+        row: the judged run.
+        name: its name.
+        required: letters of diagnostics that must be measured exactly.
+        as_read: the run with the thresholds of its file.
+    """
+    report, source = row.report, sanitize(row.source)
+    if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
+        verdict = verdict_words(report, control=False)
+        if report.flags and report.flags <= report.undecided:
+            verdict += ", nothing decided fires"
+        yield f"{name}: {verdict} [{known_text(report)}] ({source})"
+        for what in report.nonfinite.values():
+            yield f"  {what}"
+    missing = _lacks(report, required) if report.coverage else ""
+    if missing:
+        yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
+    if report.coverage and report.recorded_differs:
+        yield f"{name}: {sanitize(recorded_text(report, as_read.report.thresholds))} ({source})"
+
+
+def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
+    """The required diagnostics that were not measured exactly, with reasons; ``""`` for none."""
+    lacking = []
+    for letter in sorted(required):
+        why = why_inexact(report, letter).removesuffix(GIVE_ONE)
+        if why:
+            lacking.append(f"({letter}) {sanitize(why)}")
+    return "; ".join(lacking)

@@ -1,0 +1,51 @@
+"""`fa-tui show`, the verdict table."""
+
+from __future__ import annotations
+
+import typer
+
+from fa_core.judgement.verdict import CONTROL
+from fa_core.rows import AuditRow
+from fa_core.second_reading import second_reading
+from fa_tui import options
+from fa_tui.commands.verdict_table import print_paths
+from fa_tui.option_groups import ChosenOptions
+from fa_tui.views.filters import ViewState
+
+
+def show_command(
+    paths: options.PathsArgument = None,
+    format: options.RowFormOption = "table",
+    sort: options.SortOption = "",
+    protocol: options.ProtocolOption = "v1",
+    *,
+    selection: ChosenOptions,
+) -> None:
+    """Print the verdict of every run under the given thresholds.
+
+    In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d)
+    by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
+    fires. Where a file has 95 % intervals they are `intervals`. `undecided` names the diagnostics
+    whose interval holds the threshold, or whose lower bound does not fire, or (a) where the stream
+    is 0. A control (frozen, shallow, random_init, random_targets) has `control`: its verdict is no
+    claim.
+
+    Examples:
+
+        fa-tui show audit_table.json
+
+        fa-tui show runs/ --h-norm-explosion-ratio 12 --format markdown
+
+        fa-tui show audit_table.json --filter 'flag:b growth>100' --sort -growth
+
+        fa-tui show audit_table.json --frozen-baseline 0.349 --format json
+
+        fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
+    """
+    verdict = _second_reading if protocol == "v2" else AuditRow.words
+    raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))
+
+
+def _second_reading(row: AuditRow) -> str:
+    """The successor's verdict for the table."""
+    return CONTROL if row.is_control else second_reading(row.report)
