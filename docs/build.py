@@ -19,7 +19,6 @@ from types import ModuleType
 from textual.app import App
 
 import fa_core
-
 from fa_tui.screens import key_list
 from fa_tui.settings import Settings, named_values, written
 from fa_tui.typer_app import help_text

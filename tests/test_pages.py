@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -116,6 +117,7 @@ def test_every_command_and_option_of_every_page_exists() -> None:
     found = 0
     for page in PAGES:
         shell = [block.text for block in blocks(page) if block.language in ("sh", "yaml")]
+        shell = [re.sub(r"\$\(\(.*?\)\)", "1", one) for one in shell]
         for line in re.findall(r"\bfa-tui (?:[^\n|`&]|\\\n)*", "\n".join(shell)):
             line = re.sub(r"\s#\s.*", "", line.replace("\\\n", " "))
             name = line.split()[1] if len(line.split()) > 1 else "open"
@@ -156,3 +158,16 @@ def test_lines_of_text_wrap_at_a_hundred_columns(page: Path) -> None:
 
 def test_the_readme_is_short() -> None:
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_pages_of_the_reference_are_made_from_the_program() -> None:
+    found = importlib.util.spec_from_file_location("build", DOCS / "build.py")
+    assert found is not None and found.loader is not None
+    build = importlib.util.module_from_spec(found)
+    found.loader.exec_module(build)
+    page = "\n".join(build.commands_page())
+    assert re.findall(r"^## (.*)$", page, re.M) == list(COMMANDS)
+    assert "--frozen-baseline" in page
+    assert "<kbd>t</kbd> | the long view" in "\n".join(build.keys_page())
+    assert "`thresholds.g_norm_floor` | `1e-7`" in "\n".join(build.settings_page())
+    assert "::: fa_core.diagnose" in "\n".join(build.api_page())
