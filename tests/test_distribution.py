@@ -33,7 +33,7 @@ def extras(project: dict[str, Any]) -> set[str]:
     return {
         one
         for name, them in project["optional-dependencies"].items()
-        if name != "dev"
+        if name not in ("dev", "docs")
         for one in them
     }
 

@@ -112,7 +112,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         MeasureError: data that do not fit the network, no data, or the same samples in two batches.
         UsageError: an invalid argument.
 
-    Source: docs/protocol.md §3; README, "From Python".
+    Source: docs/protocol.md §3.
 
     >>> class Doubling(nn.Module):
     ...     def forward(self, x, return_hidden=False):

@@ -211,7 +211,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
         - identity and content of every buffer,
         - the random generators of torch (CPU and every CUDA device in use), NumPy and Python.
 
-    Source: README, "From Python" ("gives the model back as it found it").
+    Source: docs/howto/plain-loop.md ("are as before afterwards").
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
     >>> _ = net[1].eval()

@@ -76,7 +76,7 @@ def resolve_taps(
     Raises:
         TapError: a pattern that names no module; lists candidates.
 
-    Source: README, "From Python".
+    Source: docs/formats.md, "Taps".
     """
     if taps is None:
         if _returns_hidden(model):

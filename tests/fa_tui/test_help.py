@@ -110,12 +110,14 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
     diagnostic = DIAGNOSTICS[letter]
     hints = get_type_hints(ThresholdOptions, include_extras=True)
     (option,) = hints[diagnostic.threshold].__metadata__
-    protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [docs / "protocol.md", *docs.glob("protocol/*.md")]
+    protocol = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())[
         "SlidersPanel"
     ]
     report = thresholds_block(DiagnosticThresholds()).text
-    for text in (option.help, sliders, protocol.read_text(encoding="utf-8"), report):
+    for text in (option.help, sliders, protocol, report):
         assert diagnostic.calibration in " ".join(text.split())
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import fa_tui
+from fa_tui import typer_app
 from fa_tui.cli import COMMANDS, main
 
 SHELLS = Path(fa_tui.__file__).parent / "shells"
@@ -143,3 +149,24 @@ def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
         for path in (tmp_path, broken):
             assert main([command, str(path)]) == 3
             assert "broken.json: truncated JSON" in capsys.readouterr().err
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a command, without its comment."""
+    return shlex.split(" ".join(line.split()), comments=True)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_breaks_no_option_and_its_examples_can_be_copied(command: str, columns: int) -> None:
+    text = typer_app.help_text(command, min(columns, 80) - 2)
+    known: Any = typer.main.get_command(typer_app.build([command])).commands[command]  # type: ignore[attr-defined]
+    example = re.compile(r"^ +(fa-tui .*(?:\n +.*)*)", re.M)
+    shown = [one.replace("\\\n", " ") for one in example.findall(text)]
+    written = example.findall(inspect.cleandoc(known.help))
+    assert [words_of(one) for one in shown] == [words_of(one) for one in written]
+    for word in re.findall(r"--[a-z][\w-]*", known.help):
+        assert re.search(rf"{word}(?![\w-])", text), word
+    for one in known.params:
+        for word in (one.help or "").split():
+            assert len(word) > 40 or word in text, word

@@ -1,0 +1,175 @@
+"""The tutorial and the how-to pages run as printed; commands, options and links of all pages exist."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+
+from fa_tui import typer_app
+from fa_tui.cli import COMMANDS
+from tests.conftest import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+RUN = [DOCS / "tutorial.md", *sorted(DOCS.glob("howto/*.md"))]
+NEW = [
+    *RUN,
+    *(DOCS / name for name in ("questions.md", "limits.md", "glossary.md")),
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+]
+PAGES = sorted([*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")])
+BLOCK = re.compile(
+    r"(?:<!-- (?P<comment>[^>]*) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```", re.M | re.S
+)
+GLOBAL = {"--help", "--version", "--debug", "--strict-json"}
+"""What every command takes, before it is looked at."""
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+class Block(NamedTuple):
+    """A code block of a page."""
+
+    language: str
+    text: str
+    runs: bool
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for found in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        runs = not (found["comment"] or "").startswith("not run: ")
+        yield Block(found["language"], found["text"], runs)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of every command line of a shell block that starts fa-tui or python."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if re.match(r"(\S+/)?(fa-tui|python) ", line):
+            yield shlex.split(line, comments=True)
+
+
+def words(text: str) -> set[str]:
+    """Words of an output: numbers depend on the versions of libraries."""
+    return set(re.findall(r"(?<![\w.])[^\W\d]{2,}(?![\w.])", text))
+
+
+PYTHON = (
+    "import runpy, sys; from tests.vision import DeclaredOperators; "
+    "sys.meta_path.insert(0, DeclaredOperators()); sys.path.insert(0, ''); "
+    "runpy.run_path(sys.argv[1], run_name='__main__')"
+)
+"""Runs a file as `python FILE` does, also beside a torchvision of another build."""
+
+
+def run(argv: list[str], folder: Path) -> str:
+    started = ["-c", PYTHON] if argv[0] == "python" else ["-m", "fa_tui"]
+    program = [sys.executable, *started]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*program, *argv[1:]],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    allowed = (0, 1, 4) if argv[1] == "check" else (0,)
+    assert done.returncode in allowed, f"{shlex.join(argv)}: {done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_a_page_runs_as_printed(page: Path, tmp_path: Path) -> None:
+    printed = ""
+    for block in blocks(page):
+        if not block.runs:
+            continue
+        if block.language == "python":
+            name = re.match(r"# ([\w./]+\.\w+)\n", block.text)
+            assert name, f"{page.name}: the first line of a block names its file"
+            (tmp_path / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name[1]).write_text(block.text, encoding="utf-8")
+        elif block.language == "sh":
+            printed = "".join(run(argv, tmp_path) for argv in commands(block.text))
+        elif block.language == "text":
+            assert words(block.text) <= words(printed), f"{page.name}: {printed}"
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_code_that_is_not_run_here_is_at_least_python_or_shell(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "python":
+            compile(block.text, page.name, "exec")
+        elif block.language == "sh":
+            subprocess.run(["bash", "-n"], input=block.text, text=True, check=True)
+
+
+def test_every_command_and_option_of_every_page_exists() -> None:
+    group = typer.main.get_command(typer_app.build(COMMANDS))
+    found = 0
+    for page in PAGES:
+        shell = [block.text for block in blocks(page) if block.language in ("sh", "yaml")]
+        shell = [re.sub(r"\$\(\(.*?\)\)", "1", one) for one in shell]
+        for line in re.findall(r"\bfa-tui (?:[^\n|`&]|\\\n)*", "\n".join(shell)):
+            line = re.sub(r"\s#\s.*", "", line.replace("\\\n", " "))
+            name = line.split()[1] if len(line.split()) > 1 else "open"
+            command = group.commands[name if name in COMMANDS else "open"]  # type: ignore[attr-defined]
+            known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+            for option in re.findall(r"(?<=\s)--[a-z][\w-]*", line):
+                assert option in known | GLOBAL, f"{page}: {line}"
+            found += 1
+    assert found > 30
+
+
+def slug(heading: str) -> str:
+    """A heading's anchor, as GitHub and mkdocs make it of plain words."""
+    return re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for target in LINK.findall(text):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name) if name else page
+        generated = DOCS / "reference" in path.resolve().parents
+        assert path.exists() or generated or path.name == "gates.md", f"{page.name}: {target}"
+        if anchor and path.suffix == ".md" and path.exists():
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+            assert anchor in map(slug, headings), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", NEW, ids=lambda page: page.name)
+def test_lines_of_text_wrap_at_a_hundred_columns(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for line in text.splitlines():
+        assert len(line) <= 100 or "](" in line or line.startswith("|"), f"{page.name}: {line}"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_pages_of_the_reference_are_made_from_the_program() -> None:
+    found = importlib.util.spec_from_file_location("build", DOCS / "build.py")
+    assert found is not None and found.loader is not None
+    build = importlib.util.module_from_spec(found)
+    found.loader.exec_module(build)
+    page = "\n".join(build.commands_page())
+    assert re.findall(r"^## (.*)$", page, re.M) == list(COMMANDS)
+    assert "--frozen-baseline" in page
+    assert "<kbd>t</kbd> | the long view" in "\n".join(build.keys_page())
+    assert "`thresholds.g_norm_floor` | `1e-7`" in "\n".join(build.settings_page())
+    assert "::: fa_core.diagnose" in "\n".join(build.api_page())
