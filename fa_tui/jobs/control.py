@@ -20,9 +20,11 @@ from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
+    from fa_core.engine.record_comparison import Comparison
     from fa_core.engine.verify import Verification
     from fa_tui.application import Application
     from fa_tui.settings import MeasureAnswer
+    from fa_tui.views.glyphs import Glyphs
 
 _SHOW_SECONDS = 0.1
 """Minimum seconds between updates of progress, which must not delay keys."""
@@ -38,6 +40,18 @@ EMPTY_CELL = "no run in this cell: nothing to measure"
 NO_CHECKPOINT = (
     "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
 )
+
+
+def again_words(compared: Comparison, glyphs: Glyphs) -> str:
+    """What a new measurement shows beside the recorded audit: ``= as recorded``, else ``≠`` with
+    the first value that differs, old → new, and how many more do."""
+    deciding = [each for each in compared.differences if each.decides]
+    if not deciding:
+        return f"{glyphs.agrees} {compared.headline}"
+    text = f"{glyphs.deviates} {deciding[0].change()}"
+    if len(deciding) > 1:
+        text += f", {len(deciding) - 1} more"
+    return text
 
 
 class JobControl:
@@ -85,11 +99,26 @@ class JobControl:
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
-                cell = self._app.session.cell(
-                    int(job.id), ascii_only=not self._app.terminal.unicode
-                )
-                measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
+                measured[place] = replace(job, words=self._outcome(int(job.id), job.words))
         return [*self._elsewhere(), *measured]
+
+    def again_lines(self, row: int) -> Iterator[tuple[str, str]]:
+        """How a run that was measured again compares with its audit, each line with its tone."""
+        if row not in self.again:
+            return
+        compared = self.again[row].comparison
+        tone = "good" if compared.agrees else "warn"
+        yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
+        if not compared.agrees:
+            yield "M shows every difference, and replaces the audit", "dim"
+
+    def _outcome(self, row: int, words: str) -> str:
+        """The verdict of a measured run; of one measured again, how it compares with its audit."""
+        app = self._app
+        cell = app.session.cell(row, ascii_only=not app.terminal.unicode)
+        if row in self.again:
+            words = again_words(self.again[row].comparison, app.terminal.glyphs)
+        return f"{cell}  {words}".rstrip()
 
     def _elsewhere(self) -> Iterator[Listed]:
         """The runs that other processes train or measure, or did before they failed or died."""
@@ -272,11 +301,8 @@ class JobControl:
         name, compared = run_name(session, row), again[row].comparison
         if len(again) > 1:
             text = f"{len(again) - len(deviating)} of {len(again)} runs measured again as recorded"
-        elif deviating:
-            first = next(each for each in compared.differences if each.decides)
-            text = f"{name} deviates from its audit: {first}"
         else:
-            text = f"{name} measured again: {compared.headline}"
+            text = f"{name} measured again: {again_words(compared, app.terminal.glyphs)}"
         app.say(
             f"{text}; M shows the differences",
             "warn" if deviating else "good",

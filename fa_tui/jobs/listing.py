@@ -47,14 +47,18 @@ class Pace:
             self._last = (done, self._clock())
 
     def seconds_left(self, total: int) -> float | None:
-        """Remaining seconds; None before two different counts.
+        """Remaining seconds; None before two different counts, and once they are over though
+        nothing more was done.
 
         The rate excludes the time before the first count (loading data, starting torch).
         """
         if self.rate is None:
             return None
         last, at = self._last
-        return max(0.0, (total - last) / self.rate - (self._clock() - at))
+        left = (total - last) / self.rate - (self._clock() - at)
+        if left < 0:
+            return None
+        return left
 
     @property
     def rate(self) -> float | None:
@@ -96,6 +100,25 @@ def time_words(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {minutes:02}"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def times_of(job: Listed) -> str:
+    """How long a job still takes, took, or has run so far; ``""`` before it starts.
+
+    >>> times_of(Listed(id="1", name="x", state="running", took=0.2))
+    ''
+    >>> times_of(Listed(id="1", name="x", state="running", took=42.0))
+    'for 42 s'
+    >>> times_of(Listed(id="1", name="x", state="running", took=42.0, left=200.0))
+    '3 min left'
+    """
+    if job.left is not None:
+        return f"{time_words(job.left)} left"
+    if job.took is None or (job.took < 1 and not job.over):
+        return ""
+    if job.over:
+        return f"in {time_words(job.took)}"
+    return f"for {time_words(job.took)}"
 
 
 def rate_words(rate: float | None) -> str:

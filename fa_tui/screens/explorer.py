@@ -302,7 +302,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.detail is not None:
             work = []
             if row is not None:
-                work = list(work_lines(self.session, row))
+                work = [*work_lines(self.session, row), *self.app.jobs.again_lines(row)]
             gone = row in self.session.gone
             self.detail.show(run, self.session.thresholds, gone=gone, work=work)
         self.show_intervals(run)
