@@ -278,6 +278,7 @@ def write_report(
     title: str = "Four-diagnostic audit",
     *,
     second: bool = False,
+    adapted: Callable[[list[Block]], list[Block]] = list,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -290,6 +291,7 @@ def write_report(
             ``gamma``, or an axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
         second: whether these add the successor's verdicts.
+        adapted: changes their blocks before they are written, e.g. to count the figures drawn.
 
     Returns:
         The files written, the report first.
@@ -303,7 +305,8 @@ def write_report(
     if kind == ".tex":
         return write_blocks(path, paper_tables(table, thresholds))
     if kind in WRITERS:
-        return write_blocks(path, reporting_form(table, thresholds, traces, title, second=second))
+        blocks = reporting_form(table, thresholds, traces, title, second=second)
+        return write_blocks(path, adapted(blocks))
     if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure).draw(), kind)
     elif kind == ".csv":

@@ -15,6 +15,7 @@ from fa_core.errors import FaError
 from fa_core.facts.run_names import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
+from fa_tui.jobs.writing import Writings
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
@@ -63,6 +64,7 @@ class JobControl:
 
     Attributes:
         measuring: the runs that are measured.
+        writings: the files that are written.
         again: row → its new measurement next to its audit, until it replaces that.
         answers: row → the data and network that were typed for its folder.
     """
@@ -78,6 +80,8 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
+        saved = partial(call, partial(app.say, tone="good"))
+        self.writings = Writings(partial(call, self.moved), saved, app.host)
         self.answers: dict[int, MeasureAnswer] = {}
         self._machine_watch: MachineWatch | None = None
         self._moved_due = False
@@ -100,7 +104,7 @@ class JobControl:
         for place, job in enumerate(measured):
             if job.state == "done":
                 measured[place] = replace(job, words=self._outcome(int(job.id), job.words))
-        return [*self._elsewhere(), *measured]
+        return [*self._elsewhere(), *self.writings.listed(), *measured]
 
     def again_lines(self, row: int) -> Iterator[tuple[str, str]]:
         """How a run that was measured again compares with its audit, each line with its tone."""
@@ -146,7 +150,7 @@ class JobControl:
         if job_id.startswith(_ELSEWHERE):
             self._stop(int(job_id.removeprefix(_ELSEWHERE)))
             return True
-        return self.measuring.cancel(job_id)
+        return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
     def _stop(self, row: int) -> None:
         """Stop the process that works on a run, when it is asked for twice: it may have others."""
@@ -173,8 +177,9 @@ class JobControl:
         return self.measuring.pids()
 
     def unfinished(self) -> int:
-        """Number of unfinished runs."""
-        return sum(not job.over for job in self.measuring.listed())
+        """Number of unfinished jobs of this explorer."""
+        own = [*self.writings.listed(), *self.measuring.listed()]
+        return sum(not job.over for job in own)
 
     def unknown(self, indices: Sequence[int]) -> list[int]:
         """The runs of which nothing says what data to measure them on.
@@ -228,6 +233,7 @@ class JobControl:
         """End the workers; what is finished is on disk already."""
         if self._machine_watch is not None:
             self._machine_watch.stop()
+        self.writings.close()
         self.measuring.close()
 
     def moved(self, job: object) -> None:

@@ -144,6 +144,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: unique in its explorer.
         name: name of the run.
+        doing: what is done: ``measuring`` or ``writing``.
         state: ``queued``, ``running``, ``done``, ``failed`` or ``cancelled``.
         device: its device (``""`` = none yet).
         done: steps done so far.
@@ -162,6 +163,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     state: str
+    doing: str = "measuring"
     device: str = ""
     done: int = 0
     total: int = 0
@@ -189,8 +191,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether it failed or was cancelled, and was started here."""
-        return self.state in ("failed", "cancelled") and not self.elsewhere
+        """Whether it is a measurement of this explorer that failed or was cancelled."""
+        mine = self.doing == "measuring" and not self.elsewhere
+        return mine and self.state in ("failed", "cancelled")
 
 
 def silence_words(job: JobView | Listed) -> str:
@@ -215,7 +218,7 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     if running:
         first = running[0]
         done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"measuring {first.name} {done}", "accent"))
+        pieces.append((f"{first.doing} {first.name} {done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:

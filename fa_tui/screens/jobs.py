@@ -103,7 +103,7 @@ class JobsTable(LineTable):
         cells = dict(_LEAST)
         room = width - (_STATE + counts + _TIME + device) - sum(cells.values())
         process = 0
-        if room >= _PID:
+        if room >= _PID + _LEAST["name"]:
             process = _PROCESS if width >= _ROOMY else _PID
         room -= process
         for column, most in _TURNS:
@@ -152,6 +152,8 @@ class JobsTable(LineTable):
         if column == 1:
             return self._progress(job, width)
         process = process_words(job, self.memory)
+        if width < _PROCESS:
+            process = str(job.pid or "")
         texts = (job.state, "", listing.times_of(job), job.device, process, job.says)
         text = self._short(texts[column], width - 1) if width else ""
         if column == 0 or (column == 5 and job.error):
