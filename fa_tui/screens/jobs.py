@@ -235,6 +235,7 @@ class JobsScreen(ApplicationScreen[None]):
             key_display="x",
             tooltip="cancel the job under the cursor",
         ),
+        Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding(
             "X",
@@ -347,6 +348,16 @@ class JobsScreen(ApplicationScreen[None]):
             return Shared(pieces)
         table = Table("jobs", [grid])
         return Shared([*pieces, *table_pieces(table)], table=table)
+
+    def action_go(self) -> None:
+        """Close, with the cursor on the job's run in the matrix or the long view."""
+        job = self.table.job
+        _, _, row = job.id.rpartition(" ") if job else ("", "", "")
+        if job is None or job.doing != "measuring" or not row.isdecimal():
+            self.app.say("no run here", "dim")
+            return
+        self.app.explorer.runs.go_to(int(row))
+        self.dismiss()
 
     def action_cancel(self, which: str = "cancel") -> None:
         """Cancel the job under the cursor, or all unfinished jobs."""
