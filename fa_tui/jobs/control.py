@@ -129,7 +129,7 @@ class JobControl:
         session = self._app.session
         for row, work in session.work.items():
             progress = work.progress
-            state, error = "running", ""
+            state, error = work.state, ""
             if not work.at_work:
                 state, error = "failed", work.text()
             yield Listed(
@@ -165,7 +165,10 @@ class JobControl:
         elif progress.has_process():
             self._asked_to_stop = None
             os.kill(pid, signal.SIGTERM)
-            app.say(f"process {pid} stops; complete epochs of {name} are kept", "warn")
+            kept = "its finished runs"
+            if progress.doing == "training":
+                kept = f"complete epochs of {name}"
+            app.say(f"process {pid} stops; {kept} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""

@@ -124,7 +124,7 @@ def mark_of(
     states = {session.states.get(row) for row in rows}
     works = [session.work[row] for row in rows if row in session.work]
     if works:
-        states.add("running" if any(work.at_work for work in works) else "ended")
+        states |= {work.state for work in works}
     signs = {
         "running": glyphs.running,
         "queued": glyphs.queued,
