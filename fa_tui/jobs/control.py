@@ -83,6 +83,8 @@ class JobControl:
         saved = partial(call, partial(app.say, tone="good"))
         self.writings = Writings(partial(call, self.moved), saved, app.host)
         self.answers: dict[int, MeasureAnswer] = {}
+        self._names: dict[int, str] = {}
+        self._named = 0
         self._machine_watch: MachineWatch | None = None
         self._moved_due = False
         self._asked_to_stop: int | None = None
@@ -134,7 +136,7 @@ class JobControl:
                 state, error = "failed", work.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
-                name=run_name(session, row),
+                name=self._name(row),
                 state=state,
                 device="" if progress.is_here else progress.host,
                 done=progress.epoch,
@@ -144,6 +146,16 @@ class JobControl:
                 error=error,
                 elsewhere=True,
             )
+
+    def _name(self, row: int) -> str:
+        """A run's name, kept until runs are added: hundreds of runs may wait in another shell."""
+        session = self._app.session
+        if len(session) != self._named:
+            self._named = len(session)
+            self._names.clear()
+        if row not in self._names:
+            self._names[row] = run_name(session, row)
+        return self._names[row]
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
