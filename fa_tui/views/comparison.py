@@ -185,11 +185,14 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
 def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
     """A name per run in two parts, the first of which may be cut.
 
-    The seed if only seeds differ, else as in `disambiguate`.
+    The seed if only seeds differ, else as in `disambiguate`, without a seed that all share.
     """
     rows = [session.rows[index] for index in group.rows]
     if are_seeds(session, group):
         return [("", f"s{row.seed}") for row in rows]
+    if group.name != MARKED and len({row.seed for row in rows}) == 1:
+        # the line's name has the seed
+        rows = [replace(row, seed=None) for row in rows]
     return disambiguate(rows)
 
 
