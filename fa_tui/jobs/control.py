@@ -171,8 +171,8 @@ class JobControl:
         name, pid = run_name(session, row), progress.pid
         if not progress.is_here:
             app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
-        elif self._asked_to_stop != row:
-            self._asked_to_stop = row
+        elif self._asked_to_stop != pid:
+            self._asked_to_stop = pid
             app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
         elif progress.has_process():
             self._asked_to_stop = None

@@ -361,7 +361,13 @@ class JobsScreen(ApplicationScreen[None]):
 
     def action_cancel(self, which: str = "cancel") -> None:
         """Cancel the job under the cursor, or all unfinished jobs."""
+        stopped = set()
         for job in self._targets()[which]:
+            # a process of another shell is stopped as a whole, and asked about once
+            if job.elsewhere and job.pid in stopped:
+                continue
+            if job.elsewhere:
+                stopped.add(job.pid)
             self._jobs.cancel(job.id)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")

@@ -298,6 +298,30 @@ async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
     app.close_jobs()
 
 
+async def test_a_process_of_another_shell_is_asked_about_once_for_all_its_runs(
+    app: ExplorerApp,
+) -> None:
+    class Elsewhere(StagedJobs):
+        asked: list[str] = []
+
+        def listed(self) -> list[Listed]:
+            return [
+                Listed(id=f"elsewhere {n}", name=f"{n}", state="queued", pid=71, elsewhere=True)
+                for n in range(9)
+            ]
+
+        def cancel(self, job_id: str) -> bool:
+            self.asked.append(job_id)
+            return True
+
+    jobs = Elsewhere()
+    async with app.run_test(size=SIZE) as pilot:
+        await app.push_screen(JobsScreen(jobs))
+        await until(pilot, lambda: "queued" in screen_text(app))
+        await pilot.press("X")
+        await until(pilot, lambda: jobs.asked == ["elsewhere 8"])
+
+
 async def test_the_log_and_the_list_are_copied_from_the_jobs(
     measuring_app: MakeApp, copied: list[str]
 ) -> None:
