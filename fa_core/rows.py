@@ -170,6 +170,31 @@ def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
     return {group: _differing(kinds) for group, kinds in seen.items()}
 
 
+def value_on_axis(row: AuditRow, name: str) -> object:
+    """A run's value on an axis: its own, else what its audit records of its network or training.
+
+    A run that has the default on an axis does not carry that axis.
+
+    Returns:
+        None where neither tells it.
+
+    >>> facts = {"arch": "resmlp", "recipe": {"lam": 0.0}}
+    >>> plain = AuditRow(source="", key="", method="dfa", report=DiagnosticReport(provenance=facts))
+    >>> value_on_axis(plain, "arch"), value_on_axis(plain, "lam"), value_on_axis(plain, "d")
+    ('resmlp', 0.0, None)
+    """
+    if name in row.axes:
+        return row.axes[name]
+    facts = row.report.provenance
+    places: list[object] = [facts.get(place) for place in ("arch_args", "method_args", "recipe")]
+    if name == "arch":
+        places.append(facts)
+    for place in places:
+        if isinstance(place, Mapping) and isinstance(place.get(name), (str, int, float)):
+            return place[name]
+    return None
+
+
 def _differing(kinds: Counter[frozenset[tuple[str, str]]]) -> list[str]:
     shared = frozenset.intersection(*kinds)
     rows_with: Counter[str] = Counter()

@@ -1,7 +1,8 @@
 """What another process does with a run now: the progress file in the run's folder.
 
 `fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
-run, and remove it when the run is finished. One that is left behind shows a run that failed, was
+run, and remove it when the run is finished. An audit of several runs also writes it for those that
+wait. One that is left behind shows a run that failed, was
 stopped, or whose process died. No torch.
 """
 
@@ -11,11 +12,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count, islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -36,6 +38,12 @@ HEARTBEAT_SECONDS = 5.0
 STALE_SECONDS = 60.0
 """A heartbeat older than this is that of a process that died, or of a machine that hangs."""
 
+Doing: TypeAlias = Literal["training", "measuring", "queued"]
+
+_MOST_QUEUED = 200
+"""So many waiting runs have the file: each is written again now and then."""
+_QUEUED_BEATS = 4
+"""The file of a waiting run is written with every fourth heartbeat."""
 _LARGEST = 1 << 16
 _SAME_START_SECONDS = 2.0
 """By how much the start of a process, as two programs read it, may differ."""
@@ -45,7 +53,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run is, as its process wrote it last.
 
     Attributes:
-        doing: what the process does with the run.
+        doing: what the process does with the run; ``queued``: it waits for its turn.
         pid: the process.
         host: the machine it runs on.
         process_started: when it started, in seconds since 1970: process numbers are used again.
@@ -57,7 +65,7 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         ended: why the process let go of the run before it was finished; ``""`` while it works.
     """
 
-    doing: Literal["training", "measuring"]
+    doing: Doing
     pid: int
     host: str
     process_started: float
@@ -128,6 +136,15 @@ class RunWork(msgspec.Struct, frozen=True):
         """Whether the run is being trained now."""
         return self.at_work and self.progress.doing == "training"
 
+    @property
+    def state(self) -> str:
+        """``running``, ``queued``, or ``ended`` before the run was finished."""
+        if not self.at_work:
+            return "ended"
+        if self.progress.doing == "queued":
+            return "queued"
+        return "running"
+
     def text(self) -> str:
         """``training, epoch 5 of 12``; of a run that is let go of, why."""
         progress = self.progress
@@ -153,11 +170,15 @@ def read_progress(folder: Path) -> RunProgress | None:
 
 
 def look_at(folder: Path) -> RunWork | None:
-    """What is done with a run now; None where its folder has no progress file."""
+    """What is done with a run now; None where its folder has no progress file, or one of a process
+    that died before it began with the run."""
     progress = read_progress(folder)
     if progress is None:
         return None
-    return RunWork(replace(progress, heartbeat=0.0), progress.is_at_work())
+    at_work = progress.is_at_work()
+    if progress.doing == "queued" and not at_work:
+        return None
+    return RunWork(replace(progress, heartbeat=0.0), at_work)
 
 
 class ProgressFiles:
@@ -187,9 +208,15 @@ class ProgressFiles:
             self.end(folder)
 
     def __contains__(self, folder: Path) -> bool:
-        return folder in self._at_work
+        """Whether this process works on a run, which does not wait any more."""
+        return folder in self._at_work and self._at_work[folder].doing != "queued"
 
-    def begin(self, folder: Path, doing: Literal["training", "measuring"]) -> None:
+    def queue(self, folders: Iterable[Path]) -> None:
+        """These runs wait until this process begins with them; of many the first are marked."""
+        for folder in islice(folders, _MOST_QUEUED):
+            self.begin(folder, "queued")
+
+    def begin(self, folder: Path, doing: Doing) -> None:
         """This process works on a run from now on."""
         import psutil
 
@@ -226,7 +253,7 @@ class ProgressFiles:
                 (folder / PROGRESS).unlink(missing_ok=True)
 
     @contextmanager
-    def of(self, folder: Path, doing: Literal["training", "measuring"]) -> Iterator[None]:
+    def of(self, folder: Path, doing: Doing) -> Iterator[None]:
         """Work on a run inside; an error, or Ctrl-C, is why it is not finished."""
         self.begin(folder, doing)
         try:
@@ -240,9 +267,13 @@ class ProgressFiles:
         self.end(folder)
 
     def _beat(self) -> None:
-        while not self._over.wait(HEARTBEAT_SECONDS):
+        for beat in count(1):
+            if self._over.wait(HEARTBEAT_SECONDS):
+                return
             with self._lock:
                 for folder, progress in self._at_work.items():
+                    if progress.doing == "queued" and beat % _QUEUED_BEATS:
+                        continue
                     _write(folder, replace(progress, heartbeat=time.time()))
 
 

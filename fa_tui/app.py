@@ -310,7 +310,7 @@ class ExplorerApp(ExplorerApplication):
     def work_changed(self, changed: dict[str, RunWork | None]) -> None:
         rows = self.session.take_work(changed)
         self.explorer.work_changed(rows)
-        self.jobs_changed(self.jobs.listed())
+        self.jobs.moved(None)
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         from fa_tui.screens.threshold_screen import JudgedScreen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -45,6 +46,13 @@ class Application(App[int]):
     painter: Painter
     following: Following
     jobs: JobControl
+
+    @property
+    def host(self) -> str:
+        """``NAME:`` in front of a file's path in a browser, which is on another machine."""
+        if self.is_web:
+            return f"{platform.node()}:"
+        return ""
 
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Call a function in the application's thread, from another thread."""

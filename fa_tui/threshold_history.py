@@ -9,8 +9,8 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 if TYPE_CHECKING:
     from fa_core.judgement.baseline import FrozenBaseline
 
-_GESTURE_SECONDS = 0.8
-"""Seconds within which changes of a series are one step."""
+_REPEAT_SECONDS = 0.15
+"""Seconds within which a held key repeats; a key that is pressed again takes longer."""
 
 
 class Judging(NamedTuple):
@@ -42,19 +42,23 @@ class ThresholdHistory:
         """The available actions among ``undo`` and ``redo``."""
         return ("undo",) * bool(self._past) + ("redo",) * bool(self._future)
 
-    def record(self, state: Judging, series: str | None, at: float) -> None:
+    def record(
+        self, state: Judging, series: str | None, at: float, *, is_drag: bool = False
+    ) -> None:
         """Make `state` current.
 
         Args:
             state: the new values.
-            series: e.g. a slider's name, whose steps are merged; None: a separate change (a preset,
-                a typed value).
+            series: e.g. a slider's name; what a held key changes of it is one step. None: a
+                separate change (a preset, a typed value).
             at: the time in seconds.
+            is_drag: whether the series is one drag of the mouse, which is one step with its pauses.
         """
         if state == self.current:
             return
         before, then = self._last
-        if series is None or series != before or at - then >= _GESTURE_SECONDS:
+        goes_on = series is not None and series == before
+        if not goes_on or (at - then >= _REPEAT_SECONDS and not is_drag):
             self._past.append(self.current)
         self.current = state
         self._future.clear()

@@ -152,6 +152,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     decides: bool = True
     why: str = ""
 
+    def change(self) -> str:
+        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; ``none`` for a value that one of them lacks."""
+        was = "none" if self.recorded is None else _short(self.recorded)
+        now = "none" if self.measured is None else _short(self.measured)
+        return f"{self.name} {was} → {now}"
+
     def __str__(self) -> str:
         was, now = "not in the record", "not measured now"
         if self.recorded is not None:

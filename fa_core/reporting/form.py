@@ -320,6 +320,7 @@ def write_report(
     figure: str = "",
     title: str = "Four-diagnostic audit",
     extras: Extras = Extras(),  # noqa: B008 (immutable)
+    adapted: Callable[[list[Block]], list[Block]] = list,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -333,6 +334,8 @@ def write_report(
             no method has two seeds.
         title: of the Markdown and HTML forms.
         extras: further parts, or others.
+        adapted: changes the blocks of Markdown and HTML before they are written, e.g. to count the
+            figures drawn.
 
     Returns:
         The files written, the report first.
@@ -348,7 +351,8 @@ def write_report(
     if extras.card:
         return _write_card(path, table, thresholds, title, extras.claims)
     if kind in (".md", ".html"):
-        return write_blocks(path, reporting_form(table, thresholds, traces, title, extras))
+        blocks = reporting_form(table, thresholds, traces, title, extras)
+        return write_blocks(path, adapted(blocks))
     if kind in FIGURE_KINDS:
         drawing = _figure(table, thresholds, traces, figure).draw
         if extras.letters != LETTERS:

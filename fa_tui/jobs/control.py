@@ -15,14 +15,17 @@ from fa_core.errors import FaError
 from fa_core.facts.run_names import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
+from fa_tui.jobs.writing import Writings
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
+    from fa_core.engine.record_comparison import Comparison
     from fa_core.engine.verify import Verification
     from fa_tui.application import Application
     from fa_tui.settings import MeasureAnswer
+    from fa_tui.views.glyphs import Glyphs
 
 _SHOW_SECONDS = 0.1
 """Minimum seconds between updates of progress, which must not delay keys."""
@@ -40,6 +43,18 @@ NO_CHECKPOINT = (
 )
 
 
+def again_words(compared: Comparison, glyphs: Glyphs) -> str:
+    """What a new measurement shows beside the recorded audit: ``= as recorded``, else ``≠`` with
+    the first value that differs, old → new, and how many more do."""
+    deciding = [each for each in compared.differences if each.decides]
+    if not deciding:
+        return f"{glyphs.agrees} {compared.headline}"
+    text = f"{glyphs.deviates} {deciding[0].change()}"
+    if len(deciding) > 1:
+        text += f", {len(deciding) - 1} more"
+    return text
+
+
 class JobControl:
     """Measures runs for an explorer, and shows the results.
 
@@ -49,6 +64,7 @@ class JobControl:
 
     Attributes:
         measuring: the runs that are measured.
+        writings: the files that are written.
         again: row → its new measurement next to its audit, until it replaces that.
         answers: row → the data and network that were typed for its folder.
     """
@@ -64,7 +80,11 @@ class JobControl:
             on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
+        saved = partial(call, partial(app.say, tone="good"))
+        self.writings = Writings(partial(call, self.moved), saved, app.host)
         self.answers: dict[int, MeasureAnswer] = {}
+        self._names: dict[int, str] = {}
+        self._named = 0
         self._machine_watch: MachineWatch | None = None
         self._moved_due = False
         self._asked_to_stop: int | None = None
@@ -85,23 +105,38 @@ class JobControl:
         measured = self.measuring.listed()
         for place, job in enumerate(measured):
             if job.state == "done":
-                cell = self._app.session.cell(
-                    int(job.id), ascii_only=not self._app.terminal.unicode
-                )
-                measured[place] = replace(job, words=f"{cell}  {job.words}".rstrip())
-        return [*self._elsewhere(), *measured]
+                measured[place] = replace(job, words=self._outcome(int(job.id), job.words))
+        return [*self._elsewhere(), *self.writings.listed(), *measured]
+
+    def again_lines(self, row: int) -> Iterator[tuple[str, str]]:
+        """How a run that was measured again compares with its audit, each line with its tone."""
+        if row not in self.again:
+            return
+        compared = self.again[row].comparison
+        tone = "good" if compared.agrees else "warn"
+        yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
+        if not compared.agrees:
+            yield "M shows every difference, and replaces the audit", "dim"
+
+    def _outcome(self, row: int, words: str) -> str:
+        """The verdict of a measured run; of one measured again, how it compares with its audit."""
+        app = self._app
+        cell = app.session.cell(row, ascii_only=not app.terminal.unicode)
+        if row in self.again:
+            words = again_words(self.again[row].comparison, app.terminal.glyphs)
+        return f"{cell}  {words}".rstrip()
 
     def _elsewhere(self) -> Iterator[Listed]:
         """The runs that other processes train or measure, or did before they failed or died."""
         session = self._app.session
         for row, work in session.work.items():
             progress = work.progress
-            state, error = "running", ""
+            state, error = work.state, ""
             if not work.at_work:
                 state, error = "failed", work.text()
             yield Listed(
                 id=f"{_ELSEWHERE}{row}",
-                name=run_name(session, row),
+                name=self._name(row),
                 state=state,
                 device="" if progress.is_here else progress.host,
                 done=progress.epoch,
@@ -112,12 +147,22 @@ class JobControl:
                 elsewhere=True,
             )
 
+    def _name(self, row: int) -> str:
+        """A run's name, kept until runs are added: hundreds of runs may wait in another shell."""
+        session = self._app.session
+        if len(session) != self._named:
+            self._named = len(session)
+            self._names.clear()
+        if row not in self._names:
+            self._names[row] = run_name(session, row)
+        return self._names[row]
+
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
         if job_id.startswith(_ELSEWHERE):
             self._stop(int(job_id.removeprefix(_ELSEWHERE)))
             return True
-        return self.measuring.cancel(job_id)
+        return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
 
     def _stop(self, row: int) -> None:
         """Stop the process that works on a run, when it is asked for twice: it may have others."""
@@ -126,13 +171,16 @@ class JobControl:
         name, pid = run_name(session, row), progress.pid
         if not progress.is_here:
             app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
-        elif self._asked_to_stop != row:
-            self._asked_to_stop = row
+        elif self._asked_to_stop != pid:
+            self._asked_to_stop = pid
             app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
         elif progress.has_process():
             self._asked_to_stop = None
             os.kill(pid, signal.SIGTERM)
-            app.say(f"process {pid} stops; complete epochs of {name} are kept", "warn")
+            kept = "its finished runs"
+            if progress.doing == "training":
+                kept = f"complete epochs of {name}"
+            app.say(f"process {pid} stops; {kept} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""
@@ -144,8 +192,9 @@ class JobControl:
         return self.measuring.pids()
 
     def unfinished(self) -> int:
-        """Number of unfinished runs."""
-        return sum(not job.over for job in self.measuring.listed())
+        """Number of unfinished jobs of this explorer."""
+        own = [*self.writings.listed(), *self.measuring.listed()]
+        return sum(not job.over for job in own)
 
     def unknown(self, indices: Sequence[int]) -> list[int]:
         """The runs of which nothing says what data to measure them on.
@@ -199,6 +248,7 @@ class JobControl:
         """End the workers; what is finished is on disk already."""
         if self._machine_watch is not None:
             self._machine_watch.stop()
+        self.writings.close()
         self.measuring.close()
 
     def moved(self, job: object) -> None:
@@ -272,11 +322,8 @@ class JobControl:
         name, compared = run_name(session, row), again[row].comparison
         if len(again) > 1:
             text = f"{len(again) - len(deviating)} of {len(again)} runs measured again as recorded"
-        elif deviating:
-            first = next(each for each in compared.differences if each.decides)
-            text = f"{name} deviates from its audit: {first}"
         else:
-            text = f"{name} measured again: {compared.headline}"
+            text = f"{name} measured again: {again_words(compared, app.terminal.glyphs)}"
         app.say(
             f"{text}; M shows the differences",
             "warn" if deviating else "good",

@@ -47,14 +47,18 @@ class Pace:
             self._last = (done, self._clock())
 
     def seconds_left(self, total: int) -> float | None:
-        """Remaining seconds; None before two different counts.
+        """Remaining seconds; None before two different counts, and once they are over though
+        nothing more was done.
 
         The rate excludes the time before the first count (loading data, starting torch).
         """
         if self.rate is None:
             return None
         last, at = self._last
-        return max(0.0, (total - last) / self.rate - (self._clock() - at))
+        left = (total - last) / self.rate - (self._clock() - at)
+        if left < 0:
+            return None
+        return left
 
     @property
     def rate(self) -> float | None:
@@ -98,6 +102,25 @@ def time_words(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
+def times_of(job: Listed) -> str:
+    """How long a job still takes, took, or has run so far; ``""`` before it starts.
+
+    >>> times_of(Listed(id="1", name="x", state="running", took=0.2))
+    ''
+    >>> times_of(Listed(id="1", name="x", state="running", took=42.0))
+    'for 42 s'
+    >>> times_of(Listed(id="1", name="x", state="running", took=42.0, left=200.0))
+    '3 min left'
+    """
+    if job.left is not None:
+        return f"{time_words(job.left)} left"
+    if job.took is None or (job.took < 1 and not job.over):
+        return ""
+    if job.over:
+        return f"in {time_words(job.took)}"
+    return f"for {time_words(job.took)}"
+
+
 def rate_words(rate: float | None) -> str:
     """A rate in steps per second, or per minute if slow.
 
@@ -121,6 +144,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: unique in its explorer.
         name: name of the run.
+        doing: what is done: ``measuring`` or ``writing``.
         state: ``queued``, ``running``, ``done``, ``failed`` or ``cancelled``.
         device: its device (``""`` = none yet).
         done: steps done so far.
@@ -139,6 +163,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     state: str
+    doing: str = "measuring"
     device: str = ""
     done: int = 0
     total: int = 0
@@ -166,8 +191,9 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_retry(self) -> bool:
-        """Whether it failed or was cancelled, and was started here."""
-        return self.state in ("failed", "cancelled") and not self.elsewhere
+        """Whether it is a measurement of this explorer that failed or was cancelled."""
+        mine = self.doing == "measuring" and not self.elsewhere
+        return mine and self.state in ("failed", "cancelled")
 
 
 def silence_words(job: JobView | Listed) -> str:
@@ -192,7 +218,7 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     if running:
         first = running[0]
         done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"measuring {first.name} {done}", "accent"))
+        pieces.append((f"{first.doing} {first.name} {done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:

@@ -73,6 +73,13 @@ class AnalysisScreen(JudgedScreen):
         ),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
+        Binding(
+            "enter",
+            "threshold",
+            "Threshold",
+            show=False,
+            tooltip="in the sweep: go to the slider of the line's diagnostic",
+        ),
         Binding("A", "dismiss", "Back", show=False),
     ]
 
@@ -122,6 +129,14 @@ class AnalysisScreen(JudgedScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Groups of methods exist for the sweep only."""
         return action != "healthy" or (self._open == 0 and len(self.session) > 0)
+
+    def action_threshold(self) -> None:
+        """Go to the slider of the sweep's line."""
+        found = self._found
+        if isinstance(found, (Utility, SeedTable)) or not found:
+            self.app.say("a line of this table opens nothing; esc goes back", "dim")
+        else:
+            self.action_slider(found[self.table.line].letter)
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""

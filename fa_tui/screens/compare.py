@@ -24,13 +24,14 @@ from fa_tui.views.comparison import (
     MARKED,
     Group,
     agreement,
+    are_seeds,
     column_labels,
     extremes_words,
     groups_of,
     place_of,
 )
 from fa_tui.views.filters import picking
-from fa_tui.views.grid import Grid
+from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid
 from fa_tui.views.scale import covering
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
@@ -39,38 +40,45 @@ from fa_tui.widgets.line import Line
 
 
 class CompareScreen(JudgedScreen):
-    """Compares methods one after another with one key, the marked runs first.
+    """Compares the lines of the matrix one after another with one key, the marked runs first.
 
     Args:
         session: the runs and what judges them.
-        at: the run whose method and seeds come first if fewer than two runs are marked.
-        grid: methods × seeds of the scope, if already laid out.
+        at: the run whose line comes first if fewer than two runs are marked.
+        grid: the matrix of the scope, if already laid out.
+        axes: of the matrix.
     """
 
     tab = "Compare"
 
     BINDINGS = [
-        Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
+        Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next line"),
         Binding(
             "p,shift+tab",
             "flip(-1)",
             "Previous",
             key_display="p",
-            tooltip="compare the method before",
+            tooltip="compare the line before",
         ),
         Binding(
             "z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
         ),
         Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
+        Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
         Binding("C", "dismiss", "Back", show=False),
     ]
 
     def __init__(
-        self, session: Session, *, at: int | None = None, grid: Grid | None = None
+        self,
+        session: Session,
+        *,
+        at: int | None = None,
+        grid: Grid | None = None,
+        axes: Axes = METHODS_BY_SEEDS,
     ) -> None:
         super().__init__(session)
-        self._scope = session.scope
-        self._groups = groups_of(session, session.scope, grid)
+        self._scope, self._axes = session.scope, axes
+        self._groups = groups_of(session, session.scope, grid, axes)
         # the marked runs, else those around the cursor
         start = (
             place
@@ -121,16 +129,24 @@ class CompareScreen(JudgedScreen):
     def reread(self) -> None:
         # the user's choice returns as soon as it is in scope
         self._scope = self.session.scope
-        self._groups = groups_of(self.session, self._scope)
+        self._groups = groups_of(self.session, self._scope, axes=self._axes)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
     def action_flip(self, step: int) -> None:
-        """Compare the next or previous method."""
+        """Compare the next or previous line."""
         if self._groups:
             self._at = (self._at + step) % len(self._groups)
             self._wanted = self.group
             self._show()
+
+    def action_go(self) -> None:
+        """Close, with the cursor on this run in the matrix."""
+        here, group = self.view.under_cursor, self.group
+        if here is None or group is None or here[1] is None:
+            self.app.say("no run under the cursor: ← → go to one", "dim")
+            return
+        self.leave_to(self.session.rows[group.rows[here[1]]])
 
     def action_rescale(self) -> None:
         """Toggle the scale of bars between all runs and the compared ones."""
@@ -243,7 +259,7 @@ class CompareScreen(JudgedScreen):
         if not any(coverage for _, coverage in judged):
             return [(" none of these runs is measured", "warn")]
         found = agreement(judged)
-        who = "runs" if group.name == MARKED else "seeds"
+        who = "seeds" if are_seeds(session, group) else "runs"
         if group.left_out:
             who = f"the first {len(group.rows)} {who}"
         partly = found.partly()

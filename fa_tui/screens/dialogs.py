@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -17,6 +16,7 @@ from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.jobs.measuring import lost_with, replace_record
+from fa_tui.jobs.writing import saved_text
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
@@ -36,7 +36,9 @@ from fa_tui.settings import (
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing import pieces
 from fa_tui.sharing.clipboard import copy
+from fa_tui.sharing.export import Kind
 from fa_tui.sharing.pieces import Piece, Shared, runs_words
+from fa_tui.sharing.writer import order_of
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import ViewState, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
@@ -142,8 +144,18 @@ async def copy_something(app: ExplorerApplication) -> None:
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
     choices = [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces]
     piece = await choose(app, "Copy", choices, "Copy")
-    made = await asyncio.to_thread(piece.text)
-    copied = await asyncio.to_thread(copy, made, app.send_soon)
+    # apart from the dialog, for which the next keys would wait
+    app.run_worker(_copy(app, piece), group="copy", exclusive=True)
+
+
+async def _copy(app: ExplorerApplication, piece: Piece) -> None:
+    """Make a text and copy it; errors become messages."""
+    try:
+        made = await asyncio.to_thread(piece.text)
+        copied = await asyncio.to_thread(copy, made, app.send_soon)
+    except FaError as error:
+        app.say(str(error), "bad")
+        return
     if copied.in_clipboard:
         app.say(f"{piece.what} copied to {copied.where}", "good")
     else:
@@ -164,25 +176,31 @@ async def export_something(app: ExplorerApplication) -> None:
     free = exporting.free_name(free, partial(exporting.in_the_way, kind))
     check = partial(exporting.name_problem, kind)
     name = await ask(app, f"export {kind.endings} to", text=str(free), hint=hint, check=check)
+    if exporting.is_slow(kind):
+        _export_as_job(app, kind, exporting.target(kind, name), shared)
+        return
     if kind is exporting.SCREEN:
         files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
     else:
-        if kind in exporting.OF_RUNS:
-            what = shared.names
-        else:
-            what = kind.what
-        app.say(f"writing {what} to {exporting.target(kind, name)}", "dim", aloud=False)
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    message = str(real_path(files[0]))
-    # in a browser the file is on another machine
-    if app.is_web:
-        message = f"{platform.node()}:{message}"
-    if len(files) > 1:
-        message += f" and {len(files) - 1} more"
+    app.say(saved_text(files, "", app.host), "good")
+
+
+def _export_as_job(app: ExplorerApplication, kind: Kind, path: Path, shared: Shared) -> None:
+    """Begin to write a file that may take a while.
+
+    Raises:
+        UsageError: there are no runs.
+    """
+    what = kind.what
+    if kind in exporting.OF_RUNS:
+        what = shared.names
+        if not shared.rows:
+            raise UsageError("no runs to export: the filter leaves none")
     left_out = exporting.left_out_words(kind, shared)
-    if left_out:
-        message += f": {left_out}"
-    app.say(f"saved {message}", "good")
+    order = partial(order_of, kind, shared)
+    app.jobs.writings.start("fa_tui.sharing.writer", real_path(path), order, left_out)
+    app.say(f"{what} to {path}: J lists it, x there stops it", "dim", aloud=False)
 
 
 async def choose_preset(app: ExplorerApplication) -> None:

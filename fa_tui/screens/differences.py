@@ -135,14 +135,8 @@ class DifferencesScreen(JudgedScreen):
     def action_go(self) -> None:
         """Close, with the cursor on the run in the matrix."""
         run = self._here
-        if run is None:
-            return
-        row = run.row
-        for index, each in enumerate(self.session.rows):
-            if (each.source, each.key) == (row.source, row.key):
-                self.app.explorer.runs.go_to(index)
-                break
-        self.dismiss()
+        if run is not None:
+            self.leave_to(run.row)
 
     def shared(self) -> Shared:
         """The table."""

@@ -18,12 +18,14 @@ from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
+from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
 from fa_tui.widgets.line import KeyBar, StatusLine, TabBar
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
+from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ EXPLORER_KEYS: list[BindingType] = [
         "Compare",
         show=False,
         key_display="C",
-        tooltip="marked runs, or seeds, by layer",
+        tooltip="marked runs, or those on this line, by layer",
     ),
     Binding(
         "T",
@@ -326,7 +328,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.detail is not None:
             work = []
             if row is not None:
-                work = list(work_lines(self.session, row))
+                work = [*work_lines(self.session, row), *self.app.jobs.again_lines(row)]
             gone = row in self.session.gone
             self.detail.show(run, self.session.thresholds, gone=gone, work=work)
         self.show_intervals(run)
@@ -337,7 +339,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         in_table = self.shown_runs.in_table
         offered = {
             "ask": (parameters == ("order",)) == in_table,
-            "back": in_table or self.focused is not self.runs,
+            "back": in_table or self.shows_run_alone or self.focused is not self.runs,
             "filter": self._filter_line is None or not self._filter_line.has_focus_within,
             "measure": bool(self.session.measurable(self.chosen)),
         }
@@ -356,9 +358,11 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.status.say(message.words, "dim")
 
     async def action_back(self) -> None:
-        """Go back: from the sliders to the runs, from the long view to the matrix; a filter
-        stays."""
-        if self.focused is self.runs and self.shown_runs.in_table:
+        """Go back: from a run or the sliders to the runs, from the long view to the matrix; a
+        filter stays."""
+        if self.shows_run_alone:
+            self.action_maximise()
+        elif self.focused is self.runs and self.shown_runs.in_table:
             await self.action_toggle_table()
         else:
             self.set_focus(self.runs)
@@ -373,15 +377,42 @@ class ExplorerScreen(Uniform, SlidersScreen):
         after(0.5, self, pane.keep)
 
     def action_maximise(self) -> None:
-        """Show only the pane with the focus; again: both panes."""
-        alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
+        """Show only the pane with the focus, from the long view the run; again: both panes."""
+        opened = self.shows_run_alone
+        if self.shown_runs.in_table and not opened:
+            self.action_open_run()
+            return
+        alone = self.has_class("-runs-alone") or opened
         self.remove_class("-runs-alone", "-run-alone")
         if not alone:
-            self.add_class(
-                "-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone"
-            )
+            on_run = self.detail is not None and self.detail.has_focus
+            self.add_class("-run-alone" if on_run else "-runs-alone")
         self._side.fit()
+        if opened:
+            self.set_focus(self.runs)
         self.call_after_refresh(self._draw_charts)
+
+    @property
+    def shows_run_alone(self) -> bool:
+        """Whether the run's pane has all of the width."""
+        return self.has_class("-run-alone")
+
+    @on(RunsView.Opened)
+    def action_open_run(self) -> None:
+        """Show the run under the cursor on all of the width; Esc goes back."""
+        if self.row is None or self.detail is None:
+            self.say("no run here", "dim")
+            return
+        self.remove_class("-runs-alone")
+        self.add_class("-run-alone")
+        self._side.fit()
+        self.call_after_refresh(self._focus_detail)
+        self.call_after_refresh(self._draw_charts)
+
+    def _focus_detail(self) -> None:
+        # Esc may have been typed ahead
+        if self.shows_run_alone and self.detail is not None:
+            self.set_focus(self.detail)
 
     async def action_toggle_table(self) -> None:
         """Toggle between long view and matrix; the cursor stays on its run."""
@@ -503,7 +534,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if name == "compare":
             from fa_tui.screens.compare import CompareScreen
 
-            return CompareScreen(self.session, at=self.row, grid=self.shown_runs.methods_by_seeds)
+            shown = self.shown_runs
+            axes = METHODS_BY_SEEDS if shown.in_table else shown.matrix.axes
+            return CompareScreen(self.session, at=self.row, grid=shown.grid, axes=axes)
         if name == "timeline":
             from fa_tui.screens.timeline import TimelineScreen
 

@@ -199,9 +199,9 @@ class RunsShown:
         return ""
 
     @property
-    def methods_by_seeds(self) -> Grid | None:
-        """The matrix layout of the scope, if it is current."""
-        if self.in_table or self.matrix.axes != METHODS_BY_SEEDS:
+    def grid(self) -> Grid | None:
+        """The matrix layout of the scope, if the matrix is visible."""
+        if self.in_table:
             return None
         return self.matrix.grid
 

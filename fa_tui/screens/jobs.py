@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_HEADINGS = ("state", "progress", "left/took", "device", "pid, memory, rate", "what it says")
-_STATE = _TIME = 10
+_HEADINGS = ("state", "progress", "time", "device", "pid, memory, rate", "what it says")
+_STATE, _TIME = 10, 12
 _COUNTS = range(7, 18)
 """Cells of ``done/total`` with its blanks, after the bar."""
 _DEVICES = range(8, 25)
 """Cells of a device on a cluster, which includes the machine."""
 _WIDE = 100
 """Width of the window that has room for it."""
-_PROCESS, _ROOMY = 26, 120
-"""Cells of process, memory and rate in a window of this width; a smaller one has them in the log's
-title."""
+_PID, _PROCESS, _ROOMY = 9, 26, 120
+"""Cells of a process, where there is room for it; with memory and rate in a window of this width.
+The log's title has all three."""
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
 _AROUND_NAME = 3
@@ -98,11 +98,14 @@ class JobsTable(LineTable):
         most_device = min(_DEVICES.stop, _DEVICES.start + 1 + max(0, width - _WIDE))
         wanted = [1 + width_of(say(job.device)) for job in self._jobs]
         device = _within(range(_DEVICES.start, most_device), wanted)
-        process = _PROCESS if width >= _ROOMY else 0
         names = [width_of(say(job.name)) for job in self._jobs]
         longest = _AROUND_NAME + max(names, default=0)
         cells = dict(_LEAST)
-        room = width - (_STATE + counts + _TIME + device + process) - sum(cells.values())
+        room = width - (_STATE + counts + _TIME + device) - sum(cells.values())
+        process = 0
+        if room >= _PID + _LEAST["name"]:
+            process = _PROCESS if width >= _ROOMY else _PID
+        room -= process
         for column, most in _TURNS:
             if column == "name":
                 most = min(most, longest)
@@ -141,14 +144,17 @@ class JobsTable(LineTable):
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
         if line is None:
-            return [(_HEADINGS[column].ljust(width)[:width], "head")]
+            heading = _HEADINGS[column]
+            if len(heading) >= width:
+                heading, _, _ = heading.partition(",")
+            return [(heading.ljust(width)[:width], "head")]
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        seconds = job.took if job.left is None else job.left
-        lasts = "" if seconds is None else listing.time_words(seconds)
         process = process_words(job, self.memory)
-        texts = (job.state, "", lasts, job.device, process, job.says)
+        if width < _PROCESS:
+            process = str(job.pid or "")
+        texts = (job.state, "", listing.times_of(job), job.device, process, job.says)
         text = self._short(texts[column], width - 1) if width else ""
         if column == 0 or (column == 5 and job.error):
             tone = _TONES[job.state]
@@ -231,6 +237,7 @@ class JobsScreen(ApplicationScreen[None]):
             key_display="x",
             tooltip="cancel the job under the cursor",
         ),
+        Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding(
             "X",
@@ -345,9 +352,25 @@ class JobsScreen(ApplicationScreen[None]):
         table = Table("jobs", [grid])
         return Shared([*pieces, *table_pieces(table)], table=table)
 
+    def action_go(self) -> None:
+        """Close, with the cursor on the job's run in the matrix or the long view."""
+        job = self.table.job
+        _, _, row = job.id.rpartition(" ") if job else ("", "", "")
+        if job is None or job.doing != "measuring" or not row.isdecimal():
+            self.app.say("no run here", "dim")
+            return
+        self.app.explorer.runs.go_to(int(row))
+        self.dismiss()
+
     def action_cancel(self, which: str = "cancel") -> None:
         """Cancel the job under the cursor, or all unfinished jobs."""
+        stopped = set()
         for job in self._targets()[which]:
+            # a process of another shell is stopped as a whole, and asked about once
+            if job.elsewhere and job.pid in stopped:
+                continue
+            if job.elsewhere:
+                stopped.add(job.pid)
             self._jobs.cancel(job.id)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")

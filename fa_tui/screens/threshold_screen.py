@@ -228,6 +228,15 @@ class JudgedScreen(SlidersScreen):
         self.app.say(message.words, "dim", aloud=bool(message.words))
         self.soon()
 
+    def leave_to(self, row: AuditRow) -> None:
+        """Close, with the cursor on a run in the matrix or the long view."""
+        for index, each in enumerate(self.session.rows):
+            if (each.source, each.key) == (row.source, row.key):
+                self.app.explorer.runs.go_to(index)
+                self.dismiss()
+                return
+        self.app.say("this run has no line in the matrix", "dim")
+
     def soon(self) -> None:
         """Judge once per frame: a held key must not queue work."""
         if not self.is_due:

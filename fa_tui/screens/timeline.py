@@ -20,6 +20,7 @@ from fa_tui.views.words import Pieces, place_label
 from fa_tui.widgets import epoch_chart
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
@@ -100,6 +101,7 @@ class TimelineScreen(JudgedScreen):
             show=False,
             tooltip="what was not read, or only in part",
         ),
+        Binding("enter", "go", "Go there", show=False, tooltip="to this run in the matrix"),
         Binding("T", "dismiss", "Back", show=False),
     ]
 
@@ -201,6 +203,13 @@ class TimelineScreen(JudgedScreen):
             self.show_rugs()
         self.count(flips)
         self.soon()
+
+    @on(RunsView.Opened)
+    def action_go(self) -> None:
+        """Close, with the cursor on this run in the matrix."""
+        run = self.run_chosen
+        if run is not None:
+            self.leave_to(self._epochs.rows[run])
 
     @on(LineTable.Moved)
     @on(LineTable.Marked)

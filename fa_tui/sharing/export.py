@@ -15,6 +15,7 @@ from fa_core.numbers import power_of_ten
 from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 if TYPE_CHECKING:
+    from fa_core.reporting.blocks import Block
     from fa_tui.widgets.chart import Chart
 
 
@@ -48,6 +49,11 @@ KINDS = (
 """Kinds of files of runs, in order."""
 
 OF_RUNS = KINDS[1:]
+
+
+def is_slow(kind: Kind) -> bool:
+    """Whether a file of this kind may take longer than a moment."""
+    return kind in OF_RUNS or kind == CHARTS
 
 
 def kinds_of(shared: Shared) -> list[Kind]:
@@ -107,13 +113,19 @@ def free_name(path: Path, taken: Callable[[Path], object] = Path.exists) -> Path
     return free
 
 
-def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
+def export(
+    kind: Kind,
+    text: str,
+    shared: Shared,
+    adapted: Callable[[list[Block]], list[Block]] = list,
+) -> list[Path]:
     """Write a report, a table or a figure.
 
     Args:
         kind: one of `kinds_of`, but `SCREEN`.
         text: the typed name.
         shared: the content.
+        adapted: changes a report's blocks before they are written.
 
     Returns:
         The files written.
@@ -122,12 +134,12 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
         UsageError: an invalid or existing name, no runs, or Parquet without pyarrow.
         FaError: the file cannot be written.
     """
-    if kind not in OF_RUNS and kind is not CHARTS:
+    if not is_slow(kind):
         assert shared.table is not None
         write = table_csv if kind.ending == ".csv" else table_json
         return export_text(kind, text, write(shared.table))
     path = _free(kind, text)
-    if kind is CHARTS:
+    if kind == CHARTS:
         write_bytes(path, charts_picture(shared.charts, path.suffix.lower()))
         return [path]
     if not shared.rows:
@@ -146,7 +158,8 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     from fa_core.table import AuditTable
 
     traces = shared.traces() if kind.ending in (".md", ".html") else ()
-    return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
+    table = AuditTable.from_rows(shared.rows)
+    return write_report(path, table, shared.thresholds, traces, adapted=adapted)
 
 
 def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:

@@ -3,8 +3,12 @@
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design",
 2008); a glyph always repeats the colour's meaning. `$success` passes, `$error` fires, `$warning`
 just flipped: yellow on dark, purple on light, where yellow is either unreadable or, without green
-cones, like vermilion. In the terminal's own colours the cursor is reversed, so that it is visible
-on every background, and without colours.
+cones, like vermilion.
+
+With the terminal's own 16 colours nothing tells whether its background is light or dark. So only
+colours that can be read on both are used: its default, bright red, bright blue and magenta, never
+yellow, green, cyan or white. The cursor is reversed, so that it is visible on every background, and
+without colours.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
-from fa_tui.views.grid import Grid, build_grid
+from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, build_grid
 from fa_tui.views.words import disambiguate
 
 
@@ -90,7 +90,7 @@ class Group(NamedTuple):
     """Runs to compare.
 
     Attributes:
-        name: a method with its axes, or `MARKED`.
+        name: of the line of the matrix, a method with its axes, or `MARKED`.
         rows: indices of its runs.
         home: their file or folder, if several are open.
         left_out: number of runs beyond `MOST`.
@@ -137,21 +137,25 @@ class ComparedLine(NamedTuple):
 
 
 def groups_of(
-    session: Session, shown: Iterable[int] | None = None, grid: Grid | None = None
+    session: Session,
+    shown: Iterable[int] | None = None,
+    grid: Grid | None = None,
+    axes: Axes = METHODS_BY_SEEDS,
 ) -> list[Group]:
-    """The groups to compare: two or more marked runs, then every method over its seeds.
+    """The groups to compare: two or more marked runs, then every line of the matrix.
 
     Args:
         session: the runs.
         shown: indices that pass the filter (default: all).
-        grid: methods × seeds of these, if laid out already.
+        grid: the matrix of these, if laid out already.
+        axes: of the matrix.
     """
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in (grid or build_grid(session.rows, shown)).lines:
+    for line in (grid or build_grid(session.rows, shown, axes)).lines:
         if line.is_heading:
             home = line.label
         else:
@@ -181,14 +185,25 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
 def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
     """A name per run in two parts, the first of which may be cut.
 
-    The seed if only seeds differ, else as in `disambiguate`.
+    The seed if only seeds differ, else as in `disambiguate`, without a seed that all share.
     """
     rows = [session.rows[index] for index in group.rows]
-    if group.name != MARKED:
-        seeds = {row.seed for row in rows}
-        if None not in seeds and len(seeds) == len(rows):
-            return [("", f"s{row.seed}") for row in rows]
+    if are_seeds(session, group):
+        return [("", f"s{row.seed}") for row in rows]
+    if group.name != MARKED and len({row.seed for row in rows}) == 1:
+        # the line's name has the seed
+        rows = [replace(row, seed=None) for row in rows]
     return disambiguate(rows)
+
+
+def are_seeds(session: Session, group: Group) -> bool:
+    """Whether the runs of a line differ in their seeds alone."""
+    rows = [session.rows[index] for index in group.rows]
+    seeds = {row.seed for row in rows}
+    if group.name == MARKED or None in seeds or len(seeds) < len(rows):
+        return False
+    first = rows[0]
+    return all((row.method, row.axes) == (first.method, first.axes) for row in rows)
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from fa_core.facts.run_names import home_of, short_paths
 from fa_core.numbers import plain
-from fa_core.rows import AuditRow, differing_axes
+from fa_core.rows import AuditRow, differing_axes, value_on_axis
 
 _SIGNS = {"lam": "λ"}
 _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
@@ -78,7 +78,7 @@ def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
         return row.seed
     if axis == "source":
         return home
-    value = row.axes.get(axis)
+    value = value_on_axis(row, axis)
     if value is None or isinstance(value, (int, float, str)):
         return value
     return str(value)
@@ -278,8 +278,12 @@ def _line_label(row: AuditRow, varying: Collection[str]) -> str:
 
 
 def _some_axes(row: AuditRow, chosen: Collection[str]) -> str:
-    present = row.axes.keys() & chosen
-    return axes_text({name: row.axes[name] for name in present})
+    values = {}
+    for name in chosen:
+        value = value_on_axis(row, name)
+        if value is not None:
+            values[name] = value
+    return axes_text(values)
 
 
 def homes_of(sources: Sequence[str]) -> Sequence[str]:

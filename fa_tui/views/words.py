@@ -13,7 +13,7 @@ from fa_core.facts.run_names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short
-from fa_core.rows import AuditRow, differing_axes
+from fa_core.rows import AuditRow, differing_axes, value_on_axis
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
@@ -353,8 +353,9 @@ def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
     """The row's values on some axes, as the end of its name."""
     text = ""
     for name in axes:
-        if name in row.axes:
-            text += f" {axes_text({name: row.axes[name]})}"
+        value = value_on_axis(row, name)
+        if value is not None:
+            text += f" {axes_text({name: value})}"
     return text
 
 

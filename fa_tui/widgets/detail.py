@@ -588,6 +588,7 @@ class DetailPane(PaintedScroll, can_focus=True):
     BINDINGS = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
         *SCROLL_KEYS[1:],
+        Binding("escape", "screen.back", "Back", key_display="esc", tooltip="back to the runs"),
     ]
 
     _row: AuditRow | None = None

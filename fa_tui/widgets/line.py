@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
 from fa_core.text.verdict_cell import cell_legend
+from fa_tui.terminal.painting import after
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped
@@ -107,8 +109,14 @@ class TextLines(PaintedScroll, can_focus=True):
         return rows
 
 
+MESSAGE_SECONDS = 8.0
+"""How long a message stays; a warning stays twice as long."""
+
+
 class StatusLine(Line):
     """A `Line` for messages, which explains the matrix and its shades without one.
+
+    A message goes away by itself after `MESSAGE_SECONDS`.
 
     Args:
         matrix: the explained one.
@@ -122,52 +130,62 @@ class StatusLine(Line):
         super().__init__(id=id)
         self._matrix = matrix
         self._message = ("", "")
+        self._expires: asyncio.TimerHandle | None = None
         self._progress: Sequence[Piece] = ()
         self.explains_numbers = True
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message; an empty one restores the explanation."""
         self._message = (text, tone)
+        if self._expires is not None:
+            self._expires.cancel()
+            self._expires = None
+        if text:
+            seconds = MESSAGE_SECONDS
+            if tone in ("warn", "bad"):
+                seconds *= 2
+            self._expires = after(seconds, self, partial(self.say, ""))
         self.show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
-        """Show the progress of jobs, if there are any."""
+        """Show the progress of jobs, if there are any, in front of the rest."""
         self._progress = pieces
         self.show()
 
     def show(self) -> None:
-        """Show the message and the progress, else the explanation."""
+        """Show the progress, then the message, else the explanation."""
         text, _ = self._message
-        if self._progress or text:
-            gap = ""
-            if self._progress and text:
-                gap = "   "
-            self.set((" ", ""), *self._progress, (gap, ""), self._message)
+        before: list[Piece] = []
+        if self._progress:
+            before = [(" ", ""), *self._progress, ("  ", "")]
+        if text:
+            self.set(*before, (" ", ""), self._message)
         elif self._matrix.quantity is None or not self.explains_numbers:
             session = self._matrix.session
             controls = len(session.counted) < len(session.in_scope)
-            self.set((f" {cell_legend(controls=controls)}", "dim"))
+            self.set(*before, (f" {cell_legend(controls=controls)}", "dim"))
         else:
-            self._explain(self._matrix.quantity, self._matrix.cells)
+            explained = self._explanation(self._matrix.quantity, self._matrix.cells)
+            self.set(*before, *explained)
 
     def mixed(self, tone: str) -> Style:
         if tone.startswith("shade-"):
             return self._matrix.style_of(tone)
         return super().mixed(tone)
 
-    def _explain(self, quantity: Quantity, cells: RunCells) -> None:
-        """Explain numbers and their shades."""
+    def _explanation(self, quantity: Quantity, cells: RunCells) -> Row:
+        """What the numbers and their shades are."""
         label = (f" {quantity.label} ", "strong")
         if not cells.known(quantity):
-            self.set(label, ("was measured on no run here", "warn"))
-            return
+            return [label, ("was measured on no run here", "warn")]
         fires = several = ""
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
         if cells.suffix_width:
             several = "   ×3 median of 3"
         span = self._span(quantity, cells.scale_of(quantity))
-        self.set(label, *span, (fires, "bad"), (several, "dim"), ("   · not measured", "dim"))
+        unmeasured = ("   · not measured", "dim")
+        return [label, *span, (fires, "bad"), (several, "dim"), unmeasured]
 
     def _span(self, quantity: Quantity, scale: Scale | None) -> Row:
         """The shades between the lowest and the highest number."""

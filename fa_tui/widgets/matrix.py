@@ -67,10 +67,10 @@ class Matrix(RunsView):
         Binding("V", "show_next(-1)", "Numbers back", show=False),
         Binding(
             "enter",
-            "next_here",
-            "Next in cell",
+            "open",
+            "Details",
             show=False,
-            tooltip="the next of several runs in one cell",
+            tooltip="the run on all of the width; of several in a cell the next one",
         ),
     ]
 
@@ -229,10 +229,12 @@ class Matrix(RunsView):
             return turn % len(cell)
         return 0
 
-    def action_next_here(self) -> None:
-        """Go to the next of several runs in the cell under the cursor."""
+    def action_open(self) -> None:
+        """Open the run under the cursor; of several in its cell go to the next."""
         cell = self.here
-        if len(cell) > 1:
+        if len(cell) < 2:
+            super().action_open()
+        else:
             here = (self.line, self.column)
             self._turn = (*here, self._turn_in(cell) + 1)
             self.refresh_cells([here])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rich.style import Style
 from textual.binding import Binding
 from textual.color import Color
+from textual.message import Message
 from textual.widget import Widget
 
 from fa_core.judgement.diagnostics import BIT
@@ -123,7 +124,7 @@ def mark_of(
     states = {session.states.get(row) for row in rows}
     works = [session.work[row] for row in rows if row in session.work]
     if works:
-        states.add("running" if any(work.at_work for work in works) else "ended")
+        states |= {work.state for work in works}
     signs = {
         "running": glyphs.running,
         "queued": glyphs.queued,
@@ -156,6 +157,13 @@ class RunsView(LineTable):
     app: Application
 
     BINDINGS = [
+        Binding(
+            "enter",
+            "open",
+            "Details",
+            show=False,
+            tooltip="the run on all of the width; esc goes back",
+        ),
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding(
             "plus",
@@ -173,6 +181,9 @@ class RunsView(LineTable):
             tooltip="mark all runs that are not measured yet, or none",
         ),
     ]
+
+    class Opened(Message):
+        """The run under the cursor is to be shown."""
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -195,6 +206,10 @@ class RunsView(LineTable):
     def row_changed(self, row: int) -> None:
         """Repaint a run that was measured."""
         self.refresh_runs([row])
+
+    def action_open(self) -> None:
+        """Open the run under the cursor."""
+        self.post_message(self.Opened())
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
         """Highlight flipped runs until the next step; bring the first of a few into view."""

@@ -42,6 +42,7 @@ class RunTable(RunsView):
     """
 
     BINDINGS = [
+        Binding("enter", "open", "Details", tooltip="the run on all of the width; esc goes back"),
         Binding(
             "s",
             "sort",

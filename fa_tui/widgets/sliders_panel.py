@@ -200,15 +200,16 @@ class SlidersPanel(Vertical):
             series = f"{letter} {message.how}"
             if message.how.startswith("drag"):
                 drag = series
-        self._record(self._history.current._replace(thresholds=moved), series)
+        judging = self._history.current._replace(thresholds=moved)
+        self._record(judging, series, is_drag=bool(drag))
         self.post_message(ThresholdsChanged(moved, drag=drag))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer undo and redo only if possible."""
         return action not in ("undo", "redo") or action in self._history.offers
 
-    def _record(self, judging: Judging, series: str | None) -> None:
-        self._history.record(judging, series, time.monotonic())
+    def _record(self, judging: Judging, series: str | None, *, is_drag: bool = False) -> None:
+        self._history.record(judging, series, time.monotonic(), is_drag=is_drag)
         self._offer()
 
     def _travel(self, step: Callable[[], Judging]) -> None:

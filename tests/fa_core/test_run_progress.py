@@ -112,3 +112,35 @@ def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):
     with ProgressFiles() as files:
         files.begin(Path("/proc/nowhere"), "training")
         files.update(Path("/proc/nowhere"), 1, 2)
+
+
+def test_a_run_waits_until_its_turn(tmp_path):
+    with ProgressFiles() as files:
+        files.queue([tmp_path])
+        waits = look_at(tmp_path)
+        assert waits is not None
+        assert (waits.state, waits.text(), tmp_path in files) == ("queued", "queued", False)
+        files.begin(tmp_path, "measuring")
+        works = look_at(tmp_path)
+        assert works is not None
+        assert (works.state, tmp_path in files) == ("running", True)
+    assert not (tmp_path / PROGRESS).exists()
+
+
+def test_a_run_that_waited_for_a_process_that_died_is_as_it_was(tmp_path):
+    code = (
+        "import os, pathlib, sys; from fa_core.run_progress import ProgressFiles\n"
+        "with ProgressFiles() as files:\n"
+        "    files.queue([pathlib.Path(sys.argv[1])])\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert (tmp_path / PROGRESS).exists()
+    assert look_at(tmp_path) is None
+
+
+def test_ctrl_c_removes_the_files_of_the_runs_that_wait(tmp_path):
+    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files:
+        files.queue([tmp_path])
+        raise KeyboardInterrupt
+    assert not (tmp_path / PROGRESS).exists()

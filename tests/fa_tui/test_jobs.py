@@ -51,7 +51,7 @@ def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
     clock.now += 1
     assert pace.seconds_left(10) == 13
     clock.now += 100
-    assert pace.seconds_left(10) == 0
+    assert pace.seconds_left(10) is None, "it takes longer than its rate says"
 
 
 def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
@@ -93,6 +93,18 @@ def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measu
         _line(at_work, waits)
         == "measuring dfa s42 3/10, worker 72 on cuda:1: no word for 12 s, 1 queued"
     )
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+async def test_the_process_of_a_job_is_named_beside_the_longest_name(
+    app: ExplorerApp, width: int
+) -> None:
+    name = "a_method_with_a_long_name arch=vit_mini s42 (a_folder/of_a_long_path)"
+    job = Listed(id="1", name=name, state="running", device="cpu", pid=471199, took=0.1, total=10)
+    async with app.run_test(size=(width, 24)) as pilot:
+        await app.push_screen(JobsScreen(Given([job])))
+        await until(pilot, lambda: "471199" in screen_text(app).split(" log ")[0])
+        assert "<1 s" not in screen_text(app), "it has hardly started"
 
 
 async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(
@@ -284,6 +296,30 @@ async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
             "three s42",
         ]
     app.close_jobs()
+
+
+async def test_a_process_of_another_shell_is_asked_about_once_for_all_its_runs(
+    app: ExplorerApp,
+) -> None:
+    class Elsewhere(StagedJobs):
+        asked: list[str] = []
+
+        def listed(self) -> list[Listed]:
+            return [
+                Listed(id=f"elsewhere {n}", name=f"{n}", state="queued", pid=71, elsewhere=True)
+                for n in range(9)
+            ]
+
+        def cancel(self, job_id: str) -> bool:
+            self.asked.append(job_id)
+            return True
+
+    jobs = Elsewhere()
+    async with app.run_test(size=SIZE) as pilot:
+        await app.push_screen(JobsScreen(jobs))
+        await until(pilot, lambda: "queued" in screen_text(app))
+        await pilot.press("X")
+        await until(pilot, lambda: jobs.asked == ["elsewhere 8"])
 
 
 async def test_the_log_and_the_list_are_copied_from_the_jobs(

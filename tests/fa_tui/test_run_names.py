@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fa_core.facts.run_names import run_names
 from fa_core.formats.audit_table_writer import unique_keys
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_tui.cli import main
 from fa_tui.session import Session
+from fa_tui.views.grid import Axes, build_grid
 from fa_tui.views.words import among, disambiguate, labels, run_name
 
 
@@ -128,6 +131,30 @@ def test_an_axis_that_differs_stands_on_every_run_of_the_method_that_has_it() ->
         "dfa_s42_lam0.001",
         *(f"dfa_s{seed}_lam0.01" for seed in (42, 123, 456)),
         "bp_s42",
+    ]
+
+
+def test_the_default_is_named_where_its_axis_differs_and_the_audit_tells_it() -> None:
+    facts = {"arch": "resmlp", "recipe": {"lam": 0.0}}
+    plain = AuditRow(
+        source="a.json",
+        key="",
+        method="bp",
+        seed=42,
+        report=DiagnosticReport(provenance=facts),
+    )
+    vit = replace(plain, axes={"arch": "vit_mini"})
+    silent = replace(plain, report=DiagnosticReport())
+    assert labels([plain, vit]) == ["bp arch=resmlp", "bp arch=vit_mini"]
+    assert labels([plain, plain])[0].startswith("bp") and "arch" not in labels([plain])[0]
+    assert labels([silent, vit]) == ["bp", "bp arch=vit_mini"], "nothing says what it is"
+    assert [line.label for line in build_grid([plain, vit]).lines] == [
+        "bp arch=resmlp",
+        "bp arch=vit_mini",
+    ]
+    assert build_grid([plain, vit], axes=Axes("method", "arch")).columns == [
+        "arch=resmlp",
+        "arch=vit_mini",
     ]
 
 

@@ -19,6 +19,21 @@ def test_a_held_key_is_one_change_and_a_pause_ends_it() -> None:
     assert history.undo() == at(50)
 
 
+def test_two_presses_half_a_second_apart_are_two_changes() -> None:
+    history = ThresholdHistory(at(50))
+    history.record(at(51), "a", at=0.0)
+    history.record(at(52), "a", at=0.5)
+    history.record(at(53), "a", at=0.7)
+    assert [history.undo(), history.undo(), history.undo()] == [at(52), at(51), at(50)]
+
+
+def test_a_drag_is_one_change_with_its_pauses() -> None:
+    history = ThresholdHistory(at(50))
+    history.record(at(51), "a drag 1", at=0.0, is_drag=True)
+    history.record(at(52), "a drag 1", at=5.0, is_drag=True)
+    assert history.undo() == at(50)
+
+
 def test_another_slider_is_another_change() -> None:
     history = ThresholdHistory(at(50))
     history.record(at(60), "a", at=0.0)

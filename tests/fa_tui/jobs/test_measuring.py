@@ -113,12 +113,12 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
         await until(pilot, lambda: app.session.states == {0: "deviates"})
         await until(
             pilot,
-            lambda: (
-                "deviates from its audit: residual_norms[1]: recorded 2, now 100"
-                in screen_text(app)
-            ),
+            lambda: "measured again: ≠ residual_norms[1] 2 → 100" in screen_text(app),
         )
         assert "≠" in screen_text(app).splitlines()[2]
+        assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
+        lines = [text for text, _ in app.jobs.again_lines(0)]
+        assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"
         assert (run / AUDIT).read_bytes() == before and app.session.walk_backs() == 0
         await pilot.press("M")
         await until(pilot, lambda: "the old file is kept" in screen_text(app))

@@ -9,7 +9,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from fa_tui.terminal.themes import DARK, LIGHT
+from fa_tui.terminal.themes import ANSI, DARK, LIGHT
 
 GROUNDS = ("background", "surface", "panel")
 VERDICTS = ("success", "error", "warning")
@@ -119,3 +119,36 @@ def test_verdicts_stay_apart_for_every_kind_of_colour_vision(
     theme: Theme, sight: str, one: str, other: str
 ) -> None:
     assert math.dist(lab(colours(theme)[one], sight), lab(colours(theme)[other], sight)) > 12
+
+
+PALETTES = {
+    "VGA": {"bright_red": "#ff5555", "bright_blue": "#5555ff", "magenta": "#aa00aa"},
+    "xterm": {"bright_red": "#ff0000", "bright_blue": "#5c5cff", "magenta": "#cd00cd"},
+}
+"""What two common terminals show for the colours of 16 that text may have."""
+
+
+@pytest.mark.parametrize("palette", PALETTES)
+@pytest.mark.parametrize("ground", ["#000000", "#ffffff"])
+@pytest.mark.parametrize(
+    "role",
+    ["primary", "secondary", "accent", "border", "footer-key-foreground", "foreground", *VERDICTS],
+)
+def test_the_16_colours_of_text_read_on_a_light_and_on_a_dark_terminal(
+    palette: str, ground: str, role: str
+) -> None:
+    colour = colours(ANSI)[role].removeprefix("ansi_")
+    if colour == "default":
+        return
+    shown = Color.parse(PALETTES[palette][colour])
+    assert contrast(shown, Color.parse(ground)) >= 3.0
+
+
+def test_no_curve_of_the_16_colours_is_lost_on_a_light_terminal() -> None:
+    methods = {value for name, value in ANSI.variables.items() if name.startswith("method-")}
+    assert methods and not any("yellow" in value or "white" in value for value in methods)
+    assert not any("cyan" in value or "green" in value for value in methods)
+
+
+def test_verdicts_differ_in_the_16_colours() -> None:
+    assert len({colours(ANSI)[role] for role in VERDICTS}) == 3

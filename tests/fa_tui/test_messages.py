@@ -1,0 +1,46 @@
+"""Messages of the status line go away by themselves, and the legend comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa_tui.app import ExplorerApp
+from fa_tui.jobs.listing import Listed
+from fa_tui.widgets import line
+from tests.fa_tui.waiting import until
+
+
+async def test_a_message_goes_away_by_itself(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line, "MESSAGE_SECONDS", 0.05)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        status = app.explorer.status
+        legend = status.text
+        for tone in ("", "bad"):
+            app.say("something was done", tone)
+            assert status.text == " something was done"
+            await until(pilot, lambda: status.text == legend)
+
+
+async def test_a_later_message_has_its_own_time(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        monkeypatch.setattr(line, "MESSAGE_SECONDS", 0.05)
+        app.say("the first", "dim")
+        monkeypatch.setattr(line, "MESSAGE_SECONDS", 1000.0)
+        app.say("the second", "dim")
+        await pilot.pause(0.2)
+        assert app.explorer.status.text == " the second"
+
+
+async def test_failed_jobs_do_not_hide_the_legend(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        status = app.explorer.status
+        legend = status.text
+        app.explorer.jobs_changed([Listed(id="1", name="dfa s42", state="failed")])
+        assert status.text.startswith(" 1 failed (J)") and status.text.endswith(legend)
