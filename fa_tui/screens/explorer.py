@@ -371,7 +371,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Update the border's title and keys for the visible view."""
         in_table = self.shown_runs.in_table
         self.set_class(in_table, "-table")
-        self.status.explains_numbers = not in_table
+        self.status.table = self.shown_runs.table if in_table else None
 
     def action_ask(self, what: str) -> None:
         """Choose the order of the long view, or the axes of the matrix."""
@@ -481,9 +481,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
             return CompareScreen(self.session, at=self.row, grid=self.shown_runs.methods_by_seeds)
         if name == "timeline":
-            from fa_tui.screens.timeline import TimelineScreen
+            from fa_tui.screens.timeline import timeline_screen
 
-            return TimelineScreen(self.session, at=self.row)
+            return timeline_screen(self.session, at=self.row)
         if name == "differences":
             from fa_tui.screens.differences import DifferencesScreen
 

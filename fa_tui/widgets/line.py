@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.style import Style
@@ -13,8 +14,10 @@ from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
 from fa_core.text.verdict_cell import cell_legend
-from fa_tui.views.columns import SHADES, Quantity
+from fa_tui.views.columns import NORMS, SHADES, Quantity
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
+from fa_tui.views.sparklines import MOST_BARS
 from fa_tui.views.text import wrapped
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import (
@@ -27,7 +30,10 @@ from fa_tui.widgets.painted import (
     row_text,
     row_width,
 )
-from fa_tui.widgets.run_cells import RunCells
+from fa_tui.widgets.run_cells import NormBars, RunCells
+
+if TYPE_CHECKING:
+    from fa_tui.widgets.run_table import RunTable
 
 
 def _filled(pieces: Iterable[Piece]) -> Row:
@@ -106,6 +112,20 @@ class TextLines(PaintedScroll, can_focus=True):
         return rows
 
 
+def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
+    """What the bars of ‖h‖ and ‖g‖ mean: their scales, the same for all runs."""
+    spans = []
+    for name, scale in zip(("‖h‖", "‖g‖"), bars.scales, strict=True):
+        span = "not measured"
+        if scale is not None:
+            span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
+        spans.append(f"{name} {span}")
+    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} is the same for all runs, log; a bar per layer"
+    if bars.cells == MOST_BARS:
+        about += " or for the largest of several"
+    return [("  ".join(spans), "strong"), (f"   {about}", "dim")]
+
+
 class StatusLine(Line):
     """A `Line` for messages, which explains the matrix and its shades without one.
 
@@ -114,7 +134,7 @@ class StatusLine(Line):
         id: of the widget.
 
     Attributes:
-        explains_numbers: whether the matrix is on screen with numbers and shades.
+        table: the long view, if it is on screen instead of the matrix.
     """
 
     def __init__(self, matrix: Matrix, *, id: str | None = None) -> None:
@@ -122,7 +142,7 @@ class StatusLine(Line):
         self._matrix = matrix
         self._message = ("", "")
         self._progress: Sequence[Piece] = ()
-        self.explains_numbers = True
+        self.table: RunTable | None = None
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message; an empty one restores the explanation."""
@@ -142,7 +162,9 @@ class StatusLine(Line):
             if self._progress and text:
                 gap = "   "
             self.set((" ", ""), *self._progress, (gap, ""), self._message)
-        elif self._matrix.quantity is None or not self.explains_numbers:
+        elif self.table is not None and self.table.with_bars:
+            self.set((" ", ""), *norm_legend(self.table.bars, self._glyphs))
+        elif self._matrix.quantity is None or self.table is not None:
             session = self._matrix.session
             controls = len(session.counted) < len(session.in_scope)
             self.set((f" {cell_legend(controls=controls)}", "dim"))
@@ -160,6 +182,9 @@ class StatusLine(Line):
         if not cells.known(quantity):
             self.set(label, ("was measured on no run here", "warn"))
             return
+        if quantity is NORMS:
+            self.set((" ", ""), *norm_legend(cells.bars, self._glyphs))
+            return
         fires = several = ""
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
@@ -175,8 +200,9 @@ class StatusLine(Line):
         swatches = [("..", "dim")]
         if self._matrix.style_of("shade-0"):
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        low = quantity.say(scale.lo)
-        high = quantity.say(scale.hi)
+        write = self._matrix.cells.format_of(quantity)
+        low = quantity.say(scale.lo, write)
+        high = quantity.say(scale.hi, write)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 
