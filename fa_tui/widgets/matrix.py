@@ -44,8 +44,8 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
-_COLUMNS_KEPT = 2
-"""Names are shortened until so many columns fit; then columns scroll."""
+_COLUMNS_KEPT = (3, 2)
+"""Names are shortened until so many columns fit, or so many; then columns scroll."""
 _LONGEST_TITLE = 12
 
 
@@ -178,13 +178,15 @@ class Matrix(RunsView):
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
         most = room - count * self._gap + 1
         fitting = [width for width in widths if width <= most]
+        shortest = min(_SHORTEST_NAMES, self._whole_names)
+        chosen = 0
         if fitting:
             chosen = fitting[0]
-        else:
-            kept = min(count, _COLUMNS_KEPT)
+        for kept in _COLUMNS_KEPT:
+            kept = min(count, kept)
             least = room + (count - kept) * cell - kept * self._gap
-            chosen = min(widths[-1], least)
-        shortest = min(_SHORTEST_NAMES, self._whole_names)
+            if not fitting and chosen < shortest:
+                chosen = min(widths[-1], least)
         self._name_width = max(shortest, chosen)
         self._labels = self._full_labels
         room = self._name_width - self.lead - 1
