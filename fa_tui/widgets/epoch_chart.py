@@ -523,6 +523,9 @@ class EpochMatrix(Matrix):
         Binding("asterisk", "unmark", "Unpin", show=False, tooltip="pin no run any more"),
     ]
 
+    # a third one would cost 200 bytes of the 6 KB that opening may take
+    columns_kept = (2,)
+
     def __init__(self, session: Session, opened: Session) -> None:
         self._opened = opened
         super().__init__(session)

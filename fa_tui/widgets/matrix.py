@@ -44,8 +44,6 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
-_COLUMNS_KEPT = (3, 2)
-"""Names are shortened until so many columns fit, or so many; then columns scroll."""
 _LONGEST_TITLE = 12
 
 
@@ -61,6 +59,8 @@ class Matrix(RunsView):
 
     lead = 1
     """Cells before a line's label."""
+    columns_kept: Sequence[int] = (3, 2)
+    """Names are shortened until so many columns fit, or so many; then columns scroll."""
 
     BINDINGS = [
         Binding(
@@ -182,7 +182,7 @@ class Matrix(RunsView):
         chosen = 0
         if fitting:
             chosen = fitting[0]
-        for kept in _COLUMNS_KEPT:
+        for kept in self.columns_kept:
             kept = min(count, kept)
             least = room + (count - kept) * cell - kept * self._gap
             if not fitting and chosen < shortest:
