@@ -27,7 +27,17 @@ from fa_core.rows import Problem
 FILE = "settings.toml"
 Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
 Quantity = Literal[
-    "letters", "growth", "g_L", "drift", "stability", "margin", "acc", "h_L", "frozen", "gamma"
+    "letters",
+    "growth",
+    "g_L",
+    "drift",
+    "stability",
+    "margin",
+    "acc",
+    "h_L",
+    "frozen",
+    "gamma",
+    "norms",
 ]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
@@ -58,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         theme: fa-dark, fa-light or fa-ansi; "" lets the terminal decide.
         glyphs: auto asks the locale. FA_TUI_GLYPHS in the environment goes before it.
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
-        show: what the matrix shows at first: letters, or a number.
+        show: what the matrix shows at first: letters, a number, or norms, bars of ‖h‖ and ‖g‖.
         live: follow folders by events of the system (auto: by polling on network disks), by
             polling, or not at all.
         poll_seconds: how often to look where polling is needed.

@@ -12,13 +12,13 @@ from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
 from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
-from fa_tui.views.columns import BY_NAME
+from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import CELL_LETTERS, ViewState
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
 
-_SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}."
+_SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
 _SHOW = typer.Option(
     "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
 )

@@ -53,6 +53,9 @@ class MainScreen(Protocol):
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes."""
 
+    def action_lens(self, name: str) -> None:
+        """Open a screen of the same runs."""
+
 
 class ExplorerApplication(Application):
     """Application with screens.

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from operator import or_
 
-import numpy as np
 from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
@@ -16,11 +15,12 @@ from fa_core.numbers import short
 from fa_core.text.notes import baseline_text
 from fa_core.text.verdict_cell import cell_text
 from fa_tui.screens.dialogs import commands, look_now, shared_traces
-from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
+from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing import pieces
 from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import (
+    BARS,
     MARKED,
     Group,
     agreement,
@@ -32,10 +32,11 @@ from fa_tui.views.comparison import (
 )
 from fa_tui.views.filters import picking
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid
-from fa_tui.views.scale import covering
+from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
-from fa_tui.widgets.compare_view import CompareView, Scales
+from fa_tui.widgets.compare_view import CompareView
 from fa_tui.widgets.line import Line
 
 
@@ -52,11 +53,12 @@ class CompareScreen(JudgedScreen):
     tab = "Compare"
 
     BINDINGS = [
-        Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next line"),
+        Binding("n,tab", "flip(1)", "Next", key_display="n p", tooltip="compare the next line"),
         Binding(
             "p,shift+tab",
             "flip(-1)",
             "Previous",
+            show=False,
             key_display="p",
             tooltip="compare the line before",
         ),
@@ -89,6 +91,14 @@ class CompareScreen(JudgedScreen):
         self._wanted = self.group
         self._shared = True
         self._labels: Sequence[tuple[str, str]] = ()
+        self._looks: Sequence[Look] = ()
+        self._scales = self._scales_of_scope = Scales()
+
+    def _read(self) -> None:
+        """Take the scales and looks of the runs in scope."""
+        session = self.session
+        self._scales_of_scope = norm_scales(session.scoped)
+        self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
     def body(self) -> Iterable[Widget]:
         self.view, self.charts = CompareView(self.session), LayerCharts()
@@ -96,11 +106,10 @@ class CompareScreen(JudgedScreen):
         return (self.view, self.charts, self.agreement, self.here)
 
     def on_mount(self) -> None:
+        self._read()
         self._show()
 
     def on_resize(self) -> None:
-        # the charts refer to the runs by number
-        self.view.number_columns(self.size.height >= ROOMY)
         self.refresh_bindings()
 
     @property
@@ -117,7 +126,8 @@ class CompareScreen(JudgedScreen):
     @property
     def _draws(self) -> bool:
         """Whether there is room for bars or charts."""
-        return self.has_class("-roomy") or any(view.bar_cells for view in self.query(CompareView))
+        views = self.query(CompareView)
+        return self.has_class("-roomy") or any(view.bar_cells or view.as_bars for view in views)
 
     def judge(self) -> None:
         if self._scope != self.session.scope:
@@ -131,6 +141,7 @@ class CompareScreen(JudgedScreen):
         self._scope = self.session.scope
         self._groups = groups_of(self.session, self._scope, axes=self._axes)
         self._at = place_of(self._wanted, self._groups, self._at)
+        self._read()
         self._show()
 
     def action_flip(self, step: int) -> None:
@@ -147,6 +158,10 @@ class CompareScreen(JudgedScreen):
             self.app.say("no run under the cursor: ← → go to one", "dim")
             return
         self.leave_to(self.session.rows[group.rows[here[1]]])
+
+    @on(CompareView.ShowsChanged)
+    def _shows_changed(self) -> None:
+        self._show()
 
     def action_rescale(self) -> None:
         """Toggle the scale of bars between all runs and the compared ones."""
@@ -198,16 +213,22 @@ class CompareScreen(JudgedScreen):
         self._labels = ()
         if group is not None:
             rows, self._labels = group.rows, column_labels(session, group)
-        self._scales = scales_of(session, session.in_scope if self._shared else rows)
-        self.view.compare(rows, self._labels, self._scales)
+        compared = [session.rows[row] for row in rows]
+        self._looks = self._seeds.drawn(compared)
+        self._scales = self._scales_of_scope
+        if not self._shared:
+            self._scales = norm_scales(compared)
+        self.view.compare(rows, self._labels, self._scales, self._looks)
         self._draw()
 
     @on(CompareView.Turned)
     def _draw(self) -> None:
-        seen = self._labels[self.view.window.first : self.view.window.end]
-        self.charts.show(
-            self.view.reports, *self._scales, ["".join(label).strip() for label in seen]
-        )
+        rows: Sequence[int] = ()
+        if self.group is not None:
+            rows = self.group.rows
+        seen = slice(self.view.window.first, self.view.window.end)
+        runs = [self.session.rows[row] for row in rows[seen]]
+        self.charts.show(runs, self._scales, self._looks[seen])
         self._say()
 
     def _say(self) -> None:
@@ -319,20 +340,8 @@ class CompareScreen(JudgedScreen):
             else:
                 assumed = ""
             text = f"{entry.name} = {short(value, 6)}{assumed}"
-        elif entry.kind in ("h", "g", "growth"):
+        elif entry.kind in ("h", "g", "growth", *BARS):
             text = f"no {entry.name} in this run"
         line.set(
             (f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim")
         )
-
-
-def scales_of(session: Session, rows: Sequence[int]) -> Scales:
-    """A logarithmic scale for ‖h‖ and one for ‖g‖ over all layers of the runs."""
-    norms = (session.table.residual_norms, session.table.bp_grad_norms)
-    scales = []
-    for norm in norms:
-        flat = norm.take(np.asarray(rows, dtype=np.intp)).flat
-        drawn = flat[np.isfinite(flat) & (flat > 0)]
-        ends = [drawn.min(), drawn.max()] if len(drawn) else []
-        scales.append(covering(ends, log=True))
-    return Scales(*scales)

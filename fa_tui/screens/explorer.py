@@ -426,7 +426,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         in_table = self.shown_runs.in_table
         self.tabs.open("Table" if in_table else "Matrix")
         self.set_class(in_table, "-table")
-        self.status.explains_numbers = not in_table
+        self.status.table = self.shown_runs.table if in_table else None
 
     def action_ask(self, what: str) -> None:
         """Choose the order of the long view, or the axes of the matrix."""
@@ -538,9 +538,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
             axes = METHODS_BY_SEEDS if shown.in_table else shown.matrix.axes
             return CompareScreen(self.session, at=self.row, grid=shown.grid, axes=axes)
         if name == "timeline":
-            from fa_tui.screens.timeline import TimelineScreen
+            from fa_tui.screens.timeline import timeline_screen
 
-            return TimelineScreen(self.session, at=self.row)
+            return timeline_screen(self.session, at=self.row)
         if name == "differences":
             from fa_tui.screens.differences import DifferencesScreen
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
 from fa_tui.settings import remember
-from fa_tui.views.columns import BY_NAME
+from fa_tui.views.columns import CELLS, NORMS
 from fa_tui.views.filters import CELL_LETTERS, ViewState, filter_of
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
@@ -97,7 +97,7 @@ class RunsShown:
 
     def __init__(self, session: Session, glyphs: Glyphs, look: ViewState) -> None:
         self._session, self._glyphs = session, glyphs
-        self.matrix = Matrix(session, look.axes, BY_NAME.get(look.show))
+        self.matrix = Matrix(session, look.axes, CELLS.get(look.show))
         self.matrix.id = "matrix"
         self.matrix.display = not look.long
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
@@ -110,7 +110,8 @@ class RunsShown:
         # after the first paint, unless the long view is painted first
         from fa_tui.widgets.run_table import RunTable
 
-        return RunTable(self._session, order=order, id="table")
+        bars = self.matrix.quantity is NORMS
+        return RunTable(self._session, order=order, with_bars=bars, id="table")
 
     @property
     def in_table(self) -> bool:
@@ -127,10 +128,11 @@ class RunsShown:
     @property
     def look(self) -> ViewState:
         """How the runs are shown now."""
+        show = CELL_LETTERS
         if self.matrix.quantity:
             show = self.matrix.quantity.name
-        else:
-            show = CELL_LETTERS
+        if self.in_table and self.table is not None and self.table.with_bars:
+            show = NORMS.name
         return ViewState(
             show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table
         )

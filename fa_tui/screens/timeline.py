@@ -10,12 +10,12 @@ from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop, null_bands
+from fa_core.errors import UsageError
 from fa_tui.screens.dialogs import commands, look_now
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
 from fa_tui.views import epochs as epoch_views
-from fa_tui.views.grid import homes_of
 from fa_tui.views.words import Pieces, place_label
 from fa_tui.widgets import epoch_chart
 from fa_tui.widgets.line import Line, TextLines
@@ -25,11 +25,63 @@ from fa_tui.widgets.table import LineTable
 
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 
-BRIGHT = ("alone", "source", "line", "all")
-"""Bright curves: of the source under the cursor, alone or before the others; of its line; all."""
-_READABLE = 24
-"""Maximum of distinguishable curves; for a source with more runs, those of the line are bright."""
+OTHERS = ("dimmed", "left out", "bright")
+"""Curves of other methods than the one under the cursor."""
 _MOST_ZOOM = 8
+
+
+def timeline_screen(session: Session, *, at: int | None) -> JudgedScreen:
+    """The timeline of the runs in scope, or what to do for one.
+
+    Args:
+        session: the runs.
+        at: the run to select.
+    """
+    try:
+        return TimelineScreen(session, at=at)
+    except UsageError as none:
+        return NoTimelineScreen(session, none)
+
+
+class NoTimelineScreen(JudgedScreen):
+    """Says that no run in scope has a trace, and what to do; gives way to the timeline.
+
+    Args:
+        session: the runs.
+        why: there is no trace.
+    """
+
+    BINDINGS = [Binding("T", "dismiss", "Back", show=False)]
+
+    def __init__(self, session: Session, why: UsageError) -> None:
+        super().__init__(session)
+        self._why = why
+
+    def body(self) -> Iterable[Widget]:
+        self.lines = TextLines(id="notes")
+        yield self.lines
+
+    def on_mount(self) -> None:
+        self.set_title((" timeline ", "accent"), (f" {self._why.what} ", "strong"))
+        about = f"Here each run is drawn over its epochs, but there are {self._why.what}."
+        self.lines.set_lines([about, "", f"{self._why.hint}.", "", *_HOW_TO])
+
+    def judge(self) -> None:
+        """Nothing here depends on thresholds."""
+
+    def reread(self) -> None:
+        if epoch_views.replay_of(self.session).traces:
+            self.dismiss()
+            self.app.explorer.action_lens("timeline")
+
+
+_HOW_TO = (
+    "# Where traces come from",
+    "fa-tui train writes trace.jsonl into every run folder.",
+    "A log with a value per epoch is a trace: CSV, JSON lines, TensorBoard, Weights & Biases.",
+    "In your own training loop, ProtocolMonitor writes them.",
+    "Open the folder or the log: fa-tui PATH.",
+)
 
 
 class TimelineScreen(JudgedScreen):
@@ -37,7 +89,7 @@ class TimelineScreen(JudgedScreen):
 
     Args:
         session: runs, traces and thresholds.
-        at: the run to select, if it has a trace; else none until the cursor moves.
+        at: the run to select; if it has no trace, another one of its method.
 
     Raises:
         UsageError: there is no trace.
@@ -56,16 +108,25 @@ class TimelineScreen(JudgedScreen):
             "left_square_bracket",
             "jump(-1)",
             "Previous change",
+            show=False,
             key_display="[",
             tooltip="where letters changed",
         ),
         Binding(
             "right_square_bracket",
             "jump(1)",
-            "Next change",
-            key_display="]",
+            "Change",
+            key_display="[ ]",
             tooltip="next change of letters",
         ),
+        Binding(
+            "n",
+            "follow(1)",
+            "Method",
+            key_display="n p",
+            tooltip="follow the next method",
+        ),
+        Binding("p", "follow(-1)", "Last method", show=False, tooltip="follow the last method"),
         *(
             Binding(
                 str(place),
@@ -79,14 +140,15 @@ class TimelineScreen(JudgedScreen):
         Binding("0", "only(0)", "All charts", show=False, tooltip="all charts"),
         Binding(
             "o",
-            "bright",
+            "others",
             "Others",
-            tooltip="other curves: none, dimmed; bright alone this line; all bright",
+            tooltip="the curves of other methods: dimmed, left out, bright",
         ),
         Binding(
             "plus,equals_sign",
             "zoom(1)",
             "Zoom",
+            show=False,
             key_display="+ -",
             tooltip="fewer epochs around this one",
         ),
@@ -111,15 +173,18 @@ class TimelineScreen(JudgedScreen):
             raise epoch_views.without_traces(session)
         super().__init__(session)
         self.judged = self._epochs = epoch_views.EpochSession(replay, session.thresholds)
-        if at is None:
-            self._start = None
-        else:
-            self._start = epoch_views.run_of(replay, session, at)
+        self._start = None
         self._missing = ""
-        if at is not None and self._start is None:
-            self._missing = f"{session.label(at)} of {place_label(session.rows[at])}"
+        if at is not None:
+            self._start = epoch_views.run_of(replay, session, at)
+            if self._start is None:
+                row = session.rows[at]
+                self._missing = f"{session.label(at)} of {place_label(row)}"
+                methods = [run.method for run in self._epochs.rows]
+                if row.method in methods:
+                    self._start = methods.index(row.method)
         self._stop_on = STOP_ON[0]
-        self._bright = BRIGHT[0]
+        self._others = OTHERS[0]
         self._only = self._zoom = 0
         self._drawn: int | None = None
         self._stops: list[EarlyStop | None] = []
@@ -129,7 +194,7 @@ class TimelineScreen(JudgedScreen):
             epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN
         ]
         self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
-        self.matrix = epoch_chart.EpochMatrix(self._epochs)
+        self.matrix = epoch_chart.EpochMatrix(self._epochs, self.session)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
         yield self.scrubber
         self.lines = {
@@ -143,6 +208,9 @@ class TimelineScreen(JudgedScreen):
         )
 
     def on_mount(self) -> None:
+        if not self.app.terminal.colours:
+            # nothing would tell dimmed curves from bright ones
+            self._others = OTHERS[1]
         self._read()
         self.action_only(0)
         if self._start is not None:
@@ -157,9 +225,7 @@ class TimelineScreen(JudgedScreen):
 
     @property
     def run_chosen(self) -> int | None:
-        """The selected run, whose curve is on top; None if it has no trace, or on an empty cell."""
-        if self._missing:
-            return None
+        """The selected run, whose curve is on top; None on an empty cell."""
         return self.matrix.row
 
     def reread(self) -> None:
@@ -167,7 +233,7 @@ class TimelineScreen(JudgedScreen):
         if replay.traces:
             chosen = self.run_chosen
             now = self._epochs.follow(replay)
-            self.matrix.refit()
+            self.matrix.lay_out()
             if chosen is not None:
                 self.matrix.go_to(now.get(chosen, 0))
             self._read()
@@ -196,6 +262,7 @@ class TimelineScreen(JudgedScreen):
     def _go_to(self, epoch: int) -> None:
         flips = self._epochs.go_to(epoch)
         if self.matrix.quantity:
+            self.matrix.cells.numbers_changed()
             self.matrix.refresh()
         else:
             self.matrix.refresh_runs({flip.row for flip in flips})
@@ -214,7 +281,8 @@ class TimelineScreen(JudgedScreen):
     @on(LineTable.Moved)
     @on(LineTable.Marked)
     def _chosen(self) -> None:
-        self._missing = ""
+        if self.run_chosen != self._start:
+            self._missing = ""
         self.soon()
 
     def on_picked(self, message: epoch_chart.Picked) -> None:
@@ -227,27 +295,29 @@ class TimelineScreen(JudgedScreen):
         self._zoom = max(0, min(self._zoom + step, _MOST_ZOOM))
         self.soon()
 
-    def action_bright(self) -> None:
-        """Change which curves are bright."""
-        self._bright = BRIGHT[(BRIGHT.index(self._bright) + 1) % len(BRIGHT)]
+    def action_others(self) -> None:
+        """Dim the curves of other methods, leave them out, or show them bright."""
+        self._others = OTHERS[(OTHERS.index(self._others) + 1) % len(OTHERS)]
         self.soon()
 
-    def _bright_runs(self, chosen: int | None) -> set[int]:
-        """Runs with bright curves: the pinned ones, and those of the cursor's source or line."""
-        rows, pinned = self._epochs.rows, set(self._epochs.marked)
-        if self._bright == "all":
-            return {*range(len(rows))}
-        if chosen is None:
-            return pinned
-        homes = homes_of([row.source for row in rows])
-        near = {run for run, home in enumerate(homes) if home == homes[chosen]}
-        if self._bright == "line" or len(near) == len(rows) or len(near) > _READABLE:
-            near = {*self.matrix.rows_on_line}
-        return pinned | near
+    def _bright_runs(self) -> set[int]:
+        """Runs with bright curves: the pinned ones, and those of the method under the cursor."""
+        if self._others == "bright":
+            return {*range(len(self._epochs.rows))}
+        return {*self._epochs.marked, *self.matrix.rows_on_line}
 
     def action_choose(self, step: int) -> None:
         """Move down by so many runs."""
         self.matrix.action_cursor(step, 0)
+
+    def action_follow(self, step: int) -> None:
+        """Follow the next or previous method."""
+        matrix = self.matrix
+        lines = list(filter(matrix.rests_on, range(matrix.line_count())))
+        place = (lines.index(matrix.line) + step) % len(lines)
+        cells = matrix.grid.lines[lines[place]].cells
+        [first, *_] = cells.values()
+        matrix.go_to(cells.get(matrix.column, first)[0])
 
     def action_scrub(self, step: int) -> None:
         """Go to the next or previous recorded epoch."""
@@ -302,10 +372,13 @@ class TimelineScreen(JudgedScreen):
             stop = self._stops[chosen]
         if stop is not None:
             stopped = stop.epoch
-        bright = self._bright_runs(chosen)
-        runs = epoch_chart.drawn_runs(
-            range(len(epochs.rows)), bright, chosen, alone=self._bright == BRIGHT[0]
-        )
+        bright = self._bright_runs()
+        behind = epoch_chart.BEHIND_AT_MOST
+        if self._alone:
+            behind = epoch_chart.BEHIND_IN_ONE
+        if self._others == "left out":
+            behind = 0
+        runs = epoch_chart.drawn_runs(range(len(epochs.rows)), bright, chosen, behind)
         last = max((replay.numbers(run)[-1] for run in bright or runs), default=replay.epochs[-1])
         x = epoch_chart.zoomed(
             epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom
@@ -313,10 +386,11 @@ class TimelineScreen(JudgedScreen):
         # nothing moves beyond the last drawn epoch
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)
-        looks = [
-            self.matrix.look(run) if run in bright or run == chosen else epoch_chart.BACKGROUND
-            for run in runs
-        ]
+        looks = [epoch_chart.DIMMED] * len(runs)
+        own = self.matrix.looks_of_runs()
+        for place, run in enumerate(runs):
+            if run in bright:
+                looks[place] = own[run]
         first = {run: epochs.first_fires(run) for run in runs}
         drawn = epoch_chart.Drawn(runs, looks, chosen, x, first, stopped, null)
         count = len(self.charts)
@@ -347,7 +421,7 @@ class TimelineScreen(JudgedScreen):
         saved = epochs.saved_by(self._stops)
         texts: dict[str, Pieces] = {"all": epoch_views.all_words(self._stops, saved, self._stop_on)}
         if chosen is None:
-            texts["run"] = [(f"{self._missing or 'no run here'}: no trace", "warn")]
+            texts["run"] = [("no run here", "warn")]
         else:
             stop, kinds = self._stops[chosen], epochs.kinds(chosen)
             there = epoch_views.accuracy_words(stop)

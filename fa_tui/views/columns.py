@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -60,17 +60,22 @@ class Quantity(msgspec.Struct, frozen=True):
         """Whether orders of magnitude matter."""
         return self.name in LOGARITHMIC
 
-    def say(self, value: float | None) -> str:
-        """A number of this quantity as text; ``·`` if not measured."""
+    def say(self, value: float | None, write: Callable[[float], str] | None = None) -> str:
+        """A number of this quantity as text; ``·`` if not measured.
+
+        Args:
+            value: the number.
+            write: the format of its column, if it is in one.
+        """
         if value is None:
             return "·"
         if math.isfinite(value):
-            return self.write(value)
+            return (write or self.write)(value)
         return short(value)
 
 
 def magnitude(value: float) -> str:
-    """A number of any size in at most 7 characters.
+    """A number of any size on its own, in at most 7 characters.
 
     >>> (magnitude(1.0), magnitude(10.96), magnitude(694.457), magnitude(435299520.0),
     ...     magnitude(4.17e-9))
@@ -82,6 +87,43 @@ def magnitude(value: float) -> str:
     if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
     return scientific(value, 2)
+
+
+Write: TypeAlias = Callable[[float], str]
+"""A finite number → text."""
+
+_PLAIN = "{:.2f}".format
+_SCIENTIFIC: tuple[Write, ...] = (partial(scientific, digits=3), partial(scientific, digits=2))
+
+
+def one_format(numbers: Iterable[float | None], cells: int) -> Write:
+    """The format of a column, the same for all its numbers: with an exponent only if one needs it.
+
+    Args:
+        numbers: of the column.
+        cells: width of the longest text, if that is possible.
+
+    >>> write = one_format([1.03, 65191.0], 8)
+    >>> write(1.03), write(65191.0)
+    ('1.03', '65191.00')
+    >>> write = one_format([1.03, 170000.0], 8)
+    >>> write(1.03), write(170000.0)
+    ('1.03e0', '1.70e5')
+    """
+    sizes = [abs(number) for number in drawable(numbers, log=False) if number]
+    if not sizes:
+        return _PLAIN
+    ends = (min(sizes), max(sizes))
+    if ends[0] >= _LEAST_PLAIN and len(_PLAIN(ends[1])) <= cells:
+        return _PLAIN
+    for write in _SCIENTIFIC:
+        if max(len(write(end)) for end in ends) <= cells:
+            return write
+    return _SCIENTIFIC[-1]
+
+
+_LEAST_PLAIN = 0.1
+"""Smaller numbers have too few digits with two decimals."""
 
 
 _ACCURACY = "{:.3f}".format
@@ -166,6 +208,24 @@ QUANTITIES: tuple[Quantity, ...] = (
 )
 """Quantities the matrix can show instead of letters; each has a column in the long view."""
 
+NORMS = Quantity(name="norms", label="‖h‖ ‖g‖ by layer", of=attrgetter("h_L"), write=magnitude)
+"""Shown as bars over the layers instead of a number."""
+
+NUMBER_CELLS = 8
+"""Width of a number in a column, without the sign of an assumed baseline."""
+
+
+def format_in(session: Session, quantity: Quantity) -> Write:
+    """How a quantity is written in a column of the runs in scope."""
+    if not quantity.log:
+        return quantity.write
+    numbers: Iterable[float | None]
+    if quantity.letter:
+        numbers = session.values(quantity.letter)
+    else:
+        numbers = values_of(quantity, session, session.in_scope)
+    return one_format(numbers, NUMBER_CELLS)
+
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
     """The numbers of some runs; None if not measured."""
@@ -186,6 +246,9 @@ OF_BASELINE = ("margin", "frozen")
 """Quantities that rest on a frozen baseline."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+
+CELLS = BY_NAME | {NORMS.name: NORMS}
+"""What the cells of the matrix show instead of letters, by name."""
 
 _KEYS = range(7, 25)
 _SOURCES = range(7, 33)
@@ -228,7 +291,7 @@ def columns_of(session: Session) -> list[Column]:
     """The columns behind method and seed."""
     return [
         Column("verdict", "verdict", 10, _judged, _nothing),
-        *(_of_quantity(quantity) for quantity in QUANTITIES),
+        *(_of_quantity(quantity, session) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
@@ -313,21 +376,22 @@ def _seed(session: Session, row: int) -> str:
     return str(seed)
 
 
-def _of_quantity(quantity: Quantity) -> Column:
+def _of_quantity(quantity: Quantity, session: Session) -> Column:
     return Column(
         quantity.name,
         quantity.label,
-        width=max(9, len(quantity.label) + 1) + 2,
+        width=max(NUMBER_CELLS + 1, len(quantity.label) + 1) + 2,
         key=partial(value_of, quantity),
-        text=partial(_number, quantity),
+        # made when the first cell is drawn
+        text=partial(_number, quantity, cache(partial(format_in, session, quantity))),
         right=True,
         letter=quantity.letter,
     )
 
 
-def _number(quantity: Quantity, session: Session, row: int) -> str:
+def _number(quantity: Quantity, format_of: Callable[[], Write], session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
-    text = quantity.say(value)
+    text = quantity.say(value, format_of())
     if value is not None and is_assumed(quantity, session, [row]):
         return f"{text}?"
     return text

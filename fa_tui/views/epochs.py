@@ -232,7 +232,7 @@ def title_words(
         (f" {runs_words(count)}, {span} ", "strong"),
     ]
     if missing:
-        pieces.append((f" no trace of {missing}: choose another run ", "warn"))
+        pieces.append((f" no trace of {missing}, another run is shown ", "warn"))
     if scope:
         pieces.append((f" {scope} (f) ", "dim"))
     if runs > count:

@@ -31,7 +31,16 @@ from fa_core.judgement.diagnostics import LETTERS, mask_of
 from fa_core.judgement.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, seed_of, value_of
+from fa_tui.views.columns import (
+    BY_NAME,
+    CELLS,
+    QUANTITIES,
+    every_column,
+    ordered,
+    own,
+    seed_of,
+    value_of,
+)
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
 _ON_SCREEN = {
@@ -370,7 +379,7 @@ class ViewState(NamedTuple):
     """What the explorer shows first; empty fields are left to the settings.
 
     Attributes:
-        show: `CELL_LETTERS`, or the name of a quantity.
+        show: `CELL_LETTERS`, or a name in `CELLS`.
         rows: the axis of the matrix' lines.
         columns: the axis of its columns.
         filter: as typed.
@@ -425,7 +434,7 @@ def understood(view: ViewState, session: Session) -> ViewState:
         UsageError: an unknown name, with the known ones as a hint; an unreadable filter.
     """
     if view.show:
-        view = view._replace(show=_value_of_option("--show", view.show, (CELL_LETTERS, *BY_NAME)))
+        view = view._replace(show=_value_of_option("--show", view.show, (CELL_LETTERS, *CELLS)))
     if view.rows or view.columns:
         axes = axes_of(session.rows)
         rows = view.rows and _value_of_option("--rows", view.rows, axes)

@@ -5,6 +5,8 @@ No meaning hangs on colour alone, so each state has its own character.
 
 from __future__ import annotations
 
+from string import ascii_uppercase
+
 import msgspec
 from msgspec.structs import asdict
 
@@ -69,6 +71,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         cursor: where typing goes.
         arrow: from → to (may be two cells).
         ellipsis: text was cut here (may be two cells).
+        seeds: marks of seeds, in order.
         braille: whether 2×4 dots per cell can be drawn.
     """
 
@@ -106,6 +109,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     cursor: str = "▏"
     arrow: str = "→"
     ellipsis: str = "…"
+    seeds: str = "○□△▽◇☆GHIJKLMNOPQRSTUVWXYZ"
     braille: bool = True
 
     def say(self, text: str) -> str:
@@ -141,7 +145,10 @@ def _ascii() -> Glyphs:
     signs.pop("braille")
     for name, sign in signs.items():
         signs[name] = sign.translate(_TO_ASCII)
-    return Glyphs(**signs | {"name": "ascii", "deviates": "#", "nonfinite": "!"}, braille=False)
+    return Glyphs(
+        **signs | {"name": "ascii", "deviates": "#", "nonfinite": "!", "seeds": ascii_uppercase},
+        braille=False,
+    )
 
 
 ASCII = _ascii()

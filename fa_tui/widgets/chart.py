@@ -22,12 +22,13 @@ from textual.screen import Screen
 
 from fa_core.facts.measurements import Interval
 from fa_core.judgement.diagnostics import DIAGNOSTICS
-from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.glyphs import Glyphs
+from fa_tui.views.looks import Look, end_labels
 from fa_tui.views.scale import Scale, covering, tick_labels
+from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import disambiguate
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
@@ -66,25 +67,31 @@ class End(NamedTuple):
         return {(self.column - place, self.line) for place in range(len(self.mark))}
 
 
-def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End], int]:
-    """The ends whose marks do not overlap, and the number of dropped marks; the last of overlapping
-    ones is kept.
+def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> tuple[list[End], int]:
+    """Places of marks that do not overlap, and the number of dropped marks.
+
+    The last curve comes first. A mark whose place is taken moves to the next one on its curve.
 
     Args:
-        ends: in drawing order.
+        curves: in drawing order, the places of each one's mark, the best first.
         taken: cells (column, line) to avoid.
 
-    >>> kept, dropped = not_covered([End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y")], ())
+    >>> one, other = End(9, 0, "l=1", "x"), End(8, 0, "l=2", "y")
+    >>> kept, dropped = not_covered([[one], [other]], ())
     >>> [end.mark for end in kept], dropped
     (['l=2'], 1)
+    >>> kept, dropped = not_covered([[one, End(3, 1, "l=1", "x")], [other]], ())
+    >>> [end.column for end in kept], dropped
+    ([8, 3], 0)
     """
     occupied = {*taken}
     kept = list[End]()
-    for end in reversed(ends):
-        if occupied.isdisjoint(end.cells):
-            kept.append(end)
-            occupied |= end.cells
-    marks = {end.mark for end in ends}
+    for places in reversed(curves):
+        free = next((end for end in places if occupied.isdisjoint(end.cells)), None)
+        if free is not None:
+            kept.append(free)
+            occupied |= free.cells
+    marks = {places[0].mark for places in curves}
     marks.difference_update(end.mark for end in kept)
     return kept, len(marks)
 
@@ -92,6 +99,8 @@ def not_covered(ends: Sequence[End], taken: Collection[Cell]) -> tuple[list[End]
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
 _STOP = "stop"
+BACKGROUND = "faint"
+"""Tone of curves in the background."""
 AXIS = 8
 """Width of the vertical axis in cells."""
 SLICES = 400
@@ -130,7 +139,6 @@ class Chart:
         x_label: unit of x.
         stop: x of an early stop, a dashed vertical line.
         x_spans: whether there is more than one x; if not, the right end has no number.
-        level: y of a horizontal line, a cross with `cursor`.
         axis: width of the vertical axis in cells.
         band: range of y shaded below the curves.
     """
@@ -143,7 +151,6 @@ class Chart:
     x_label: str = ""
     stop: float | None = None
     x_spans: bool = True
-    level: float = math.nan
     axis: int = AXIS
     band: Interval | None = None
 
@@ -186,18 +193,21 @@ def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[Cell]) -> int:
     """Write the curves' marks at their ends. Returns the number of marks left out."""
-    ends: list[End] = []
+    ends: list[list[End]] = []
     for curve in chart.curves:
         drawn = [point for point in curve.points if drawable(chart.y, point[1])]
         if not drawn or not curve.mark:
             continue
-        column, line = cells.place(drawn[-1])
-        end = End(column, line, curve.mark, curve.style)
         if curve.stays:
+            column, line = cells.place(drawn[-1])
             cells.write(column, line, curve.mark, curve.style)
             taken.add((column, line))
         else:
-            ends.append(end)
+            least = len(curve.mark) - 1
+            places = []
+            for column, line in map(cells.place, reversed(drawn)):
+                places.append(End(max(least, column), line, curve.mark, curve.style))
+            ends.append(places)
     kept, left_out = not_covered(ends, taken)
     for end in kept:
         cells.write(end.column - len(end.mark) + 1, end.line, end.mark, end.style)
@@ -238,12 +248,11 @@ class _Cells:
         glyphs = self._glyphs
         if chart.band is not None:
             low, high = chart.band
-            shade = glyphs.say("░") * self.columns
+            shade = glyphs.say("░ ") * self.columns
             for line in range(self._line(high), self._line(low) + 1):
                 self.write(0, line, shade, "faint")
-        self._draw_across(chart.limit, glyphs.firing, "limit")
-        # every other cell saves bytes: each takes three
-        self._draw_across(chart.level, f" {glyphs.rule}", "dim")
+        # blanks save bytes: a cell takes three
+        self._draw_across(chart.limit, f"{glyphs.firing}  ", "limit")
         self._draw_down(chart.stop, glyphs.say("┊"))
         self._draw_down(chart.cursor, glyphs.divider)
 
@@ -274,7 +283,7 @@ class _Cells:
         return {(column, 0) for column in range(begin, end)}
 
     def draw_curve(self, curve: Curve) -> None:
-        """Draw the lines between a curve's points."""
+        """Draw the lines between a curve's points; in the background dotted."""
         braille = self._glyphs.braille
         across = up = 1
         if braille:
@@ -287,6 +296,8 @@ class _Cells:
                 continue
             here = self.place(point, across, up)
             for column, line in _segment(previous or here, here):
+                if curve.style == BACKGROUND and column // across % 4:
+                    continue
                 if braille:
                     self._dot(column, line, curve.style)
                 else:
@@ -298,6 +309,10 @@ class _Cells:
         column, right = divmod(x, 2)
         line, below = divmod(y, 4)
         if 0 <= column < self.columns and 0 <= line < self.lines:
+            _, held = self._characters[line][column]
+            if held == BACKGROUND and style != BACKGROUND:
+                # a cell has one colour: dots of the background would look like the curve's
+                self._dots[line, column] = 0
             self._dots[line, column] |= _DOTS[below][right]
             character = chr(0x2800 | self._dots[line, column])
             self._characters[line][column] = (character, style)
@@ -390,7 +405,7 @@ class Canvas(PaintedWidget):
 
 
 class LayerCharts(Horizontal):
-    """Charts of ‖h_l‖ and ‖g_l‖; a run's curves are marked by its number."""
+    """Charts of ‖h_l‖ and ‖g_l‖, whose curves have the looks of the runs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -411,43 +426,25 @@ class LayerCharts(Horizontal):
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, canvas)
 
-    def show(
-        self,
-        reports: Sequence[DiagnosticReport],
-        h: Scale | None,
-        g: Scale | None,
-        names: Sequence[str],
-    ) -> None:
+    def show(self, rows: Sequence[AuditRow], scales: Scales, looks: Sequence[Look]) -> None:
         """Draw the runs' norms on these scales; a chart without a scale stays empty."""
-        h_canvas, g_canvas = self._canvases.values()
-        h_norms = [report.stream("residual_norms") for report in reports]
-        h_canvas.set_chart(layer_chart(h_norms, h, names))
-        g_norms = [report.stream("bp_grad_norms") for report in reports]
-        g_canvas.set_chart(layer_chart(g_norms, g, names))
+        names = list(map("".join, disambiguate(rows)))
+        labels = end_labels(rows, looks, names)
+        fields = ("residual_norms", "bp_grad_norms")
+        for canvas, field, scale in zip(self._canvases.values(), fields, scales, strict=True):
+            curves = []
+            for row, look, label, name in zip(rows, looks, labels, names, strict=True):
+                points = list(enumerate(map(float, row.report.stream(field))))
+                curves.append(Curve(points, look.style, label, name=name))
+            canvas.set_chart(layer_chart(curves, scale))
 
 
-def layer_chart(
-    norms: Sequence[Sequence[float]], scale: Scale | None, names: Sequence[str] = ()
-) -> Chart:
-    """One curve per run over l = 0..L, marked 1, 2, …
-
-    Args:
-        norms: per run, one value per layer.
-        scale: of the norms; None draws nothing.
-        names: of the runs.
-    """
-    depth = max(map(len, norms), default=0)
-    x = Scale(0.0, float(max(1, depth - 1)))
+def layer_chart(curves: Sequence[Curve], scale: Scale | None) -> Chart:
+    """Curves over l = 0..L; None draws nothing."""
+    depth = max((len(curve.points) for curve in curves), default=0)
+    x = Scale(0.0, float(max(depth - 1, 1)))
     if scale is None:
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
-    curves = []
-    for number, run in enumerate(norms, 1):
-        name = ""
-        if names:
-            name = names[number - 1]
-        points = [(float(layer), float(norm)) for layer, norm in enumerate(run)]
-        curve = Curve(points, f"curve-{number}", str(number), name=name)
-        curves.append(curve)
     return Chart(curves, x, scale, x_label="layer")
 
 
@@ -543,22 +540,15 @@ class LineCharts(Vertical):
     def _draw(self) -> None:
         self.waiting = None
         count, rows = self._wanted
-        reports = [row.report for row in rows]
-        names = list(map("".join, disambiguate(rows)))
-        numbered = [f" {number} {name}" for number, name in enumerate(names, 1)]
+        looks = self._matrix.cells.looks.drawn(rows)
+        legend = []
+        for look, (name, end) in zip(looks, disambiguate(rows), strict=True):
+            legend.append((f" {look.mark} {name}{end} ", look.style))
         # the count first, as the names may be cut
-        self._title.set((count, "warn"), (" ".join(numbered), "dim"))
-        h, g = self._scales(reports)
-        self._charts.show(reports, h, g, names)
-
-    def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
-        rows = self._session.in_scope
-        shown = reports
-        if len(rows) <= _SHARED:
-            shown = [self._session.rows[row].report for row in rows]
-        h: list[float] = []
-        g: list[float] = []
-        for report in shown:
-            h += report.residual_norms
-            g += report.bp_grad_norms
-        return covering(h, log=True), covering(g, log=True)
+        self._title.set((count, "warn"), *legend)
+        session = self._session
+        if len(session.in_scope) <= _SHARED:
+            drawn = session.scoped
+        else:
+            drawn = rows
+        self._charts.show(rows, norm_scales(drawn), looks)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from textual.binding import Binding
 from textual.message import Message
@@ -16,9 +15,11 @@ from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import peak_block
+from fa_tui.views.columns import NUMBER_CELLS, Quantity, Write, one_format, peak_block
 from fa_tui.views.glyphs import Glyphs
+from fa_tui.views.looks import Look
 from fa_tui.views.scale import Scale
+from fa_tui.views.sparklines import Scales, norm_bars
 from fa_tui.views.text import cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
@@ -61,7 +62,7 @@ SIDE_BY_SIDE = 6
 _LABEL = 14
 _NUMBER = 9
 _RUN_MOST = 36
-_NAME_MOST = 18
+_NAME_MOST = 20
 """Cells of a run's name, its gap included, with precedence over the mean."""
 _RATIO = 11
 _SPREAD = 19
@@ -69,15 +70,8 @@ _MANY = 5
 """From this many runs on, bars have precedence over the mean."""
 _BAR_LEAST = 4
 """Shorter bars cannot be compared."""
-_DIGITS = 3
-_DIGITS_WITHOUT_BARS = 4
-
-
-class Scales(NamedTuple):
-    """Scales of the bars of ‖h‖ and ‖g‖."""
-
-    h: Scale | None
-    g: Scale | None
+_SIGNS = 3
+"""Cells of the signs behind a number, and of the gap."""
 
 
 class CompareView(LineTable):
@@ -91,9 +85,13 @@ class CompareView(LineTable):
         reports: judged reports of the runs on screen.
         window: the runs on screen.
         bar_cells: maximum length of a bar; 0: no bars.
+        as_bars: whether a line of bars stands for all layers of a norm.
     """
 
     BINDINGS = [
+        Binding(
+            "v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ layer by layer, or as bars in a line"
+        ),
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
             "right_square_bracket",
@@ -120,6 +118,9 @@ class CompareView(LineTable):
 
     header = 2
 
+    class ShowsChanged(Message):
+        """Layers or bars are shown."""
+
     class Turned(Message):
         """Other runs are on screen."""
 
@@ -131,12 +132,18 @@ class CompareView(LineTable):
         self.window = comparison.Window.on(0, SIDE_BY_SIDE)
         self.reports: list[DiagnosticReport] = []
         self.lines: list[comparison.ComparedLine] = []
-        self._scales = Scales(None, None)
-        self._numbered = self._averaged = False
+        self._scales = Scales()
+        self._formats: dict[str, Write] = {}
+        self.as_bars = self._averaged = False
+        self._looks: Sequence[Look] = ()
         self.bar_cells = 0
 
     def compare(
-        self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales
+        self,
+        rows: Sequence[int],
+        labels: Sequence[tuple[str, str]],
+        scales: Scales,
+        looks: Sequence[Look],
     ) -> None:
         """Compare some runs; the window stays.
 
@@ -144,27 +151,34 @@ class CompareView(LineTable):
             rows: indices.
             labels: names of the runs.
             scales: of the bars.
+            looks: of the runs.
         """
+        self._looks = looks
         self._rows = rows
         self._labels = labels
         self._scales = scales
         self.lines = []
         if rows:
             reports = [self._session.rows[row].report for row in rows]
-            self.lines = comparison.compared_lines(reports, self._session.diverges_at)
+            self.lines = comparison.compared_lines(
+                reports, self._session.diverges_at, bars=self.as_bars
+            )
         self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
         self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
+
+    def _format_of(self, kind: str) -> Write:
+        """How all numbers of a section are written."""
+        numbers: list[float | None] = []
+        for line in self.lines:
+            if line.kind == kind and line.spread:
+                numbers += line.spread.values
+        room = self.width_of(0) - self.bar_cells - _SIGNS
+        return one_format(numbers, min(NUMBER_CELLS, room))
 
     def _see(self, window: comparison.Window) -> None:
         self.window = window
         self.judge()
         self.refresh_bindings()
-
-    def number_columns(self, numbered: bool) -> None:
-        """Show or hide numbers before the runs' names."""
-        if numbered != self._numbered:
-            self._numbered = numbered
-            self._fit()
 
     def judge(self) -> None:
         """Judge the runs on screen by the session's thresholds."""
@@ -204,6 +218,7 @@ class CompareView(LineTable):
         if bool(had) != bool(self.bar_cells):
             self.refresh_bindings()
         self.set_widths(_LABEL, [width] * count + more)
+        self._formats = {kind: self._format_of(kind) for kind in ("h", "growth", "g")}
 
     def on_resize(self) -> None:
         self._fit()
@@ -217,6 +232,11 @@ class CompareView(LineTable):
         if self.column < self.window.size:
             run = self.window.first + self.column
         return self.lines[self.line], run
+
+    def action_show_next(self) -> None:
+        """Show numbers layer by layer, or bars over the layers."""
+        self.as_bars = not self.as_bars
+        self.post_message(self.ShowsChanged())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer turning only if there are more runs on that side."""
@@ -275,7 +295,7 @@ class CompareView(LineTable):
             return None
         text = self._glyphs.say(f" {entry.label}")
         scale = None
-        if self.bar_cells:
+        if self.bar_cells or self.as_bars:
             scale = self._scale_of(self.lines[line + 1].kind)
         if scale is not None:
             low = scale.tick(scale.lo, self._glyphs)
@@ -286,17 +306,29 @@ class CompareView(LineTable):
     def frozen(self, line: int | None) -> Row:
         if line is None:
             return [(" " * _LABEL, "head")]
-        label = self._glyphs.say(f" {self.lines[line].label}")
+        entry = self.lines[line]
+        label = f" {entry.label}"
+        if entry.kind in comparison.BARS:
+            label = f" 0…{entry.label}"
+        label = self._glyphs.say(label)
         return [(padded(cut(label, _LABEL - 1), _LABEL), "dim")]
 
     def cell(self, line: int | None, column: int) -> Row:
         width = self.width_of(column)
         if line is None:
-            return [(padded(self._heading(column, width - 1), width), "head")]
+            heading = padded(self._heading(column, width - 1), width)
+            tone = "head"
+            if column < self.window.size:
+                tone = f"{self._looks[self.window.first + column].style}+bold"
+            return [(heading, tone)]
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        if column == self.window.size:
+        text, tone = "", "dim"
+        if entry.kind in comparison.BARS:
+            # they are of one layer
+            pass
+        elif column == self.window.size:
             text, tone = self._ratio(entry)
         else:
             text = comparison.spread_words(entry)
@@ -317,10 +349,12 @@ class CompareView(LineTable):
             before = f"{self._glyphs.off_left} "
         if column == window.size - 1 and window.end < window.total:
             after = f" {self._glyphs.off_right}"
-        if self._numbered:
-            before += f"{column + 1} "
+        before += self._looks[window.first + column].mark
         name, end = self._labels[window.first + column]
         room = width - len(before) - len(after)
+        if width_of(name + end) < room:
+            before += " "
+            room -= 1
         return before + shortened(name, end, room, self._glyphs) + after
 
     def subheader(self, column: int) -> Row:
@@ -336,28 +370,36 @@ class CompareView(LineTable):
         place = self.window.first + column
         if entry.kind == "verdict":
             return verdict_row(self._session, self._rows[place], self._glyphs)
+        if entry.kind in comparison.BARS:
+            bars = norm_bars(self.reports[column], self._scales, self._glyphs, self._bars_room)
+            return [(bars[comparison.BARS.index(entry.kind)], self._looks[place].style)]
         value = None
         if entry.spread:
             value = entry.spread.values[place]
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
-        room = self.width_of(column) - 1 - self.bar_cells
-        text, fires = self._written(entry, column, value, room)
+        text, fires = self._written(entry, column, value)
         tone = "bad" if fires else "text"
         bar = ""
         scale = self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
         number = text.ljust(_NUMBER + bool(self.bar_cells))
-        return [(number, tone), (bar, "accent")]
+        return [(number, tone), (bar, self._looks[place].style)]
+
+    @property
+    def _bars_room(self) -> int:
+        """Cells for bars over the layers."""
+        deepest = max(len(report.residual_norms) for report in self.reports)
+        return max(1, min(deepest, self.width_of(0) - 1))
 
     def _scale_of(self, kind: str) -> Scale | None:
-        return {"h": self._scales.h, "g": self._scales.g}.get(kind)
+        return {"h": self._scales.h, "g": self._scales.g}.get(kind.removesuffix(" bars"))
 
     def _written(
-        self, entry: comparison.ComparedLine, column: int, value: float, room: int
+        self, entry: comparison.ComparedLine, column: int, value: float
     ) -> tuple[str, bool]:
-        """A value with as many digits as fit, and whether a diagnostic fires on it.
+        """A value in the format of its section, and whether a diagnostic fires on it.
 
         The largest and the smallest value of a line are marked.
         """
@@ -369,27 +411,21 @@ class CompareView(LineTable):
             end = self._glyphs.say("↑")
         elif place == smallest:
             end = self._glyphs.say("↓")
-        if entry.kind == "number" and entry.quantity:
+        if entry.kind == "number" and entry.quantity and entry.spread:
             letter = entry.quantity.letter
-            text = entry.quantity.say(value)
+            text = _said(entry.quantity, value, entry.spread.values)
             if place in entry.assumed:
                 text += "?"
             return text + end, bool(letter and letter in report.flags)
-        before = ""
         fires = not math.isfinite(value)
+        text = short(value)
+        if not fires:
+            text = self._formats[entry.kind](value)
         if entry.kind == "growth":
-            before = self._glyphs.say("×")
             if entry.label == comparison.block_name(_peak(report)):
-                end += f" {self._glyphs.grows}"
+                end += self._glyphs.grows
             fires = not value <= report.thresholds.h_norm_explosion_ratio
-        digits = _DIGITS_WITHOUT_BARS
-        if self.bar_cells:
-            digits = _DIGITS
-        text = f"{before}{short(value, digits)}{end}"
-        while digits > 1 and len(text) > room:
-            digits -= 1
-            text = f"{before}{short(value, digits)}{end}"
-        return text, fires
+        return text + end, fires
 
     def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """The ratio of largest to smallest value, and its tone."""
@@ -400,6 +436,13 @@ class CompareView(LineTable):
         if entry.parts:
             text += f" {self._glyphs.off_left}"
         return text, "warn" if ratio > self._session.diverges_at else "dim"
+
+
+def _said(quantity: Quantity, value: float, values: Sequence[float | None]) -> str:
+    """A number of a quantity, in the format of its line."""
+    if quantity.log:
+        return quantity.say(value, one_format(values, NUMBER_CELLS))
+    return quantity.say(value)
 
 
 def _peak(report: DiagnosticReport) -> int | None:

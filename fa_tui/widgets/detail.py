@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -24,9 +24,10 @@ from fa_core.text.notes import baseline_text, update_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
-from fa_tui.views.glyphs import UNICODE, Glyphs
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import axes_text
-from fa_tui.views.scale import Scale, covering
+from fa_tui.views.scale import covering
+from fa_tui.views.sparklines import sparkline
 from fa_tui.views.text import cut, cut_start, folded, padded, width_of
 from fa_tui.widgets.detail_table import DiagnosticTable
 from fa_tui.widgets.painted import (
@@ -71,43 +72,6 @@ _SHORTER = {
     "custom_backward": "backward by",
 }
 """Shorter names of facts, which fit their column."""
-
-
-def sparkline(
-    values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0
-) -> str:
-    """One bar per value; in fewer cells, one per group of values, for its largest.
-
-    Non-finite values, which rank highest, and zeros on a log scale have their own characters.
-
-    Args:
-        values: in order.
-        scale: values beyond it have the lowest or the highest bar.
-        glyphs: characters to draw with.
-        width: maximum number of cells; 0: one per value.
-
-    >>> sparkline([1.0, 10.0, 1000.0, float("nan"), 0.0], Scale(1.0, 1000.0, log=True))
-    '▁▃█∞0'
-    """
-    if width and len(values) > width:
-        bounds = [len(values) * cell // width for cell in range(width + 1)]
-        largest = []
-        for start, end in pairwise(bounds):
-            largest.append(max(values[start:end], key=_nonfinite_last))
-        values = largest
-    return "".join([_bar(value, scale, glyphs) for value in values])
-
-
-def _nonfinite_last(value: float) -> tuple[bool, float]:
-    return not math.isfinite(value), value
-
-
-def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
-    if not math.isfinite(value):
-        return glyphs.nonfinite
-    if scale.log and value == 0:
-        return glyphs.zero
-    return glyphs.bar(scale.fraction(value))
 
 
 def apart(cosine: float | None) -> str:

@@ -18,7 +18,6 @@ from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.measurements import Interval
-from fa_core.facts.method_style import method_style
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LOGARITHMIC
 from fa_core.judgement.gamma import deep_gamma, deep_layers
@@ -27,9 +26,10 @@ from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.glyphs import Glyphs
+from fa_tui.views.looks import COLOURS, Look, SeedLooks
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.words import limit_words
-from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Point, Points, drawable
+from fa_tui.widgets.chart import AXIS, BACKGROUND, Canvas, Chart, Curve, Point, Points, drawable
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Dragged, Row
@@ -74,18 +74,15 @@ SHOWN = (
 )
 
 
-class Look(NamedTuple):
-    """Character and tone of a run's curve."""
-
-    mark: str
-    style: str
-
-
-BACKGROUND = Look("", "faint")
+DIMMED = Look("", BACKGROUND)
 """Look of a run that is neither pinned nor chosen."""
 
 DRAWN_AT_MOST = 60
-"""Curves drawn at a time: more would be unreadable and slow."""
+"""Bright curves drawn at a time: more would be unreadable and slow."""
+BEHIND_AT_MOST = 3
+BEHIND_IN_ONE = 12
+"""Curves in the background of several charts and of one, evenly taken from all others: opening
+the screen may take 6 KB."""
 
 
 class Drawn(NamedTuple):
@@ -253,7 +250,7 @@ class EpochChart(Vertical):
             scale = self._scale(seen, x, line, band)
             curves = [*self._curves(epochs, points, drawn, scale)]
             curves += self._fires(points, drawn, scale)
-        self._set_title(epochs, chosen, value, band, thresholds, others)
+        self._set_title(epochs, drawn, value, band, thresholds, others)
         stop = None
         if drawn.stop is not None and x.contains(drawn.stop):
             stop = float(drawn.stop)
@@ -266,7 +263,6 @@ class EpochChart(Vertical):
             x_label="epoch",
             stop=stop,
             x_spans=len(replay.epochs) > 1,
-            level=math.nan if point is None else point[1],
             axis=axis_width(replay.epochs),
             band=band,
         )
@@ -287,7 +283,7 @@ class EpochChart(Vertical):
     def _set_title(
         self,
         epochs: EpochSession,
-        chosen: int | None,
+        drawn: Drawn,
         value: str,
         band: Interval | None,
         thresholds: DiagnosticThresholds,
@@ -299,13 +295,15 @@ class EpochChart(Vertical):
         if shown.log:
             pieces.append((" log", "dim"))
         pieces.append((f"  {value}", ""))
-        if shown.is_gamma and chosen is not None:
+        if shown.is_gamma and drawn.chosen is not None:
             pieces.append((f"  {null_words(band)}", "dim"))
         if shown.letter:
             pieces.append((f"  {fires_when(shown.letter, thresholds)}", "bad"))
-        if chosen is not None:
-            pieces.append((f"  {epochs.label(chosen)}", "dim"))
         if others:
+            if drawn.chosen is not None:
+                # drawn last
+                look = drawn.looks[-1]
+                pieces.append((f"  {look.mark} {epochs.label(drawn.chosen)}", look.style))
             pieces.append((f"   {others}", "dim"))
         self._title.set(*pieces)
 
@@ -336,15 +334,9 @@ class EpochChart(Vertical):
                     y = math.nan
                 seen.append((x, y))
             name = ""
-            style = look.style
-            mark = look.mark
-            if look.mark or run == drawn.chosen:
+            if look.mark:
                 name = epochs.label(run)
-            if run == drawn.chosen:
-                style = "strong"
-                if self._glyphs.braille:
-                    mark = self._glyphs.knob
-            yield Curve(seen, style, mark, name=name)
+            yield Curve(seen, look.style, look.mark, name=name)
 
     def _fires(self, points: Sequence[Points], drawn: Drawn, scale: Scale) -> Iterator[Curve]:
         """The first fires of the bright runs."""
@@ -405,7 +397,6 @@ def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
 
 LAYERS_AT_MOST = 11
 """Layers with a curve, including the first and the last."""
-_COLOURS = 6
 
 
 def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
@@ -422,7 +413,7 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
         for epoch in inside:
             gamma = _number(epoch.gamma[layer : layer + 1])
             points.append((float(epoch.epoch), gamma))
-        colour = step % _COLOURS + 1
+        colour = step % COLOURS + 1
         curves.append(Curve(points, f"curve-{colour}", f"l={layer}"))
     return curves
 
@@ -514,29 +505,13 @@ def fire_point(points: Points, epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
     return Curve([(x, top.hi)], "bad", glyphs.nonfinite, stays=True)
 
 
-_MARKS = "efghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-"""Without the letters of the diagnostics."""
-
-
-def marks_for(names: Sequence[str]) -> list[str]:
-    """A unique character per name: the first free one of the name, else the next free one.
-
-    Letters of diagnostics are not used.
-
-    >>> marks_for(["bp", "dfa", "fa", "frozen", "bp penalty"])
-    ['p', 'f', 'e', 'r', 'n']
-    """
-    taken: list[str] = []
-    for name in names:
-        free = [one for one in [*name.lower(), *_MARKS] if one in _MARKS and one not in taken]
-        taken.append([*free, "+"][0])
-    return taken
-
-
 class EpochMatrix(Matrix):
-    """A matrix whose lines begin with the character and colour of their curves."""
+    """A matrix of runs with a curve.
 
-    lead = 2
+    Args:
+        session: the runs at an epoch.
+        opened: all open runs, whose seeds have a look each.
+    """
 
     BINDINGS = [
         Binding(
@@ -548,37 +523,19 @@ class EpochMatrix(Matrix):
         Binding("asterisk", "unmark", "Unpin", show=False, tooltip="pin no run any more"),
     ]
 
-    def __init__(self, session: Session) -> None:
-        self._looks: dict[int, Look] = {}
+    # a third one would cost 200 bytes of the 6 KB that opening may take
+    columns_kept = (2,)
+
+    def __init__(self, session: Session, opened: Session) -> None:
+        self._opened = opened
         super().__init__(session)
-        # the screen may close while it opens
-        self.refit()
 
-    def look(self, run: int) -> Look:
-        """The look of a run's curve."""
-        return self._looks[run]
+    def seed_looks(self) -> SeedLooks:
+        return SeedLooks(self._opened.rows, self._glyphs, self._session.rows)
 
-    def refit(self) -> None:
-        """Lay out again after runs changed."""
-        self.lay_out()
-        lines = [line for line in self._grid.lines if not line.is_heading]
-        marks = marks_for([line.label for line in lines])
-        self._looks = {}
-        for line, mark in zip(lines, marks, strict=True):
-            for run in line.runs():
-                method = self._session.rows[run].method
-                colour = method_style(method).colour.removeprefix("#")
-                self._looks[run] = Look(mark, f"method-{colour}")
-
-    def frozen(self, line: int | None) -> Row:
-        pieces = super().frozen(line)
-        if line is not None:
-            for run in self._grid.lines[line].runs():
-                if run in self._looks:
-                    (text, tone), *rest = pieces
-                    look = self._looks[run]
-                    return [(look.mark, f"{look.style}+bold"), (text[1:], tone), *rest]
-        return pieces
+    def looks_of_runs(self) -> list[Look]:
+        """The looks of all curves."""
+        return self.cells.looks.drawn(self._session.rows)
 
     def action_unmark(self) -> None:
         """Unpin all runs."""
@@ -700,23 +657,29 @@ def nearest(epochs: Sequence[int], wanted: float) -> int:
 
 
 def drawn_runs(
-    runs: Iterable[int], bright: Collection[int], chosen: int | None, alone: bool
+    runs: Iterable[int], bright: Collection[int], chosen: int | None, behind: int
 ) -> list[int]:
     """The runs with a curve: those in the background, the bright ones, the chosen one.
 
-    >>> drawn_runs(range(5), {1, 2}, 2, alone=False), drawn_runs(range(5), {1, 2}, 2, alone=True)
-    ([0, 3, 4, 1, 2], [1, 2])
+    Args:
+        runs: all of them.
+        bright: runs with bright curves.
+        chosen: the run under the cursor, if any.
+        behind: maximum of curves in the background.
+
+    >>> drawn_runs(range(5), {1, 2}, 2, behind=2), drawn_runs(range(5), {1, 2}, 2, behind=0)
+    ([0, 4, 1, 2], [1, 2])
     """
     front = []
     background = []
     for run in runs:
         if run in bright and run != chosen:
             front.append(run)
-        elif run != chosen and not alone:
+        elif run != chosen and behind:
             background.append(run)
-    most = DRAWN_AT_MOST - 1
-    front = front[:most]
-    kept = background[: most - len(front)] + front
+    front = front[: DRAWN_AT_MOST - 1]
+    step = max(1, math.ceil(len(background) / max(1, behind)))
+    kept = background[::step] + front
     if chosen is not None:
         kept.append(chosen)
     return kept

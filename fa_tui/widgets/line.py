@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from rich.style import Style
@@ -16,8 +16,10 @@ from textual.screen import Screen
 
 from fa_core.text.verdict_cell import cell_legend
 from fa_tui.terminal.painting import after
-from fa_tui.views.columns import SHADES, Quantity
+from fa_tui.views.columns import NORMS, SHADES, Quantity
+from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
+from fa_tui.views.sparklines import MOST_BARS
 from fa_tui.views.text import wrapped
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import (
@@ -30,7 +32,10 @@ from fa_tui.widgets.painted import (
     row_text,
     row_width,
 )
-from fa_tui.widgets.run_cells import RunCells
+from fa_tui.widgets.run_cells import NormBars, RunCells
+
+if TYPE_CHECKING:
+    from fa_tui.widgets.run_table import RunTable
 
 
 def _filled(pieces: Iterable[Piece]) -> Row:
@@ -113,6 +118,20 @@ MESSAGE_SECONDS = 8.0
 """How long a message stays; a warning stays twice as long."""
 
 
+def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
+    """What the bars of ‖h‖ and ‖g‖ mean: their scales, the same for all runs."""
+    spans = []
+    for name, scale in zip(("‖h‖", "‖g‖"), bars.scales, strict=True):
+        span = "not measured"
+        if scale is not None:
+            span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
+        spans.append(f"{name} {span}")
+    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} is the same for all runs, log; a bar per layer"
+    if bars.cells == MOST_BARS:
+        about += " or for the largest of several"
+    return [("  ".join(spans), "strong"), (f"   {about}", "dim")]
+
+
 class StatusLine(Line):
     """A `Line` for messages, which explains the matrix and its shades without one.
 
@@ -123,7 +142,7 @@ class StatusLine(Line):
         id: of the widget.
 
     Attributes:
-        explains_numbers: whether the matrix is on screen with numbers and shades.
+        table: the long view, if it is on screen instead of the matrix.
     """
 
     def __init__(self, matrix: Matrix, *, id: str | None = None) -> None:
@@ -132,7 +151,7 @@ class StatusLine(Line):
         self._message = ("", "")
         self._expires: asyncio.TimerHandle | None = None
         self._progress: Sequence[Piece] = ()
-        self.explains_numbers = True
+        self.table: RunTable | None = None
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message; an empty one restores the explanation."""
@@ -160,7 +179,9 @@ class StatusLine(Line):
             before = [(" ", ""), *self._progress, ("  ", "")]
         if text:
             self.set(*before, (" ", ""), self._message)
-        elif self._matrix.quantity is None or not self.explains_numbers:
+        elif self.table is not None and self.table.with_bars:
+            self.set(*before, (" ", ""), *norm_legend(self.table.bars, self._glyphs))
+        elif self._matrix.quantity is None or self.table is not None:
             session = self._matrix.session
             controls = len(session.counted) < len(session.in_scope)
             self.set(*before, (f" {cell_legend(controls=controls)}", "dim"))
@@ -178,6 +199,8 @@ class StatusLine(Line):
         label = (f" {quantity.label} ", "strong")
         if not cells.known(quantity):
             return [label, ("was measured on no run here", "warn")]
+        if quantity is NORMS:
+            return [(" ", ""), *norm_legend(cells.bars, self._glyphs)]
         fires = several = ""
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
@@ -194,8 +217,9 @@ class StatusLine(Line):
         swatches = [("..", "dim")]
         if self._matrix.style_of("shade-0"):
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        low = quantity.say(scale.lo)
-        high = quantity.say(scale.hi)
+        write = self._matrix.cells.format_of(quantity)
+        low = quantity.say(scale.lo, write)
+        high = quantity.say(scale.hi, write)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Sequence
 from rich.style import Style
 from textual.binding import Binding
 from textual.geometry import Size
-from textual.message import Message
 
 from fa_core.judgement.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
-from fa_tui.views.columns import QUANTITIES, Quantity
+from fa_tui.views.columns import NORMS, QUANTITIES, Quantity
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import abbreviated, cut_start, lengths, padded, padded_left, width_of
-from fa_tui.widgets.painted import Row, row_text
-from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
+from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.text import abbreviated, cut_start, lengths, padded, width_of
+from fa_tui.widgets.painted import Row, row_text, row_width
+from fa_tui.widgets.run_cells import WIDTH, RunCells, RunsView, mark_of, shade_style
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES = 44
@@ -44,14 +44,12 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
-_COLUMNS_KEPT = 2
-"""Names are shortened until so many columns fit; then columns scroll."""
 _LONGEST_TITLE = 12
 
 
 class Matrix(RunsView):
     """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and
-    `ShowsChanged`.
+    `RunsView.ShowsChanged`.
 
     Args:
         session: the runs; the matrix holds only a cursor.
@@ -61,10 +59,17 @@ class Matrix(RunsView):
 
     lead = 1
     """Cells before a line's label."""
+    columns_kept: Sequence[int] = (3, 2)
+    """Names are shortened until so many columns fit, or so many; then columns scroll."""
 
     BINDINGS = [
-        Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
-        Binding("V", "show_next(-1)", "Numbers back", show=False),
+        Binding(
+            "v",
+            "show_next",
+            "Cells",
+            tooltip="what cells show: letters, a number, ‖h‖ and ‖g‖ by layer",
+        ),
+        Binding("V", "show_number", "Other number", show=False, tooltip="show another number"),
         Binding(
             "enter",
             "open",
@@ -74,9 +79,6 @@ class Matrix(RunsView):
         ),
     ]
 
-    class ShowsChanged(Message):
-        """Another quantity, or the verdict letters, is shown."""
-
     def __init__(
         self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None
     ) -> None:
@@ -85,6 +87,12 @@ class Matrix(RunsView):
         self._gap = 0
         self.quantity = quantity
         self.axes = axes
+        self._number = QUANTITIES[0]
+        if quantity in QUANTITIES:
+            self._number = quantity
+        self._column_looks: dict[int, Look] = {}
+        self._mark_gap = " "
+        self._line_looks: dict[int, Look] = {}
         self._turn = (0, 0, 0)
         self._full_labels: dict[int, str] = {}
         self._labels: dict[int, str] = {}
@@ -92,6 +100,10 @@ class Matrix(RunsView):
         self._name_width = self._count_width = 0
         self.cells = RunCells(session, self._glyphs)
         self.lay_out()
+
+    def seed_looks(self) -> SeedLooks:
+        """The look of every seed."""
+        return SeedLooks(self._session.rows, self._glyphs)
 
     @property
     def grid(self) -> Grid:
@@ -103,6 +115,7 @@ class Matrix(RunsView):
         kept = self.row
         self._grid = build_grid(self._session.rows, shown, self.axes)
         lines = self._grid.lines
+        self.cells.looks = self.seed_looks()
         self._full_labels = {}
         for number, line in enumerate(lines):
             if not line.is_heading:
@@ -111,6 +124,14 @@ class Matrix(RunsView):
         fullest = max((len(line.runs()) for line in lines), default=0)
         titles = [self._glyphs.say(title) for title in self._grid.columns]
         self._title_width = max(map(width_of, titles), default=0)
+        self._mark_seeds()
+        self._mark_gap = " "
+        if self._column_looks:
+            self._title_width += len("○ ")
+            if self._title_width > WIDTH and self._glyphs.braille:
+                # a letter as the mark would be read as part of the name
+                self._mark_gap = ""
+                self._title_width -= 1
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         cells: list[list[int]] = []
         for line in lines:
@@ -125,6 +146,25 @@ class Matrix(RunsView):
         # scrollbars come and go with the lines, and change what is on screen
         self.call_after_refresh(self.scroll_to_cursor)
 
+    def _mark_seeds(self) -> None:
+        """Find the looks of columns or lines that are seeds."""
+        self._column_looks = {}
+        self._line_looks = {}
+        lines = self._grid.lines
+        if self.axes.columns == "seed":
+            for column in range(len(self._grid.columns)):
+                first = next(line.cells[column][0] for line in lines if column in line.cells)
+                self._look_as(self._column_looks, column, first)
+        if self.axes.lines == "seed":
+            for number, line in enumerate(lines):
+                for first in line.runs()[:1]:
+                    self._look_as(self._line_looks, number, first)
+
+    def _look_as(self, looks: dict[int, Look], place: int, row: int) -> None:
+        look = self.cells.looks.of(self._session.rows[row])
+        if look is not None:
+            looks[place] = look
+
     def _fit(self) -> None:
         """Set the widths: gaps shrink first, then names, before columns scroll."""
         count = len(self._grid.columns)
@@ -138,13 +178,15 @@ class Matrix(RunsView):
         widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
         most = room - count * self._gap + 1
         fitting = [width for width in widths if width <= most]
+        shortest = min(_SHORTEST_NAMES, self._whole_names)
+        chosen = 0
         if fitting:
             chosen = fitting[0]
-        else:
-            kept = min(count, _COLUMNS_KEPT)
+        for kept in self.columns_kept:
+            kept = min(count, kept)
             least = room + (count - kept) * cell - kept * self._gap
-            chosen = min(widths[-1], least)
-        shortest = min(_SHORTEST_NAMES, self._whole_names)
+            if not fitting and chosen < shortest:
+                chosen = min(widths[-1], least)
         self._name_width = max(shortest, chosen)
         self._labels = self._full_labels
         room = self._name_width - self.lead - 1
@@ -289,8 +331,14 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        name = padded(" " * self.lead + self._labels[line], self._name_width)
-        return [(name, "text"), (count.ljust(self._count_width), tone)]
+        before = " " * self.lead
+        look = self._line_looks.get(line)
+        mark: Row = []
+        if look is not None:
+            mark = [(look.mark, f"{look.style}+bold")]
+            before = before[1:]
+        name = padded(before + self._labels[line], self._name_width - len(mark))
+        return [*mark, (name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
         above = self._grid.lines[: self.scroll_offset.y + 1]
@@ -312,10 +360,7 @@ class Matrix(RunsView):
             gap = 1
         width = self.width_of(column) - gap
         if line is None:
-            title = clipped(self._grid.columns[column], width, self._glyphs)
-            if self.quantity:
-                title = padded_left(title, width - self.cells.suffix_width)
-            return [(f"{padded(title, width)} ", "head"), (" " * (gap - 1), "text")]
+            return [*self._title(column, width), (" " * gap, "text")]
         rows = self._grid.lines[line].cells.get(column, [])
         row: Row = []
         if rows:
@@ -325,18 +370,41 @@ class Matrix(RunsView):
         mark = mark_of(self._session, rows, self.flipped, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
-        blanks = " " * (width - len(row_text(row)))
+        filled = width if self.quantity else self.cells.width_of(None)
+        blanks = " " * (filled - len(row_text(row)))
         return [*row, (blanks, "text"), (mark or " ", "accent")]
 
-    def action_show_next(self, step: int) -> None:
-        """Show the next quantity; the verdict letters follow the last one."""
-        choices: list[Quantity | None] = [None, *QUANTITIES]
-        place = choices.index(self.quantity) + step
-        self.show(choices[place % len(choices)])
+    def _title(self, column: int, width: int) -> Row:
+        """A column's heading: a seed's has its mark, in the colour of its curves."""
+        look = self._column_looks.get(column)
+        mark: Row = []
+        if look is not None:
+            mark = [(look.mark, look.style), (self._mark_gap, "head")]
+        room = width - row_width(mark)
+        title = clipped(self._grid.columns[column], room, self._glyphs)
+        before = ""
+        if self.quantity and self.quantity is not NORMS:
+            before = " " * (room - self.cells.suffix_width - width_of(title))
+        after = " " * (room - len(before) - width_of(title))
+        return [(before, "head"), *mark, (f"{title}{after}", "head")]
+
+    def action_show_next(self) -> None:
+        """Show letters, a number, bars, and letters again."""
+        choices = (None, self._number, NORMS)
+        self.show(choices[(choices.index(self.quantity) + 1) % len(choices)])
+
+    def action_show_number(self) -> None:
+        """Show the next number."""
+        place = QUANTITIES.index(self._number)
+        if self.quantity is self._number:
+            place += 1
+        self.show(QUANTITIES[place % len(QUANTITIES)])
 
     def show(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""
         self.app.painter.hold()
         self.quantity = quantity
+        if quantity in QUANTITIES:
+            self._number = quantity
         self._fit()
         self.post_message(self.ShowsChanged())

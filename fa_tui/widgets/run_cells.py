@@ -23,10 +23,22 @@ from textual.widget import Widget
 from fa_core.judgement.diagnostics import BIT
 from fa_core.numbers import median
 from fa_tui.session import Flip, Session
-from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
+from fa_tui.views.columns import (
+    NORMS,
+    NUMBER_CELLS,
+    SHADES,
+    Quantity,
+    Write,
+    format_in,
+    is_assumed,
+    scale_of,
+    values_of,
+)
 from fa_tui.views.glyphs import Glyphs
+from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import Scale
+from fa_tui.views.sparklines import Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
@@ -185,6 +197,9 @@ class RunsView(LineTable):
     class Opened(Message):
         """The run under the cursor is to be shown."""
 
+    class ShowsChanged(Message):
+        """Cells show something else: letters, a number, bars."""
+
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.session = self._session = session
@@ -264,10 +279,60 @@ class RunsView(LineTable):
         return "no audits here; T shows traces; new runs appear by themselves"
 
 
-_NUMBER_WIDTH = 7
-
 Cell = Sequence[int]
 """The row indices that share a cell."""
+
+
+class NormBars:
+    """Bars of ‖h‖ and ‖g‖ in cells, on one scale each for all runs in scope.
+
+    Args:
+        session: the runs.
+        glyphs: characters to draw with.
+        looks: of the seeds.
+    """
+
+    def __init__(self, session: Session, glyphs: Glyphs, looks: SeedLooks) -> None:
+        self._session = session
+        self._glyphs = glyphs
+        self._looks = looks
+        self._made: tuple[Scales, int] | None = None
+
+    @property
+    def _shown(self) -> tuple[Scales, int]:
+        """The scales, and the cells of one norm; made on first use."""
+        if self._made is None:
+            rows = self._session.scoped
+            self._made = norm_scales(rows), bars_needed(rows)
+        return self._made
+
+    @property
+    def scales(self) -> Scales:
+        """The scales of the bars."""
+        return self._shown[0]
+
+    @property
+    def cells(self) -> int:
+        """Cells of one norm."""
+        return self._shown[1]
+
+    def bars_of(self, row: int) -> tuple[str, str]:
+        """A run's ‖h‖ and ‖g‖."""
+        report = self._session.rows[row].report
+        return norm_bars(report, self.scales, self._glyphs, self.cells)
+
+    def tone_of(self, row: int) -> str:
+        """The colour of a run's seed."""
+        look = self._looks.of(self._session.rows[row])
+        if look is None:
+            return "bar"
+        return look.style
+
+    def both(self, row: int) -> Row:
+        """A run's verdict sign, ‖h‖ and ‖g‖."""
+        [(verdict, tone), *_] = verdict_row(self._session, row, self._glyphs)
+        h, g = self.bars_of(row)
+        return [(verdict[:1], tone), (f"{h} {g}", self.tone_of(row))]
 
 
 class RunCells:
@@ -284,6 +349,9 @@ class RunCells:
         self._rows: list[int] = []
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
+        self._written: tuple[Quantity, Write] | None = None
+        self.looks = SeedLooks((), glyphs)
+        self._bars: NormBars | None = None
 
     def set_cells(self, cells: Sequence[Sequence[int]]) -> None:
         """Take all cells, whose numbers define the scale."""
@@ -292,13 +360,22 @@ class RunCells:
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
-        """Drop the scale after a run was measured again."""
-        self._scale = None
+        """Drop scales and formats after a run was measured again."""
+        self._scale = self._written = self._bars = None
+
+    @property
+    def bars(self) -> NormBars:
+        """Bars of ‖h‖ and ‖g‖."""
+        if self._bars is None:
+            self._bars = NormBars(self._session, self._glyphs, self.looks)
+        return self._bars
 
     def width_of(self, quantity: Quantity | None) -> int:
         """The width of the widest cell."""
+        if quantity is NORMS:
+            return len("! ") + 2 * self.bars.cells
         if quantity:
-            return _NUMBER_WIDTH + self.suffix_width
+            return NUMBER_CELLS + self.suffix_width
         most = self._most
         if most == 1:
             return WIDTH
@@ -318,7 +395,9 @@ class RunCells:
     def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> Row:
         """The runs of one cell, at most `width` wide."""
         session = self._session
-        if quantity:
+        if quantity is NORMS and len(rows) == 1:
+            return self.bars.both(rows[0])
+        if quantity and quantity is not NORMS:
             return [self._number(quantity, rows, width)]
         if len(rows) == 1:
             return verdict_row(session, rows[0], self._glyphs)
@@ -345,7 +424,7 @@ class RunCells:
         if len(rows) > 1 and found:
             suffix = self._glyphs.say(f" ×{len(found)}")
         room = width - self.suffix_width
-        number = self._glyphs.say(quantity.say(value))
+        number = self._glyphs.say(quantity.say(value, self.format_of(quantity)))
         tone = self._tone(quantity, rows)
         if value is not None:
             if is_assumed(quantity, self._session, rows):
@@ -354,6 +433,12 @@ class RunCells:
             if scale is not None and not math.isnan(value):
                 tone += f"+shade-{scale.step(value, SHADES)}"
         return (number.rjust(room) + suffix).ljust(width), tone
+
+    def format_of(self, quantity: Quantity) -> Write:
+        """How the numbers of a quantity are written, all alike."""
+        if self._written is None or self._written[0] is not quantity:
+            self._written = quantity, format_in(self._session, quantity)
+        return self._written[1]
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """The scale from the lowest to the highest number; None unless two differ."""

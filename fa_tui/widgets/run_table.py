@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from itertools import accumulate, product
 
 from textual.binding import Binding
@@ -12,11 +13,12 @@ from textual.binding import Binding
 from fa_core.judgement.diagnostics import BIT
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
-from fa_tui.views.columns import Column, columns_of, ordered
+from fa_tui.views.columns import BY_NAME, Column, columns_of, ordered, value_of
+from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
-from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
+from fa_tui.widgets.run_cells import NormBars, RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
@@ -24,6 +26,15 @@ _MANY = 10_000
 """With more runs there is no column of sources."""
 _VERDICT = 7
 """Cells of a verdict, its gap included."""
+_MARK = 2
+"""Cells of a seed's mark and its gap."""
+_BARS = {"‖h‖": "h_L", "‖g‖": "g_L"}
+"""Columns of bars, and the quantities they sort by."""
+_LEAST_BARS = 5
+
+
+def _no_text(session: Session, row: int) -> str:
+    return ""
 
 
 def _longest(texts: Iterable[str]) -> int:
@@ -31,11 +42,13 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 class RunTable(RunsView):
-    """A line per run. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
+    """A line per run. Posts `LineTable.Moved`, `LineTable.Marked`, `LineTable.Ordered` and
+    `RunsView.ShowsChanged`.
 
     Args:
         session: the runs.
         order: the initial one.
+        with_bars: whether ‖h‖ and ‖g‖ are shown as bars.
 
     Attributes:
         order: ``growth``, ``-growth`` (reversed), or ``""`` (as read).
@@ -49,15 +62,25 @@ class RunTable(RunsView):
             "Sort",
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
+        Binding("v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ over the layers as bars, or not"),
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
-    def __init__(self, session: Session, *, order: str = "", id: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        order: str = "",
+        with_bars: bool = False,
+        id: str | None = None,
+    ) -> None:
         super().__init__(session, id=id)
+        self.with_bars = with_bars
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
+        self._numbers: list[Column] = []
         self._frozen: dict[str, int] = {}
         self.lay_out()
 
@@ -68,7 +91,9 @@ class RunTable(RunsView):
         self._read = range(len(session)) if shown is None else shown
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
-        self._columns = [column for column in columns_of(session) if column.name != "verdict"]
+        self.looks = SeedLooks(session.rows, self._glyphs)
+        self._numbers = [column for column in columns_of(session) if column.name != "verdict"]
+        self._take_bars()
         rows = session.rows
         if shown is not None:
             rows = [session.rows[row] for row in shown]
@@ -76,17 +101,47 @@ class RunTable(RunsView):
         seeds = {str(row.seed) for row in rows}
         # at least as wide as a heading with its arrow
         method = max(7, min(METHOD_LIMIT, _longest(methods))) + 2
-        seed = max(5, _longest(seeds)) + 2
+        seed = max(5, _longest(seeds) + _MARK) + 2
         source = 0
         if len(session) <= _MANY:
             places = {place_label(row) for row in session.rows}
             if len(places) > 1:
                 source = min(_SOURCE_LIMIT, _longest(places)) + 2
         self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
-        widths = [column.width for column in self._columns]
-        self.set_widths(2 + sum(self._frozen.values()), widths)
+        self._fit()
         if kept is not None:
             self.go_to(kept)
+
+    def _take_bars(self) -> None:
+        """Make bars of the current runs; their columns come first, and sort by the last layer."""
+        self.bars = NormBars(self._session, self._glyphs, self.looks)
+        self._columns = self._numbers
+        if self.with_bars:
+            bars = []
+            width = max(_LEAST_BARS, self.bars.cells) + 2
+            for title, name in _BARS.items():
+                bars.append(Column(name, title, width, partial(value_of, BY_NAME[name]), _no_text))
+            self._columns = [*bars, *self._numbers]
+
+    def _fit(self) -> None:
+        widths = [column.width for column in self._columns]
+        self.set_widths(2 + sum(self._frozen.values()), widths)
+
+    def action_show_next(self) -> None:
+        """Show bars of ‖h‖ and ‖g‖, or no longer."""
+        self.with_bars = not self.with_bars
+        self._take_bars()
+        self._fit()
+        self.move_to(self.line, 0)
+        self.scroll_to_cursor()
+        self.post_message(self.ShowsChanged())
+
+    def row_changed(self, row: int) -> None:
+        super().row_changed(row)
+        if self.with_bars:
+            # a new lowest or highest norm changes all bars
+            self._take_bars()
+            self.refresh()
 
     def _ordered(self) -> Sequence[int]:
         if self.order:
@@ -135,10 +190,13 @@ class RunTable(RunsView):
         row = self._session.rows[index]
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
-        mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
+        state = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         method = cut(self._glyphs.say(row.method), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
-        called = padded(method, widths["method"]) + seed.ljust(widths["seed"])
+        look = self.looks.of(row)
+        mark = ("  ", "text")
+        if look is not None:
+            mark = (f"{look.mark} ", f"{look.style}+bold")
         tone = "text"
         if line == self.line:
             tone = self.cursor_tone
@@ -148,8 +206,10 @@ class RunTable(RunsView):
         place = self._glyphs.say(place_label(row))
         source = cut_middle(place, max(0, widths["source"] - 2), ellipsis)
         return [
-            (f"{mark} ", "accent"),
-            (called, tone),
+            (f"{state} ", "accent"),
+            (padded(method, widths["method"]), tone),
+            mark,
+            (seed.ljust(widths["seed"] - _MARK), tone),
             *verdict,
             ("  ", "text"),
             (padded(source, widths["source"]), "source"),
@@ -161,6 +221,8 @@ class RunTable(RunsView):
             title = kind.title + self._arrow(kind.name)
             return [(self._fitted(title, kind) + "  ", "head")]
         row = self._shown[line]
+        if self.with_bars and column < len(_BARS):
+            return [(f"{self.bars.bars_of(row)[column]}  ", self.bars.tone_of(row))]
         text = kind.text(self._session, row)
         tone = "text"
         if kind.letter and self._session.flags[row] & BIT[kind.letter]:

@@ -83,7 +83,7 @@ async def test_a_number_of_several_runs_is_their_median_with_its_count(
     async with by_seed.run_test(size=SIZE) as pilot:
         by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
         matrix = by_seed.explorer.matrix
-        await pilot.press("down", "left", *["v"] * 5)
+        await pilot.press("down", "left", "v", *["V"] * 4)
         assert matrix.quantity is not None
         assert matrix.quantity.name == "acc"
         accs = [

@@ -16,11 +16,11 @@ from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.compare import scales_of
 from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.chart import layer_chart
+from fa_tui.views.sparklines import norm_scales
+from fa_tui.widgets.chart import Curve, layer_chart
 from fa_tui.widgets.compare_view import half_bar
 from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
@@ -34,17 +34,25 @@ def app(published_table: Path) -> ExplorerApp:
     return app_on(Session(scan([published_table]).rows))
 
 
+def marked(marks: str, first: int) -> list[str]:
+    """The words of headings of seeds from the first one on."""
+    words = []
+    for seed, mark in enumerate(marks, first):
+        words += [mark, f"s{seed}"]
+    return words
+
+
 async def test_every_seed_of_a_method_comes_on_screen_six_at_a_time() -> None:
     app = app_on(ten_seeds())
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         title, names, *_ = screen_text(app).splitlines()
         assert "1-6 of 10 runs" in title
-        assert names.split() == ["s1", "s2", "s3", "s4", "s5", "s6", "›", "max/min"]
+        assert names.split() == [*marked("○□△▽◇☆", 1), "›", "max/min"]
         await pilot.press("greater_than_sign")
         title, names, *_ = screen_text(app).splitlines()
         assert "5-10 of 10 runs" in title
-        assert names.split() == ["‹", "s5", "s6", "s7", "s8", "s9", "s10", "max/min"]
+        assert names.split() == ["‹", *marked("◇☆GHIJ", 5), "max/min"]
         await pilot.press("less_than_sign", *["right"] * 6)
         assert "2-7 of 10 runs" in screen_text(app).splitlines()[0]
         await pilot.press(*["left"] * 6)
@@ -103,17 +111,15 @@ async def test_the_charts_show_the_runs_on_screen() -> None:
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C", "greater_than_sign")
         await settled(pilot, screen)
-        assert (
-            "1 s5" in screen_text(app).splitlines()[1]
-            and "6 s10" in screen_text(app).splitlines()[1]
-        )
-        assert "s1 " not in screen_text(app).splitlines()[1]
+        names = screen_text(app).splitlines()[1]
+        assert "◇ s5" in names and "J s10" in names
+        assert "s1 " not in names
 
 
 def test_scales_of_many_runs_are_those_of_few() -> None:
-    few = Session([row_of("bp", seed, 0.5, 2.0 + seed, math.inf) for seed in range(10)])
-    many = Session([*few.rows, *(row_of("dfa", seed, 1.0, 3.0, 0.0) for seed in range(200))])
-    assert scales_of(many, range(len(many))) == scales_of(few, range(10))
+    few = [row_of("bp", seed, 0.5, 2.0 + seed, math.inf) for seed in range(10)]
+    many = [*few, *(row_of("dfa", seed, 1.0, 3.0, 0.0) for seed in range(200))]
+    assert norm_scales(many) == norm_scales(few)
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
@@ -221,22 +227,48 @@ async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp)
 
 
 def test_the_charts_hold_every_layer_of_every_run_on_the_scale_of_the_bars() -> None:
-    chart = layer_chart([[1.0, 10.0], [2.0, math.nan, 4.0]], Scale(1.0, 10.0, log=True))
-    assert [curve.mark for curve in chart.curves] == ["1", "2"]
-    assert chart.curves[0].points == [(0.0, 1.0), (1.0, 10.0)]
+    short_run = Curve([(0, 1.0), (1, 10.0)], "curve-1", "○")
+    long_run = Curve([(0, 2.0), (1, math.nan), (2, 4.0)], "curve-2", "□")
+    chart = layer_chart([short_run, long_run], Scale(1.0, 10.0, log=True))
     assert (chart.x, chart.y) == (Scale(0.0, 2.0), Scale(1.0, 10.0, log=True))
-    assert layer_chart([[math.nan]], None).curves == []
+    assert layer_chart([short_run], None).curves == []
 
 
-async def test_a_large_screen_has_charts_that_name_the_runs_by_number(app: ExplorerApp) -> None:
+async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: ExplorerApp) -> None:
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C", "n")
         text = screen_text(app)
-        assert "1 s42" in text and "3 s456" in text
-        assert "3" in re.findall("[\u2801-\u28ff]([123])", text), "a curve ends in its number"
-        await pilot.resize_terminal(120, 40)
+        assert "○ s42" in text and "△ s456" in text
+        assert {*re.findall("[\u2801-\u28ff]([○□△])", text)} == {"○", "□", "△"}
+        curves = [curve.style for curve in screen.charts.charts[0][1].curves]
+        assert curves == ["curve-1", "curve-2", "curve-3"]
+
+
+async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: ExplorerApp) -> None:
+    app.session.marked = {row for row, each in enumerate(app.session.rows) if each.seed == 123}
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot, "C")
+        [*_, (_, chart)] = screen.charts.charts
+        assert {curve.style for curve in chart.curves} == {"curve-2"}
+        assert [curve.mark for curve in chart.curves][:2] == ["bp □", "dfa □"]
+        text = screen_text(app)
+        assert "bp □" in text and "dfa □" in text
+
+
+async def test_v_shows_all_layers_as_bars_and_the_judged_numbers_fit_below(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "C", "n", "v")
         await settled(pilot, screen)
-        assert "1 s42" not in screen_text(app) and " s42" in screen_text(app)
+        lines = screen_text(app).splitlines()
+        [first, second] = [line for line in lines if line.startswith(" 0…4")]
+        assert first.split()[1:] == ["▃▇███"] * 3
+        assert second.split()[1:] == ["▅▂▂▂▂"] * 3
+        assert any(line.startswith(" d margin pp") for line in lines)
+        await pilot.press("v")
+        await settled(pilot, screen)
+        assert " 0…4" not in screen_text(app)
 
 
 def _deep() -> Session:
@@ -301,23 +333,21 @@ async def test_bars_are_long_enough_to_compare_or_left_out_and_the_lines_fit(
         assert not screen.view.show_horizontal_scrollbar
 
 
-async def test_without_bars_numbers_have_more_digits_and_names_go_before_the_mean(
+async def test_without_bars_names_go_before_the_mean(
     app: ExplorerApp,
 ) -> None:
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
-        assert (
-            "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.158e7" in "".join(lines)
-        )
+        assert "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.16e7" in "".join(lines)
         app.session.marked = bridges
         screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:
             await pilot.press("n")
             await settled(pilot, screen)
         _, names, *lines = screen_text(app).splitlines()
-        assert all(f"state_bridge s{seed}" in names for seed in (42, 123, 456))
+        assert "○state_bridge s42" in names and "… s123" in names and "… s456" in names
         assert "mean" not in names
 
 
@@ -326,7 +356,7 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         growing = next(line for line in screen_text(app).splitlines() if "0→1" in line)
-        assert growing.split()[1:-1] == ["×1e20", "▲"] * 6
+        assert growing.split()[1:-1] == ["1.2e20▲"] * 6
         assert len(growing) < 80
 
 

@@ -114,11 +114,41 @@ async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
 async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("down", "v")
-        assert cell_at_cursor(app) == "2043"
+        assert cell_at_cursor(app) == "2043.33"
+        await pilot.press("V")
+        assert cell_at_cursor(app) == "4.17e-9"
         await pilot.press("v")
-        assert cell_at_cursor(app) == "4.2e-9"
-        await pilot.press("V", "V")
+        assert cell_at_cursor(app) == "✗▃▇███ ▅▂▂▂▂"
+        await pilot.press("v")
         assert cell_at_cursor(app) == "✗ab-d"
+        await pilot.press("v")
+        assert cell_at_cursor(app) == "4.17e-9"
+
+
+async def test_v_shows_bars_on_one_scale_in_the_table_too(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("down", "t", "v")
+        await pilot.pause()
+        table = app.explorer.shown_runs.table
+        assert table is not None
+        bars = ["".join(text for text, _ in table.cell(1, column)).strip() for column in (0, 1)]
+        assert bars == ["▃▇███", "▅▂▂▂▂"]
+        assert "‖h‖ 10²…10⁹" in app.explorer.status.text
+        await pilot.press("s")
+        assert table.order == "h_L"
+        await pilot.press("v")
+        await pilot.pause()
+        assert "‖h‖ 10²" not in app.explorer.status.text
+
+
+async def test_a_column_has_one_format(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("v")
+        matrix = app.explorer.matrix
+        growths = []
+        for line in range(matrix.line_count()):
+            growths.append("".join(text for text, _ in matrix.cell(line, 1)).strip())
+        assert growths == ["0.96", "978.45", "24126.14", "694.46", "10.96"]
 
 
 async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> None:
@@ -126,19 +156,19 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         await pilot.press("v")
         await pilot.pause()
         legend = app.explorer.status.text
-        assert legend.startswith(" growth 0.959 ")
-        assert "24126 log" in legend and "(a) fires" in legend
+        assert legend.startswith(" growth 0.96 ")
+        assert "24126.14 log" in legend and "(a) fires" in legend
         strip = app.explorer.status.render_line(0)
         shades = {
             segment.style.bgcolor for segment in strip if segment.style and segment.text == " "
         }
         assert len(shades) >= 8
-        await pilot.press("V", "V")
-        await pilot.pause()
-        assert app.explorer.status.text == " null Γ was measured on no run here"
-        await pilot.press("V")
+        await pilot.press(*["V"] * 7)
         await pilot.pause()
         assert app.explorer.status.text == " deep Γ was measured on no run here"
+        await pilot.press("V")
+        await pilot.pause()
+        assert app.explorer.status.text == " null Γ was measured on no run here"
         await pilot.press("v", "v")
         await pilot.pause()
         assert "letter fires" in app.explorer.status.text

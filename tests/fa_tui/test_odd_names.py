@@ -134,7 +134,8 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
             line for line in screen_text(app).splitlines() if line.startswith(f" {WIDE[:4]}")
         )
         name, _, cells = line.partition("✗")
-        assert WIDE in name and width_of(name) == app.explorer.matrix.frozen_width and cells
+        assert WIDE in name or f"…{WIDE[-4:]}" in name
+        assert width_of(name) == app.explorer.matrix.frozen_width and cells
 
 
 def test_a_list_to_choose_from() -> None:

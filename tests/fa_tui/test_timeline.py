@@ -31,7 +31,6 @@ from fa_tui.widgets.epoch_chart import (
     Scrubbed,
     Scrubber,
     fire_point,
-    marks_for,
     scale_of,
 )
 from tests.fa_tui.looks import app_on, opened, settled
@@ -82,13 +81,6 @@ def test_runs_that_never_stop_count_in_what_stopping_saves() -> None:
     stops = epochs.stops("ab")
     assert [None if stop is None else stop.epoch for stop in stops] == [None, None, 6, 9]
     assert epochs.saved_by(stops) == pytest.approx((14 + 11) / 80)
-
-
-def test_marks_are_one_character_each_and_all_different() -> None:
-    names = ["dfa", "dfa λ=0.01", "dfa #2", "fa", "‖‖"] + [f"m{n}" for n in range(40)]
-    marks = marks_for(names)
-    assert len(set(marks)) == len(names)
-    assert all(len(mark) == 1 and mark.isascii() for mark in marks)
 
 
 def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart() -> None:
@@ -143,13 +135,30 @@ async def test_a_scope_without_a_trace_says_so_and_shows_no_other_run_also_after
         await pilot.press("slash", *"source:audits", "enter")
         await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
         await pilot.press("T")
-        said = "no traces in source:audits; f takes all runs; runs have some"
+        said = "no traces in source:audits"
         await until(pilot, lambda: said in screen_text(app))
+        assert "f takes all runs; runs have some" in screen_text(app)
+        assert "fa-tui train writes trace.jsonl" in screen_text(app)
         await pilot.press("f")
-        screen = await _open(pilot)
-        assert "no trace of dfa s1 of audits.json" in screen_text(app) and screen.run_chosen is None
+        await until(pilot, lambda: isinstance(app.screen, TimelineScreen))
+        screen = app.screen
+        await settled(pilot, screen)
+        assert screen.run_chosen is not None
         await pilot.press("f")
         await until(pilot, lambda: app.screen is app.explorer and said in screen_text(app))
+
+
+async def test_a_run_without_a_trace_gives_way_to_one_of_its_method_and_says_so() -> None:
+    lone = AuditRow(source="audits.json", key="dfa_s9", method="dfa", seed=9)
+    app = app_on(Session([lone, *epochs_of().rows], traces=four_traces()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        await settled(pilot, screen)
+        assert "no trace of dfa s9" in screen_text(app)
+        assert _bright(screen) == {2, 3}
+        await pilot.press("n")
+        await settled(pilot, screen)
+        assert "no trace of" not in screen_text(app)
 
 
 async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
@@ -216,23 +225,40 @@ def _bright(screen: TimelineScreen) -> set[int]:
     return {*screen.charts[0]._canvas.curves}
 
 
-async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(
+async def test_the_method_under_the_cursor_is_bright_and_what_is_pinned_stays_so(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        assert _bright(screen) == {0, 1} and "2 drawn" in screen_text(app)
-        await pilot.press("tab", "down", "space", "up")
-        await settled(pilot, screen)
-        assert _bright(screen) == {0, 1, 2} and "3 drawn" in screen_text(app)
-        await pilot.press("asterisk", "o")
-        await settled(pilot, screen)
-        assert _bright(screen) == {0, 1} and " drawn" not in screen_text(app), (
+        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), (
             "the others are in the background"
         )
-        await pilot.press("o", "o")
+        await pilot.press("n")
+        await settled(pilot, screen)
+        assert _bright(screen) == {2, 3}
+        await pilot.press("tab", "space", "p")
+        await settled(pilot, screen)
+        assert _bright(screen) == {0, 1, 2}
+        await pilot.press("asterisk", "o")
+        await settled(pilot, screen)
+        assert _bright(screen) == {0, 1} and "2 drawn" in screen_text(app)
+        await pilot.press("o")
         await settled(pilot, screen)
         assert _bright(screen) == {0, 1, 2, 3}
+
+
+async def test_the_seeds_of_a_method_have_the_marks_and_colours_of_their_columns(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        chart = screen.charts[0].chart
+        assert chart is not None
+        drawn = {curve.name: (curve.mark, curve.style) for curve in chart.curves if curve.name}
+        assert drawn == {"bp s1": ("○", "curve-1"), "bp s2": ("□", "curve-2")}
+        behind = {curve.style for curve in chart.curves if not curve.name}
+        assert behind == {"faint"}
+        assert "○ s1" in screen_text(app) and "□ s2" in screen_text(app)
 
 
 async def test_plus_and_the_wheel_zoom_in_around_the_epoch(app: ExplorerApp) -> None:
@@ -324,9 +350,10 @@ async def test_without_traces_it_says_what_to_open() -> None:
         TimelineScreen(app.session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("T")
-        await pilot.pause()
-        assert app.screen is app.explorer
-        assert "no traces here" in screen_text(app)
+        await until(pilot, lambda: "no traces here" in screen_text(app))
+        assert "open run folders or logs" in screen_text(app)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.explorer)
 
 
 async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp) -> None:
@@ -430,12 +457,12 @@ async def test_gamma_is_shown_per_layer_and_deep_on_its_null(
     async with app.run_test(size=size) as pilot:
         screen = await _open(pilot, "down", "5")
         text = screen_text(app)
-        assert "deep Γ  (12, 0.294)  null -0.041..0.043  dfa s42" in text and "░░░" in text
+        assert "deep Γ  (12, 0.294)  null -0.041..0.043  ○ dfa s42" in text and "░ ░ ░" in text
         await pilot.press("6")
         await settled(pilot, screen)
         text = screen_text(app)
         # four layers are averaged: the null of one is twice as wide
-        assert "Γ per layer  l=0..4  null -0.083..0.085  dfa s42" in text and "░░░" in text
+        assert "Γ per layer  l=0..4  null -0.083..0.085  ○ dfa s42" in text and "░ ░ ░" in text
         chart = screen.charts[5].chart
         assert chart is not None and [curve.mark for curve in chart.curves] == [
             f"l={layer}" for layer in range(5)
@@ -506,13 +533,11 @@ async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
         text = screen_text(app)
-        assert (
-            "no trace of bp s42 of audit_table_s42_s123_s456.json: choose another run  14 without a"
-            in text
+        said = (
+            "no trace of bp s42 of audit_table_s42_s123_s456.json, another run is shown  14 without"
         )
-        assert "1 run, epochs 1…2" in text and "bp s1 " not in text.splitlines()[1], (
-            "no other run is shown instead"
-        )
+        assert said in text
+        assert "1 run, epochs 1…2" in text and "bp s1 at epoch 2" in text
 
 
 def test_a_run_is_said_to_be_at_an_epoch_that_it_has() -> None:

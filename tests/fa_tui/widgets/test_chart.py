@@ -45,7 +45,7 @@ def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
 
 def test_a_threshold_is_a_dashed_line_and_one_off_the_scale_is_not_drawn() -> None:
     (line,) = [line for line in lines(Chart([], X, Y, 1.0)) if UNICODE.firing in line]
-    assert line.count(UNICODE.firing) == 32
+    assert line.count(UNICODE.firing) == 11
     assert not [line for line in lines(Chart([], X, Y, 1e9)) if UNICODE.firing in line]
 
 

@@ -12,9 +12,17 @@ from fa_tui.widgets.chart import Chart, Curve, End, draw_chart, not_covered
 COLUMNS, LINES = 12, 3
 X, Y = Scale(0.0, 10.0), Scale(0.0, 1.0)
 columns, lines = st.integers(0, COLUMNS - 1), st.integers(0, LINES - 1)
-ends = st.lists(
-    st.builds(End, columns, lines, st.sampled_from("abcdefghijkl"), st.just("style")), max_size=40
-)
+MARKS = "abcdefghijkl"
+
+
+@st.composite
+def curves_of(draw: st.DrawFn) -> list[list[End]]:
+    """Curves with the places at which their marks may be."""
+    curves = []
+    for mark in draw(st.lists(st.sampled_from(MARKS), max_size=20)):
+        places = draw(st.lists(st.tuples(columns, lines), min_size=1, max_size=4))
+        curves.append([End(column, line, mark, "style") for column, line in places])
+    return curves
 
 
 def drawn(*curves: Curve, width: int = 40, height: int = 6) -> list[str]:
@@ -22,34 +30,45 @@ def drawn(*curves: Curve, width: int = 40, height: int = 6) -> list[str]:
     return ["".join(text for text, _ in row) for row in draw_chart(chart, width, height, UNICODE)]
 
 
-@given(ends, st.sets(st.tuples(columns, lines), max_size=8))
+@given(curves_of(), st.sets(st.tuples(columns, lines), max_size=8))
 def test_no_mark_covers_another_and_none_is_lost_without_being_counted(
-    wanted: list[End], taken: set[tuple[int, int]]
+    wanted: list[list[End]], taken: set[tuple[int, int]]
 ) -> None:
     kept, left_out = not_covered(wanted, taken)
     cells = [cell for end in kept for cell in end.cells]
     assert len(set(cells)) == len(cells)
     assert not taken.intersection(cells)
-    assert {*kept} <= {*wanted}, "each is where its curve ends"
-    assert {end.mark for end in kept} <= {end.mark for end in wanted}
-    assert left_out == len({end.mark for end in wanted} - {end.mark for end in kept})
+    assert {*kept} <= {end for places in wanted for end in places}, "each is on its curve"
+    marks = {places[0].mark for places in wanted}
+    assert left_out == len(marks - {end.mark for end in kept})
     if wanted and not taken:
-        assert wanted[-1] in kept
+        assert wanted[-1][0] in kept
 
 
-def test_of_curves_that_end_in_one_place_the_last_one_is_named_and_the_others_are_counted() -> None:
+def test_of_curves_that_end_in_one_place_the_last_is_named_there_and_others_where_they_part() -> (
+    None
+):
     curves = [
-        Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", mark) for n, mark in enumerate("abcde")
+        Curve([(0.0, n / 10), (5.0, n / 4), (10.0, 0.5)], "curve-1", mark)
+        for n, mark in enumerate("○□△▽")
     ]
-    *_, axis = drawn(*curves)
-    (named,) = (line for line in drawn(*curves) if line.endswith("e"))
-    assert not set("abcd").intersection(named) and "epoch   +4 more ends" in axis
-    assert "more" not in drawn(curves[0])[-1]
+    *rows, axis = drawn(*curves)
+    assert any(line.endswith("▽") for line in rows)
+    assert all(any(mark in line for line in rows) for mark in "○□△▽")
+    assert "more" not in axis
+
+
+def test_marks_without_a_place_are_counted() -> None:
+    same = [Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "○□△▽◇"]
+    *_, axis = drawn(*same)
+    assert "epoch   +3 more ends" in axis
 
 
 def test_a_label_of_several_characters_ends_with_its_curve_and_covers_no_other() -> None:
     curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", f"l={n}") for n in (9, 10)]
-    assert any(line.endswith("l=10") for line in drawn(*curves)) and "+1 more" in drawn(*curves)[-1]
+    rows = drawn(*curves)
+    assert any(line.endswith("l=10") for line in rows)
+    assert any("│l=9" in line for line in rows), "at its other end, and whole"
 
 
 def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:

@@ -18,11 +18,11 @@ from tests.fa_tui.waiting import until
 
 async def test_the_runs_on_the_line_under_the_cursor_are_drawn_below_it(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42  2 bp s123  3 bp s456" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42  □ bp s123  △ bp s456" in screen_text(app))
         await pilot.press("down")
-        await until(pilot, lambda: "1 dfa s42  2 dfa s123  3 dfa s456" in screen_text(app))
+        await until(pilot, lambda: "○ dfa s42  □ dfa s123  △ dfa s456" in screen_text(app))
         await pilot.press("t")
-        await until(pilot, lambda: "1 dfa s42" not in screen_text(app))
+        await until(pilot, lambda: "○ dfa s42" not in screen_text(app))
 
 
 async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
@@ -30,8 +30,8 @@ async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
     app.session.replace_rows({6: replace(app.session.rows[6], seed=42)})
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
-        await until(pilot, lambda: "1 dfa s42 " in screen_text(app))
-        assert "1 dfa s42 λ=0.01  2 dfa s456 λ=0.01  3 dfa s42 λ=0.1" in screen_text(app)
+        await until(pilot, lambda: "○ dfa s42 " in screen_text(app))
+        assert "○ dfa s42 λ=0.01  △ dfa s456 λ=0.01  ○ dfa s42 λ=0.1" in screen_text(app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -50,7 +50,7 @@ async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_termina
 async def test_a_line_of_which_nothing_was_measured_has_none() -> None:
     app = app_on(unmeasured())
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42" in screen_text(app))
         await pilot.press("down")
         await until(pilot, lambda: "residual stream" not in screen_text(app))
 
@@ -59,7 +59,7 @@ async def test_a_slider_redraws_none_of_it(
     app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42" in screen_text(app))
         drawn: list[object] = []
         monkeypatch.setattr(Canvas, "set_chart", lambda canvas, chart: drawn.append(chart))
         await pilot.press("a", "5", "enter")
@@ -70,7 +70,7 @@ async def test_a_slider_redraws_none_of_it(
 async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -> None:
     app = app_on(Session(published()))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42" in screen_text(app))
         matrix, charts = app.explorer.matrix, app.explorer.charts
         assert charts is not None
         width = matrix.size.width
@@ -87,9 +87,9 @@ async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -
 async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn() -> None:
     app = ExplorerApp(by_penalty(), look=ViewState(rows="lam", columns="seed"))
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "first 6 of 10  1 bp s123" in screen_text(app))
+        await until(pilot, lambda: "first 6 of 10  □ bp s123" in screen_text(app))
         await pilot.press("down")
-        await until(pilot, lambda: " 1 bp s42" in screen_text(app))
+        await until(pilot, lambda: " ○ bp s42" in screen_text(app))
         assert "first" not in screen_text(app)
 
 
@@ -109,7 +109,7 @@ async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_th
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42" in screen_text(app))
         pane = app.explorer.query_one(SidePane)
         before = pane.region.width
         await pilot.press("less_than_sign")
@@ -129,7 +129,7 @@ async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await until(pilot, lambda: "○ bp s42" in screen_text(app))
         await pilot.press("z")
         await until(pilot, lambda: app.explorer.matrix.region.width == 120)
         await pilot.press("z")

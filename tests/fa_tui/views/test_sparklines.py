@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.detail import sparkline
+from fa_tui.views.sparklines import sparkline
 
 LOG = Scale(1e-9, 1e9, log=True)
 
