@@ -46,7 +46,7 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.depth_ablation import depth_ablation
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import needs_precision, run_diagnosis, with_precision
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
@@ -71,8 +71,7 @@ Batches = list[tuple[Tensor, Tensor]]
 GAMMA, FULL = "gamma", "full"
 
 ABLATION = "depth_ablation"
-UNMEASURED = "reference_precision"
-"""Key of a report's ``unmeasured`` for a missing reference precision."""
+"""Key of a report's ``unmeasured`` for a missing ablation."""
 
 
 def measure_run(
@@ -400,11 +399,9 @@ def _rule(loaded: Loaded, method: str) -> Method:
     return restore_method(method, loaded.network, feedback, **args)
 
 
-def with_precision(
-    report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
-) -> DiagnosticReport:
-    """The report with the distance of its gradients from float64 ones on the first eval batch;
-    ``note`` as for `halve_until_fits`."""
+def precision_of(loaded: Loaded, batch: object, note: Callable[[str], None]) -> ReferencePrecision:
+    """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
+    `halve_until_fits`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
@@ -412,11 +409,7 @@ def with_precision(
             loaded.network, batch, options.taps or None, options.dtype, largest
         )
 
-    try:
-        found = halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
-    except FaError as error:
-        return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
-    return replace(report, reference_precision=found)
+    return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 
 
 def with_ablation(
@@ -484,8 +477,8 @@ def build_report(
     if options.resamples:
         drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(right))
         report = replace(report, resampling=drawn)
-    if options.precision:
-        report = with_precision(report, loaded, batch, note)
+    if options.precision or needs_precision(report):
+        report = with_precision(report, partial(precision_of, loaded, batch, note))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, plan.data, samples)

@@ -85,6 +85,9 @@ _DRAWN = (
 )
 """Values that depend on random numbers, which may change with the version of torch."""
 
+_BESIDE = ("reference_precision",)
+"""Values that depend on ``versions.beside``."""
+
 _ALLOWED: tuple[tuple[str, float, float], ...] = (
     # an accuracy is a count, with near-ties decided in float64
     ("headline_acc", 0.0, 0.0),
@@ -338,6 +341,7 @@ class _Excuses:
         before = _mapping(recorded.provenance.get("versions"))
         now = _mapping(measured.provenance.get("versions"))
         self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
+        self.beside = before.get("beside", "0"), now.get("beside", "0")
         self.torch = before.get("torch"), now.get("torch")
         self.given = recorded.provenance.get(BASELINE_FROM)
         self.exact = exact
@@ -352,6 +356,8 @@ class _Excuses:
             if self.given == GIVEN:
                 return "given by hand"
             return "of a frozen run that is not at hand"
+        if was is None and _under(name, _BESIDE) and self.beside[0] != self.beside[1]:
+            return "measured beside the diagnostics since"
         if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
             return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
         if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:

@@ -9,11 +9,13 @@ import msgspec
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, short
+from fa_core.text.causes import origin_text
 from fa_core.text.notes import (
     basis_text,
     batch_texts,
     depth_text,
     other_margins_text,
+    reference_text,
     why_unmeasured,
     why_unproven,
 )
@@ -162,4 +164,7 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
         return [why_unproven(run, letter)]
     if letter == "d":
         return list(filter(None, [other_margins_text(run), depth_text(run)]))
-    return batch_texts(run, letter)
+    remarks = batch_texts(run, letter)
+    if letter == "b":
+        remarks += filter(None, [reference_text(run), origin_text(run)])
+    return remarks

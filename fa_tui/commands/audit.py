@@ -51,7 +51,8 @@ _RESAMPLES_HELP = (
     "the same. 1000 are plenty; 0: none."
 )
 _PRECISION_HELP = (
-    "Compare the gradients with float64 ones, per layer: is the reference itself right?"
+    "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
+    "reference itself right?"
 )
 _ABLATE_HELP = (
     "Measure accuracy without each block, and a linear probe per layer: passes per block."

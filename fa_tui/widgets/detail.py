@@ -580,18 +580,14 @@ def _reference(report: DiagnosticReport) -> str:
     found = report.reference_precision
     if found is None:
         return report.unmeasured.get("reference_precision", "")
-    known = [cosine for cosine in found.worst if cosine is not None]
-    if not known:
+    lowest = found.lowest
+    if lowest is None:
         return "no gradient to compare with float64"
-    worst = apart(min(known, key=_nan_first))
+    worst = apart(lowest)
     words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
     if any(found.lost):
         return f"{words}; {sum(found.lost)} gradients lost to 0"
     return words
-
-
-def _nan_first(value: float) -> tuple[bool, float]:
-    return not math.isnan(value), value
 
 
 def _accuracy(report: DiagnosticReport) -> str:
