@@ -85,7 +85,7 @@ _DRAWN = (
 )
 """Values that depend on random numbers, which may change with the version of torch."""
 
-_BESIDE = ("reference_precision",)
+_BESIDE = ("reference_precision", "block_norms")
 """Values that depend on ``versions.beside``."""
 
 _ALLOWED: tuple[tuple[str, float, float], ...] = (

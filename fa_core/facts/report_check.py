@@ -60,7 +60,7 @@ def checked(facts: Facts, where: str = "") -> Facts:
 
 def longest_list(facts: ReportFacts) -> int:
     """Length of a report's longest list by layer."""
-    lists: list[object] = [facts.residual_norms, facts.bp_grad_norms]
+    lists: list[object] = [facts.residual_norms, facts.bp_grad_norms, facts.block_norms]
     if facts.credit:
         lists += facts.credit.values()
         null = facts.credit.get("null")

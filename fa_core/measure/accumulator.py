@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain, pairwise, starmap
 from typing import NamedTuple
 
 import torch
@@ -52,10 +53,12 @@ class CannotStack(MeasureError):
 
 
 class _Norms(NamedTuple):
-    """Norms of one batch: (..., L+1, B) of h and g, (..., B) of e_T."""
+    """Norms of one batch: (..., L+1, B) of h and g, (..., L, B) of h_{l+1} − h_l, NaN where the
+    shapes differ, (..., B) of e_T."""
 
     h: Tensor
     g: Tensor
+    f: Tensor
     error: Tensor
 
 
@@ -63,7 +66,7 @@ class _Member(NamedTuple):
     """Statistics of one network, fetched from the device.
 
     Attributes:
-        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖e_T‖.
+        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖h_1 − h_0‖..‖h_L − h_{L-1}‖, ‖e_T‖.
         low: lower bounds of the medians of h_0..h_L and g_L (see `bounds_of_medians`).
         high: their upper bounds.
         agreement: sign agreement of following layers (see `bounds_of_medians`).
@@ -106,6 +109,7 @@ class Accumulator:
         self._dtype = ""
         self._terms = 0
         self._norms: list[_Norms] = []
+        self._reshaping: list[bool] = []
         self._means: list[Tensor] = []
         self._credit: Json | None = None
         self._gradient_unknown: dict[str, str] = {}
@@ -165,8 +169,8 @@ class Accumulator:
             right: for every batch, (N, B) bool: which samples are classified correctly.
         """
         means = self._batch_means()
-        h, g, error = map(self._joined, zip(*self._norms, strict=True))
-        medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
+        h, g, f, error = map(self._joined, zip(*self._norms, strict=True))
+        medians = lower_median(torch.cat((h, g, f, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
         classes = torch.stack(self._classes, dim=1)
         facts = (
@@ -196,7 +200,10 @@ class Accumulator:
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
         depth = len(self._names)
         h_norms = member.medians[:depth]
-        g_norms = member.medians[depth:-1]
+        g_norms = member.medians[depth : 2 * depth]
+        block_norms = []
+        for norm, blank in zip(member.medians[2 * depth : -1], self._reshaping, strict=True):
+            block_norms.append(None if blank else norm)
         drift = member.drift
         finite = all(map(math.isfinite, h_norms + g_norms))
         stability = drift.value
@@ -228,6 +235,7 @@ class Accumulator:
             dtype=self._dtype,
             tap_names=list(self._names),
             flatten=self._way,
+            block_norms=block_norms,
             error_norm=member.medians[-1],
             intervals=intervals,
             provenance=dict(self.facts),
@@ -256,7 +264,7 @@ class Accumulator:
         def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
             return [self._by_member(batch)[index].cpu() for batch in batches]
 
-        h, g, error = map(of_member, zip(*self._norms, strict=True))
+        h, g, _, error = map(of_member, zip(*self._norms, strict=True))
         directions = unit_rows(means[index])
         return Samples(
             residual_norms=h,
@@ -336,20 +344,24 @@ class Accumulator:
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
         # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
-        vectors = (flattening.vectors(state, self._axis) for state in states)
-        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
+        vectors = [flattening.vectors(state, self._axis) for state in states]
+        depth = len(done.hidden)
+        pairs = list(pairwise(vectors[:depth]))
+        self._reshaping = [before.shape != after.shape for before, after in pairs]
+        vectors_and_blocks = chain(vectors, starmap(_added, pairs))
+        norms = torch.stack([vector_norms(rows) for rows in vectors_and_blocks], dim=-2)
         error = vector_norms(done.error)
         if done.label_mask is not None:
             norms = medians_of_samples(norms, done.label_mask)
             error = medians_of_samples(error[done.label_mask], done.label_mask)
-        depth = len(done.hidden)
         h = norms[..., :depth, :]
-        g = norms[..., depth:, :]
+        g = norms[..., depth : 2 * depth, :]
+        f = norms[..., 2 * depth :, :]
         terms = self._label_count(done)
         if terms != self._terms:
             # a smaller last batch has a larger 1/B; scale to the first batch's
             g = g * (terms / self._terms)
-        self._norms.append(_Norms(h, g, error))
+        self._norms.append(_Norms(h, g, f, error))
 
     def _batch_means(self) -> Tensor:
         """Mean gradients times the batch size, (N, K, D)."""
@@ -376,6 +388,13 @@ class Accumulator:
         if done.label_mask is not None:
             return int(done.label_mask.sum())
         return done.logits.shape[self._axis]
+
+
+def _added(before: Tensor, after: Tensor) -> Tensor:
+    """What a block adds to its state; NaN where the shape changes."""
+    if before.shape == after.shape:
+        return after - before
+    return torch.full_like(before, torch.nan)
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -9,13 +9,13 @@ import msgspec
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, short
+from fa_core.text.beside import beside_texts, reference_text, scale_text
 from fa_core.text.causes import origin_text
 from fa_core.text.notes import (
     basis_text,
     batch_texts,
     depth_text,
     other_margins_text,
-    reference_text,
     why_unmeasured,
     why_unproven,
 )
@@ -35,6 +35,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         distance: distance to flipping; ``""`` if it cannot flip.
         brief_distance: short form, e.g. ``"10× under"``.
         remarks: further facts about the number.
+        beside: what was measured beside it, for where there is room.
         reason: why it was not measured, or the non-finite value; else ``""``.
     """
 
@@ -45,16 +46,17 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     distance: str = ""
     brief_distance: str = ""
     remarks: list[str] = []
+    beside: list[str] = []
     reason: str = ""
 
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        return f"({self.letter}) {self.state}: {self.text}"
+        return "; ".join([f"({self.letter}) {self.state}: {self.text}", *self.beside])
 
     @property
     def text(self) -> str:
-        """The line without letter and state."""
+        """The line without letter, state and what stands beside."""
         if self.reason:
             return self.reason
         return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
@@ -89,6 +91,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         distance=distance_text(run, diagnostic),
         brief_distance=distance_text(run, diagnostic, brief=True),
         remarks=_remarks(run, letter),
+        beside=beside_texts(run, letter),
     )
 
 
@@ -162,9 +165,11 @@ def _number(run: JudgedRun, diagnostic: Diagnostic, value: float) -> str:
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
     if letter == "a" and letter in run.unproven and run.is_dead:
         return [why_unproven(run, letter)]
+    if letter == "a":
+        return list(filter(None, [scale_text(run)]))
     if letter == "d":
         return list(filter(None, [other_margins_text(run), depth_text(run)]))
     remarks = batch_texts(run, letter)
-    if letter == "b":
+    if letter == "b" and letter in run.flags:
         remarks += filter(None, [reference_text(run), origin_text(run)])
     return remarks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from fa_core.facts.measurements import EXACT_ABOVE, ReferencePrecision
 from fa_core.facts.provenance import (
     BASELINE_FROM,
     BASELINE_RULE,
@@ -69,65 +68,6 @@ def depth_text(run: JudgedRun) -> str:
         return f"accuracy {found.accuracy:.3f} does not fall without any one block {samples}"
     change = f"from {found.accuracy:.3f} to {lowest:.3f}"
     return f"without block {found.most_used} accuracy falls {change} {samples}"
-
-
-def reference_text(run: JudgedRun, *, brief: bool = False) -> str:
-    """Whether the gradients have the directions of float64 ones; ``""`` if that was not measured.
-
-    It stands beside (b) and is no verdict.
-
-    Args:
-        run: judged by its thresholds.
-        brief: without what an eps or half precision would make of a fired (b).
-
-    >>> from fa_core.facts.measurements import ReferencePrecision
-    >>> found = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0],
-    ...     samples=128, clamped=[0.02], half=[None], half_lost=[128])
-    >>> print(reference_text(JudgedRun(bp_grad_norms=[2e-10], reference_precision=found)))
-    the reference is exact (cosine 1.000000, none lost): the gradient is small, not noise; with an
-    eps of 1e-8 a perfect credit would have Γ 0.02, in float16 128 of 128 gradients are 0
-    """
-    found = run.reference_precision
-    if found is None:
-        return ""
-    text = _exactness(found)
-    if "b" not in run.flags:
-        return text
-    if found.is_exact:
-        text += ": the gradient is small, not noise"
-    with_less = _with_less(found)
-    if brief or not with_less:
-        return text
-    return f"{text}; {with_less}"
-
-
-def _exactness(found: ReferencePrecision) -> str:
-    lowest = found.lowest
-    lost = max(found.lost, default=0)
-    if lowest is None and not lost:
-        return "every gradient is 0, in float64 too"
-    if found.is_exact:
-        return f"the reference is exact (cosine {lowest:.6f}, none lost)"
-    parts = []
-    if lowest is not None:
-        parts.append(f"cosine with float64 {lowest:.6f} at worst")
-    if lost:
-        parts.append(f"lost on {lost} of {found.samples} samples")
-    return f"the reference is not exact ({', '.join(parts)})"
-
-
-def _with_less(found: ReferencePrecision) -> str:
-    """What an eps of 1e-8 and half precision make of the deepest gradient."""
-    parts = []
-    if found.clamped and found.clamped[-1] is not None and found.clamped[-1] < 1:
-        gamma = f"{found.clamped[-1]:.2g}"
-        parts.append(f"with an eps of 1e-8 a perfect credit would have Γ {gamma}")
-    if found.half_lost and found.half_lost[-1]:
-        lost = f"{found.half_lost[-1]} of {found.samples} gradients"
-        parts.append(f"in float16 {lost} are 0")
-    elif found.half and found.half[-1] is not None and found.half[-1] < EXACT_ABOVE:
-        parts.append(f"in float16 Γ {found.half[-1]:.3g}")
-    return ", ".join(parts)
 
 
 def basis_text(run: JudgedRun, letter: str) -> str:

@@ -24,6 +24,7 @@ from fa_core.judgement.diagnostics import ASSUMED
 from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
+from fa_core.text.diagnostic_record import records_of
 from fa_tui.commands import inputs
 from fa_tui.commands.output import speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
@@ -238,10 +239,24 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
     ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
-        text = json.dumps(record(row), indent=1, ensure_ascii=ascii_only)
+        found = record(row)
+        beside = _beside(row)
+        if beside:
+            found["beside"] = beside
+        text = json.dumps(found, indent=1, ensure_ascii=ascii_only)
         print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
         count += 1
     print("\n]" if count else "[]")
+
+
+def _beside(row: AuditRow) -> dict[str, list[str]]:
+    """Letter → what was measured beside the diagnostic, as text."""
+    found = {}
+    for one in records_of(row.report):
+        texts = [*one.remarks, *one.beside]
+        if texts:
+            found[one.letter] = texts
+    return found
 
 
 def markdown(

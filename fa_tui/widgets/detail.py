@@ -201,7 +201,7 @@ class RunPage:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", None, self._facts)]
+        return [*lines, *self._part("facts", report.flags, self._facts)]
 
     def _measured(self, judged: object) -> list[Row]:
         """Verdict, diagnostics and layers."""
@@ -503,6 +503,7 @@ class RunPage:
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
+            *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
             ("accuracy", _accuracy(report)),
@@ -560,6 +561,11 @@ def _null(report: DiagnosticReport) -> str:
     if isinstance(null.get("rank"), float):
         text += f", p {short(null['rank'])}"
     return text
+
+
+def _beside(report: DiagnosticReport, letter: str) -> str:
+    """What was measured beside a diagnostic."""
+    return "; ".join(record_of(report, letter).beside)
 
 
 def _zeros(shares: object) -> str:

@@ -13,8 +13,8 @@ from fa_core.facts.measurements import ReferencePrecision
 from fa_core.judgement.causes import backward_gain, cause_of_floor, origin_of_floor
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report import DiagnosticReport
+from fa_core.text.beside import reference_text
 from fa_core.text.causes import failure_mode, floor_text, origin_text
-from fa_core.text.notes import reference_text
 from tests.fa_core.measure.nets import Residual, batches
 
 
@@ -112,7 +112,8 @@ def test_the_reference_is_checked_where_b_fires_or_on_request() -> None:
     )
     report = diagnose(net, data, taps="0")
     assert report.flags == {"b"} and report.reference_precision is not None
-    assert "none lost): the gradient is small, not noise; with an eps" in str(report)
+    assert "none lost): the gradient is small, not noise; γ_L falls" in str(report)
+    assert "; with an eps of 1e-8 a perfect credit would have Γ_L 0.00" in str(report)
     assert "γ_L falls as 1/‖h_L‖, as behind a terminal norm" in str(report)
     assert "before any block: the inputs' or the embedding's scale" in str(report)
     assert diagnose(net, data, taps="0", precision=False).reference_precision is None
