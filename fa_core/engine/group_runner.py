@@ -18,6 +18,7 @@ from torch import Tensor
 from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
+    AUTO,
     STAMP,
     Cancelled,
     DeviceFull,
@@ -136,6 +137,7 @@ def _how(options: MeasureOptions) -> Json:
         "taps": options.taps or None,
         "norm_batches": options.norm_batches,
         "dtype": options.dtype,
+        "decide_at": options.decide_at if options.batches == AUTO else None,
     }
 
 
@@ -143,9 +145,12 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
     """Number of leading test samples that the eval batches cover, so that they need no further
     pass.
 
-    0 for a user's own network, whose output may change while its stream is recorded, and for native
-    half precision, which rounds differently in batches of another size.
+    0 for a user's own network, whose output may change while its stream is recorded, for native
+    half precision, which rounds differently in batches of another size, and where the number of
+    batches is found while measuring.
     """
+    if options.batches == AUTO:
+        return 0
     if options.model is None and options.dtype != AS_IS:
         return samples.batched
     return 0
@@ -458,7 +463,7 @@ def build_report(
         raise MeasureError(
             "its weights changed while they were measured", where=job.checkpoint, hint=hint
         )
-    if len(samples.batches) < plan.batches:
+    if len(samples.batches) < plan.batches and options.batches != AUTO:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the "
             f"{plan.batches} asked for"

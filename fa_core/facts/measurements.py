@@ -101,6 +101,25 @@ def _nan_first(value: float) -> tuple[bool, float]:
     return not math.isnan(value), value
 
 
+class MeanError(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean error ē_T = mean prediction − label frequencies over all batches, and its part of
+    (c).
+
+    Attributes:
+        cosine: the part of (c)'s mean cosine that it makes; (c) − cosine is of the other errors.
+        norm: ‖ē_T‖.
+        label: the class whose mean prediction is farthest from its frequency.
+        excess: by how much, a difference of probabilities; negative: predicted too rarely.
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+
+    cosine: float
+    norm: float
+    label: int
+    excess: float
+
+
 class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
     """Accuracies of one network with parts of it taken out; fractions in [0, 1].
 

@@ -12,7 +12,13 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.immutable import refuse_changes
-from fa_core.facts.measurements import DepthAblation, Interval, ReferencePrecision, Resampling
+from fa_core.facts.measurements import (
+    DepthAblation,
+    Interval,
+    MeanError,
+    ReferencePrecision,
+    Resampling,
+)
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.numbers import as_float, as_floats
 
@@ -103,6 +109,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         reference_precision: the gradients against float64 ones, per layer, where that was asked
             for.
         depth_ablation: accuracy without each block, where that was asked for.
+        mean_error: the part of (c) that the mean error makes; of labels per sample.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
@@ -143,6 +150,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
     depth_ablation: DepthAblation | None = None
+    mean_error: MeanError | None = None
     provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}

@@ -14,10 +14,15 @@ from torch.nn.functional import pad
 
 from fa_core.decode import Json
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.facts.measurements import Interval
+from fa_core.facts.measurements import Interval, MeanError
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
-from fa_core.judgement.intervals import growth_interval, median_ranks
-from fa_core.measure.cross_batch_stability import Drift, drifts, summed_gradients
+from fa_core.judgement.intervals import LOOKS, growth_interval, median_ranks
+from fa_core.measure.cross_batch_stability import (
+    Drift,
+    drifts,
+    mean_error_part,
+    summed_gradients,
+)
 from fa_core.measure.diagnosis import (
     Diagnosis,
     Samples,
@@ -73,6 +78,7 @@ class _Member(NamedTuple):
         facts: number of right labels; least and greatest predicted class; for each of h_0..h_L and
             g_0..g_L, whether the norm is 0 in every sample.
         drift: (c).
+        mean_error: its part of (c); None if unknown.
     """
 
     medians: list[float]
@@ -81,6 +87,14 @@ class _Member(NamedTuple):
     agreement: list[float]
     facts: list[int]
     drift: Drift
+    mean_error: MeanError | None
+
+
+def drift_layer(asked: int | None, states: int) -> int:
+    """The layer of (c): the one asked for, else L//2 of states 0..L."""
+    if asked is not None:
+        return asked
+    return (states - 1) // 2
 
 
 class Accumulator:
@@ -111,6 +125,8 @@ class Accumulator:
         self._norms: list[_Norms] = []
         self._reshaping: list[bool] = []
         self._means: list[Tensor] = []
+        self._of_mean_errors: list[Tensor] = []
+        self._mean_errors: list[Tensor] = []
         self._credit: Json | None = None
         self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
@@ -161,6 +177,25 @@ class Accumulator:
         if self._way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
+        if done.of_mean_error is not None:
+            of_mean_error = flattening.vectors(done.of_mean_error, self._axis)
+            self._of_mean_errors.append(summed_gradients(of_mean_error))
+            self._mean_errors.append(done.error.mean(dim=-2))
+
+    def is_decided(self, ceiling: float) -> bool:
+        """Whether the batches so far decide (c) of one network, at one of the `LOOKS`.
+
+        (c) is decided where its interval, wider for four looks, does not hold the ceiling, and
+        where no further batch would measure it.
+        """
+        t = LOOKS.get(len(self._means))
+        if t is None:
+            return False
+        (drift,) = drifts(self._batch_means(), t=t)
+        if drift.interval is None:
+            return True
+        low, high = drift.interval
+        return low > ceiling or high <= ceiling
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosis]:
         """The members' numbers, fetched from the device at once.
@@ -186,7 +221,12 @@ class Accumulator:
             *bounds_of_medians(h, g[:, -1], medians[:, : len(self._names)]),
             torch.cat(facts, dim=1),
         )
-        rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
+        rows = zip(
+            *(column.tolist() for column in columns),
+            drifts(means),
+            self._shares_of_mean_errors(means),
+            strict=True,
+        )
         labels = sum(part.shape[1] for part in right)
         found = []
         for index, row in enumerate(rows):
@@ -241,6 +281,7 @@ class Accumulator:
             provenance=dict(self.facts),
             unmeasured=unmeasured,
             credit=self._credit,
+            mean_error=None if stability is None else member.mean_error,
         )
         if self._gradient_unknown:
             return without_gradient(report, self._gradient_unknown)
@@ -290,9 +331,7 @@ class Accumulator:
         hidden = [self._by_member(h) for h in done.hidden]
         check_states([h[0] for h in hidden], done.names, batch_size)
         last = len(hidden) - 1
-        self._layer = last // 2
-        if self._asked_layer is not None:
-            self._layer = self._asked_layer
+        self._layer = drift_layer(self._asked_layer, len(hidden))
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
@@ -372,6 +411,26 @@ class Accumulator:
             means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
         stacked = torch.stack(means, dim=self._axis)
         return self._by_member(stacked)
+
+    def _shares_of_mean_errors(self, means: Tensor) -> list[MeanError | None]:
+        """Every member's mean error, with its part of (c)."""
+        members, k, _ = means.shape
+        if len(self._of_mean_errors) < k or k < 2:
+            return [None] * members
+        of_mean_errors = self._by_member(torch.stack(self._of_mean_errors, dim=self._axis))
+        errors = self._by_member(torch.stack(self._mean_errors, dim=self._axis)).mean(dim=1)
+        labels = errors.abs().argmax(dim=-1)
+        excess = errors.gather(-1, labels[:, None])[:, 0]
+        parts = mean_error_part(means, of_mean_errors)
+        norms = torch.linalg.vector_norm(errors, dim=-1)
+        rows = torch.stack((parts, norms, labels.to(parts), excess), dim=-1)
+        found: list[MeanError | None] = []
+        for part, norm, label, most in rows.tolist():
+            if math.isfinite(part):
+                found.append(MeanError(cosine=part, norm=norm, label=int(label), excess=most))
+            else:
+                found.append(None)
+        return found
 
     def _joined(self, batches: tuple[Tensor, ...]) -> Tensor:
         """Norms of all batches, (N, ..., n)."""

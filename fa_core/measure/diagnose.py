@@ -15,7 +15,7 @@ from torch import nn
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.measure.accumulator import Accumulator
+from fa_core.measure.accumulator import Accumulator, drift_layer
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
@@ -223,7 +223,7 @@ def depth_utility(
     return report.margin_pp
 
 
-def run_diagnosis(
+def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
     model: nn.Module,
     eval_batches: Iterable[object],
     taps: Taps = None,
@@ -234,10 +234,13 @@ def run_diagnosis(
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
     on_note: Callable[[str], None] | None = None,
+    decide_at: float | None = None,
 ) -> Diagnosis:
     """Measure every batch: `diagnose` without the report.
 
-    Arguments as there; `on_note` is called with the note on guessed taps.
+    Args as there, and:
+        on_note: called with the note on guessed taps.
+        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
     """
     if norm_batches < 1:
         raise UsageError(
@@ -248,7 +251,7 @@ def run_diagnosis(
     batches = as_batches(eval_batches)
     with eval_mode(model, dtype, device) as net:
         taps_found = resolve_taps(net.model, taps, on_note)
-        runner = PassRunner(taps_found, net.model)
+        runner = PassRunner(taps_found, net.model, partial(drift_layer, stability_layer))
         accumulator = Accumulator(stability_layer, norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
@@ -268,6 +271,8 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
+                if decide_at is not None and accumulator.is_decided(decide_at):
+                    break
         notes = [log.note()]
         if net.rng.noticed:
             notes.append(DREW)

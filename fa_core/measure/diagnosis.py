@@ -155,6 +155,7 @@ def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> Diagnosti
     return msgspec.structs.replace(
         report,
         cross_batch_stability=None,
+        mean_error=None,
         bp_grad_norms=[] if "b" in why else report.bp_grad_norms,
         intervals=intervals,
         credit=report.credit or {"missing": {"gamma": why["c"]}},

@@ -11,13 +11,14 @@ import copy
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, is_device_lost
-from fa_core.measure.accumulator import Accumulator, CannotStack
+from fa_core.measure.accumulator import Accumulator, CannotStack, drift_layer
 from fa_core.measure.accuracy import Progress, run_accuracy
 from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
@@ -72,6 +73,7 @@ class Request:
         dtype: as for `diagnose`; with ``"as-is"`` they are measured one by one.
         count_batches: whether the samples of `batches`, which `test` must not repeat, count for the
             accuracy too; `test` may then be empty.
+        decide_at: as for `run_diagnosis`; unless None, networks are measured one by one.
     """
 
     batches: list[object]
@@ -80,6 +82,7 @@ class Request:
     norm_batches: int = 1
     dtype: str | None = None
     count_batches: bool = False
+    decide_at: float | None = None
 
 
 class _Counter:
@@ -183,7 +186,7 @@ def kind(network: nn.Module, request: Request) -> Hashable:
     """
     if not isinstance(network, StreamNet) or type(network) is not ARCHS.get(network.arch):
         return None
-    if request.taps is not None or request.dtype == AS_IS:
+    if request.taps is not None or request.dtype == AS_IS or request.decide_at is not None:
         return None
     if any(map(_altered, network.modules())):
         return None
@@ -226,6 +229,7 @@ def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -
             norm_batches=request.norm_batches,
             dtype=dtype,
             on_batch=counter.step,
+            decide_at=request.decide_at,
         )
     except FaError as error:
         _raise_if_fatal(error)
@@ -260,6 +264,7 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
     meter = VmappedAccuracy()
     log = BatchLog()
     accumulator = Accumulator(norm_batches=request.norm_batches, samples_axis=1)
+    at_layer = partial(drift_layer, None)
     with measuring_arithmetic(leaf.device):
         vmapped = VmappedNetworks(networks, target)
         for index in range(len(samples)):
@@ -269,7 +274,7 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
                     meter.add(vmapped.logits(x), y)
                 else:
                     log.add(x, y)
-                    done = backward(vmapped.forward(x), y, accumulator.layers)
+                    done = backward(vmapped.forward(x), y, accumulator.layers, at_layer)
                     accumulator.add(done)
                     meter.add(done.logits, y)
             counter.step()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from fa_core.facts.measurements import EXACT_ABOVE, ReferencePrecision
+from fa_core.judgement.causes import NOISE_BELOW
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.judgement.scale import StreamScale, block_shares, stream_scale
 from fa_core.numbers import brief
@@ -15,6 +16,8 @@ def beside_texts(run: JudgedRun, letter: str) -> list[str]:
     texts = []
     if letter == "a":
         texts = scale_numbers(run)
+    if letter == "c":
+        texts = [mean_error_text(run)]
     if letter == "b":
         texts = [precision_loss_text(run)]
         if letter not in run.flags:
@@ -78,6 +81,36 @@ def _in_half(found: ReferencePrecision) -> str:
     if not found.half or found.half[-1] is None or found.half[-1] >= EXACT_ABOVE:
         return ""
     return f"in float16 it would have Γ_L {brief(found.half[-1], 3)}"
+
+
+MOST_OF_IT = 0.5
+"""Share of (c) from which the mean error explains most of it."""
+
+
+def mean_error_remark(run: JudgedRun) -> str:
+    """Where the mean error explains most of a (c) above 0.1, with the class; else ``""``.
+
+    >>> from fa_core.facts.measurements import MeanError
+    >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
+    >>> print(mean_error_remark(JudgedRun(cross_batch_stability=0.4, mean_error=found)))
+    the mean error explains 98% of it: class 3 is predicted with 0.15 more than its share
+    """
+    found = run.mean_error
+    c = run.cross_batch_stability
+    if found is None or c is None or not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
+        return ""
+    share = f"{found.cosine / c:.0%}"
+    more = "more" if found.excess > 0 else "less"
+    excess = f"{brief(abs(found.excess), 2)} {more} than its share"
+    return f"the mean error explains {share} of it: class {found.label} is predicted with {excess}"
+
+
+def mean_error_text(run: JudgedRun) -> str:
+    """The part of (c) that the mean error makes; ``""`` if unknown."""
+    found = run.mean_error
+    if found is None:
+        return ""
+    return f"{found.cosine:+.3f} of it by the mean error (‖ē_T‖ {brief(found.norm, 2)})"
 
 
 def scale_text(run: JudgedRun) -> str:

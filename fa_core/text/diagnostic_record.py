@@ -9,7 +9,7 @@ import msgspec
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, short
-from fa_core.text.beside import beside_texts, reference_text, scale_text
+from fa_core.text.beside import beside_texts, mean_error_remark, reference_text, scale_text
 from fa_core.text.causes import origin_text
 from fa_core.text.notes import (
     basis_text,
@@ -170,6 +170,8 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
     if letter == "d":
         return list(filter(None, [other_margins_text(run), depth_text(run)]))
     remarks = batch_texts(run, letter)
+    if letter == "c":
+        remarks += filter(None, [mean_error_remark(run)])
     if letter == "b" and letter in run.flags:
         remarks += filter(None, [reference_text(run), origin_text(run)])
     return remarks

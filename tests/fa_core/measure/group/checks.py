@@ -46,6 +46,8 @@ def assert_same(
         found, expected = ours.to_dict(), theirs.to_dict()
         found.pop("block_norms", None)
         expected.pop("block_norms", None)
+        mean_errors = found.pop("mean_error", {}), expected.pop("mean_error", {})
+        assert mean_errors[0] == pytest.approx(mean_errors[1], rel=100 * rel, abs=100 * rel)
         for name in NUMBERS:
             assert found.pop(name) == pytest.approx(
                 expected.pop(name), rel=rel, abs=1e-300, nan_ok=True
