@@ -21,8 +21,8 @@ from fa_core.training.experiments import experiments
 from fa_core.training.plan import RunPlan
 from fa_core.training.replication import compared
 from fa_core.training.train import Training
-from fa_tui import options
 from fa_tui.commands.replicate import experiment_blocks
+from fa_tui.samples import sample_runs
 
 HERE = Path(__file__).parent
 STEPS, TRAINING = 10, 50_000
@@ -66,7 +66,7 @@ def main(device: str) -> None:
     data = DataSet("cifar10:DIR", samples, labels, samples[:128], labels[:128], 10)
     pages, seen = [], {}
     for chosen in experiments():
-        published = scan([options.sample_runs() / chosen.table]) if chosen.table else None
+        published = scan([sample_runs() / chosen.table]) if chosen.table else None
         lines = [
             " ".join(["fa-tui", *step]) for step in chosen.commands("DIR", "DIR", "replication")
         ]

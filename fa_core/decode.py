@@ -103,9 +103,11 @@ def checked(value: object, room: int = DEEPEST) -> int:
     if isinstance(value, RepeatedKeys):
         names = [name for name, _ in value.pairs]
         raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
-    found: int = len(value) + sum(
-        name.count(":") + checked(member, room - 1) for name, member in value.items()
-    )
+    found = len(value)
+    for name, member in value.items():
+        found += name.count(":")
+        if type(member) not in _HAS_NO_KEYS:
+            found += checked(member, room - 1)
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fa_core.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 METHODS, MODELS, DATA, FORMATS = (
     "fa_core.methods",
@@ -18,6 +20,9 @@ METHODS, MODELS, DATA, FORMATS = (
 
 def plugins(group: str) -> dict[str, EntryPoint]:
     """Name → entry point of the installed packages."""
+    # 8 ms, which the explorer's start does not need
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=group)}
 
 

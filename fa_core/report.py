@@ -20,7 +20,6 @@ from fa_core.files import read_file
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_json
 from fa_core.text.diagnostic_record import records_of
-from fa_core.text.report_html import report_html
 from fa_core.text.report_text import report_text
 from fa_core.text.verdict import verdict_words
 
@@ -60,6 +59,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
+        # only notebooks need it
+        from fa_core.text.report_html import report_html
+
         return report_html(self)
 
     def save(self, path: Path | str) -> None:

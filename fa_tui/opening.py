@@ -55,7 +55,7 @@ def open_explorer(
     from fa_core import formats
     from fa_core.engine.jobs import changed_since
     from fa_tui import app as explorer
-    from fa_tui.options import PUBLISHED, default_paths
+    from fa_tui.samples import PUBLISHED, default_paths
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect

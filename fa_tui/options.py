@@ -1,4 +1,4 @@
-"""Shared options, parsers of their values, and the path of the sample runs.
+"""Shared options, and parsers of their values.
 
 Groups of options are in `option_groups`.
 """
@@ -7,46 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from fa_core.errors import UnreadableInput, UsageError
+from fa_core.errors import UsageError
 from fa_core.facts.run_names import canonical_method
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import parse
 
-if TYPE_CHECKING:
-    pass
-
 Number = TypeVar("Number", int, float)
-
-PUBLISHED = "source:audit_table"
-"""Filter for the published table among the sample runs."""
-
-
-def sample_runs() -> Path:
-    """The folder of sample runs.
-
-    Raises:
-        UnreadableInput: they are not installed.
-    """
-    here = Path(__file__).resolve().parent
-    for folder in (here / "sample_runs", here.parent / "sample_runs"):
-        if folder.is_dir():
-            return folder
-    raise UnreadableInput(
-        "the sample runs are not installed", where=here, hint="name a file or folder to open"
-    )
-
-
-def default_paths() -> list[Path]:
-    """Default paths: the sample runs without the large atlas."""
-    return sorted(
-        path
-        for path in sample_runs().iterdir()
-        if path.name != "atlas" and path.suffix in ("", ".json")
-    )
 
 
 def typed_path(text: str) -> Path:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mean
 from typing import Any
+
+from scipy.stats import spearmanr
 
 from fa_core.facts.run_names import TRACE, is_control
 from fa_core.formats.scan import scan
@@ -66,7 +69,7 @@ class Run:
         self.name = row.key
         self.place = f"{Path(row.source).parent.name}/{row.key}"
         self.method = row.method
-        self.arch = str(row.axes.get("arch", "resmlp"))
+        self.task = str(row.axes.get("data", row.axes.get("arch", "resmlp")))
         self.seed = row.seed or 0
         self.report = row.report
         self.trace = trace
@@ -201,14 +204,23 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
     )
 
 
-def atlas_table(arch: str) -> str:
-    """A row per method on one network, its values from the smallest to the largest over the
-    seeds."""
+def kind_on(task: str, place: str) -> str:
+    """The name of a kind of runs without its task.
+
+    >>> kind_on("digits", "atlas/frozen_data-digits_of-bp")
+    'frozen_of-bp'
+    """
+    name = place.partition("/")[2]
+    return name.replace(f"_arch-{task}", "").replace(f"_data-{task}", "")
+
+
+def atlas_table(task: str) -> str:
+    """A row per method on one task, its values from the smallest to the largest over the seeds."""
     rows, shown = [], {name: each for name, each in NUMBERS.items() if name != "‖h_L‖"}
-    for place, runs in kinds_of(run for run in runs_of("atlas") if run.arch == arch).items():
+    for place, runs in kinds_of(run for run in runs_of("atlas") if run.task == task).items():
         rows.append(
             [
-                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}`",
+                f"`{kind_on(task, place)}`",
                 *over_seeds((run.report for run in runs), shown),
                 spread((known(run.gamma(0)) for run in runs), "{:+.2f}".format),
                 spread((known(run.gamma(-1)) for run in runs), "{:+.2f}".format),
@@ -222,19 +234,83 @@ def atlas_table(arch: str) -> str:
     return table(["method", *shown, "deep Γ, epoch 1", "at the end", "its null", "fires"], rows)
 
 
-def disagreeing(archs: Sequence[str]) -> str:
-    """Per network the methods of which some seeds are walked back and others are not; controls
-    claim nothing."""
+def disagreeing(tasks: Sequence[str]) -> str:
+    """Per task the methods of which some seeds are walked back and others are not; controls claim
+    nothing."""
     found: Mapping[str, list[str]] = defaultdict(list)
     for place, runs in kinds_of(runs_of("atlas")).items():
-        arch, method = runs[0].arch, runs[0].method
+        task, method = runs[0].task, runs[0].method
         walked = [bool(run.report.flags) for run in runs]
         if any(walked) and not all(walked) and not is_control(method):
-            found[arch].append(
-                f"`{place.partition('/')[2].replace(f'_arch-{arch}', '')}` "
-                f"{sum(walked)}/{len(walked)}"
-            )
-    return "; ".join(f"on `{arch}` {', '.join(found[arch])}" for arch in archs if found[arch])
+            found[task].append(f"`{kind_on(task, place)}` {sum(walked)}/{len(walked)}")
+    return "; ".join(f"on `{task}` {', '.join(found[task])}" for task in tasks if found[task])
+
+
+TEACHER, REAL = "resmlp", "digits"
+"""The two tasks of the atlas with the same network."""
+
+COMPARED: Mapping[str, Callable[[Run], float | None]] = {
+    "accuracy": lambda run: run.report.headline_acc,
+    "(d) pp over frozen blocks": lambda run: run.report.margin_pp,
+    "(a) growth": lambda run: run.report.max_per_block_growth,
+    "(b) ‖g_L‖": lambda run: run.report.g_L,
+    "deep Γ at the end": lambda run: known(run.gamma(-1)),
+}
+"""What is ranked → its value on a run."""
+
+
+def claiming(task: str) -> Mapping[str, list[Run]]:
+    """Method → its runs on a task of the atlas, without controls."""
+    runs = (run for run in runs_of("atlas") if run.task == task and not is_control(run.method))
+    return {kind_on(task, place): same for place, same in kinds_of(runs).items()}
+
+
+def agreement_table() -> str:
+    """Rank correlation over methods of what the teacher's task and digits say of one network."""
+    rows = []
+    teacher, real = claiming(TEACHER), claiming(REAL)
+    for name, value in COMPARED.items():
+        pairs = []
+        for method in teacher.keys() & real.keys():
+            means = mean_of(map(value, teacher[method])), mean_of(map(value, real[method]))
+            if None not in means:
+                pairs.append(means)
+        ranked = spearmanr(pairs)
+        rows.append([name, str(len(pairs)), f"{ranked.statistic:+.2f}", brief(ranked.pvalue, 2)])
+    return table(["ranked by", "methods", "rank correlation", "p"], rows)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean; None if a value is missing."""
+    numbers = list(values)
+    if None in numbers:
+        return None
+    return mean(numbers)
+
+
+def letters_table() -> str:
+    """Per method the seeds on which each diagnostic fires, on the teacher's task and on digits."""
+    rows = []
+    teacher, real = claiming(TEACHER), claiming(REAL)
+    for method in (method for method in teacher if method in real):
+        cells = [f"`{method}`"]
+        for runs in (teacher[method], real[method]):
+            cells.append(counted_letters(runs))
+            cells.append(spread((run.report.margin_pp for run in runs), "{:+.1f}".format))
+        rows.append(cells)
+    headings = ["method", "fires, teacher", "(d) pp", "fires, digits", "(d) pp"]
+    return table(headings, rows)
+
+
+def counted_letters(runs: Sequence[Run]) -> str:
+    """The letters that fire, each with its number of seeds.
+
+    >>> counted_letters([])
+    'none'
+    """
+    counts = Counter(letter for run in runs for letter in run.report.flags)
+    counted = [f"{letter} {count}/{len(runs)}" for letter, count in sorted(counts.items())]
+    return ", ".join(counted) or "none"
 
 
 def known(value: float) -> float | None:
@@ -347,9 +423,10 @@ def readme() -> str:
 
 def atlas() -> str:
     """The page of the atlas."""
-    archs = sorted({run.arch for run in runs_of("atlas")})
-    blocks = {arch: atlas_table(arch) for arch in archs}
-    return text("atlas.template.md", {**blocks, "disagree": disagreeing(archs)})
+    tasks = sorted({run.task for run in runs_of("atlas")})
+    blocks = {task: atlas_table(task) for task in tasks}
+    blocks |= {"agreement": agreement_table(), "letters": letters_table()}
+    return text("atlas.template.md", {**blocks, "disagree": disagreeing(tasks)})
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch import Tensor
+from torch import Tensor, nn
 
 from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
@@ -57,6 +57,7 @@ from fa_core.measure.null_gamma import null_gamma, oriented
 from fa_core.measure.pass_errors import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resampling import bootstrap
+from fa_core.measure.update_quality import Optimizer, update_quality
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models import build
@@ -332,29 +333,16 @@ def measure_credit(
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
         asked for, or the method is unknown.
     """
-    network, level = loaded.network, loaded.job.options.credit
-    if level not in (GAMMA, FULL) or (
+    if loaded.job.options.credit not in (GAMMA, FULL) or (
         loaded.manifest is None and not loaded.checkpoint.feedback and own is None
     ):
         return None
-    if level == FULL:
-        directions = DIRECTIONS
-    else:
-        directions = 0
     if own is not None and "gamma" not in own:
         return own
     try:
         if own is not None:
-            options = loaded.job.options
-            found = own_credit_quality(
-                network, batch, directions, options.taps or None, options.dtype
-            ).to_dict()
-        else:
-            found = _credit_of_method(loaded, method, batch, directions)
-        if level != FULL:
-            for name in NEEDS_DIRECTIONS:
-                found.pop(name, None)
-        return found
+            return _own_credit(loaded, batch)
+        return _credit_of_method(loaded, method, batch)
     except FaError as error:
         if own is None:
             return {"missing": {"gamma": str(error)}}
@@ -367,21 +355,60 @@ def measure_credit(
     return {"missing": {"gamma": "out of memory"}}
 
 
-def _credit_of_method(loaded: Loaded, method: str, batch: object, directions: int) -> Json:
-    """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
+def _directions(loaded: Loaded) -> int:
+    """Random directions of ρ: none below level ``"full"``."""
+    if loaded.job.options.credit == FULL:
+        return DIRECTIONS
+    return 0
+
+
+def _own_credit(loaded: Loaded, batch: object) -> Json:
+    """Credit quality of the network's own backward pass."""
+    options = loaded.job.options
+    found = own_credit_quality(
+        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype
+    )
+    return _without_directions(found.to_dict(), loaded)
+
+
+def _without_directions(credit: Json, loaded: Loaded) -> Json:
+    """The credit without what needs random directions, unless they were drawn."""
+    if not _directions(loaded):
+        for name in NEEDS_DIRECTIONS:
+            credit.pop(name, None)
+    return credit
+
+
+def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
+    """Credit quality of the method's saved feedback, with its null if the method draws feedback;
+    at level ``"full"`` also of its parameter update."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
-    if not rule.draws_feedback:
-        return method_credit_quality(network, rule, x, y, directions).to_dict()
-    null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
-    foreign = loaded.manifest is None
-    rule, null, orientation = oriented(network, rule, x, y, null, foreign)
-    found = method_credit_quality(network, rule, x, y, directions).to_dict()
+    null, orientation = None, ""
+    if rule.draws_feedback:
+        null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+        foreign = loaded.manifest is None
+        rule, null, orientation = oriented(network, rule, x, y, null, foreign)
+    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
     if null is not None:
         found["null"] = null.to_dict()
     if orientation:
         found["orientation"] = orientation
-    return found
+    if loaded.job.options.credit == FULL and loaded.manifest is not None:
+        found = _with_update(found, loaded.network, loaded.manifest, rule, (cast(Tensor, x), y))
+    return _without_directions(found, loaded)
+
+
+def _with_update(
+    credit: Json, network: nn.Module, manifest: Manifest, rule: Method, batch: tuple[Tensor, Tensor]
+) -> Json:
+    """The credit with ``update``: a step of the recipe's optimizer against backprop's."""
+    try:
+        optimizer = msgspec.convert(manifest.recipe, Optimizer)
+    except msgspec.ValidationError as error:
+        missing = {**credit.get("missing", {}), "update": f"the recipe: {error}"}
+        return {**credit, "missing": missing}
+    return {**credit, "update": update_quality(network, rule, *batch, optimizer).to_dict()}
 
 
 def _rule(loaded: Loaded, method: str) -> Method:

@@ -108,6 +108,7 @@ _ALLOWED: tuple[tuple[str, float, float], ...] = (
     ("credit.nudge", 50.0, 0.0),
     ("credit.nudge_relative", 50.0, 0.0),
     ("credit.zeros", 50.0, 1.0),
+    ("credit.update.lr", 0.0, 0.0),
     ("credit", 2.0, 1.0),
     # an interval's width comes from small differences, which rounding changes more
     ("intervals.stability", 50.0, 1.0),

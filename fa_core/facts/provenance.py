@@ -37,6 +37,17 @@ class _Null(TypedDict, total=False):
     rank: float | None
 
 
+class Update(TypedDict, total=False):
+    """One optimizer step against backprop's (`fa_core.measure.update_quality`)."""
+
+    parts: list[str]
+    cosine: list[float | None]
+    norm_ratio: list[float | None]
+    decrease: float
+    decrease_bp: float
+    optimizer: str
+
+
 class Credit(TypedDict, total=False):
     """The ``credit`` fields the program reads, with their types."""
 
@@ -50,6 +61,7 @@ class Credit(TypedDict, total=False):
     gamma_L: float | None
     free_layers: list[int]
     null: _Null
+    update: Update
 
 
 class Provenance(TypedDict, total=False):

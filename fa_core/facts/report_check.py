@@ -60,13 +60,16 @@ def checked(facts: Facts, where: str = "") -> Facts:
 
 def longest_list(facts: ReportFacts) -> int:
     """Length of a report's longest list by layer."""
-    lists: list[object] = [facts.residual_norms, facts.bp_grad_norms, facts.block_norms]
-    if facts.credit:
-        lists += facts.credit.values()
-        null = facts.credit.get("null")
-        if isinstance(null, Mapping):
-            lists += null.values()
-    return max(len(values) for values in lists if isinstance(values, (list, tuple)))
+    h, g, f = len(facts.residual_norms), len(facts.bp_grad_norms), len(facts.block_norms)
+    longest = max(h, g, f)
+    if not facts.credit:
+        return longest
+    lists = list(facts.credit.values())
+    null = facts.credit.get("null")
+    if isinstance(null, Mapping):
+        lists += null.values()
+    lengths = (len(values) for values in lists if isinstance(values, (list, tuple)))
+    return max([longest, *lengths])
 
 
 def _check_layers(facts: ReportFacts, where: str) -> None:

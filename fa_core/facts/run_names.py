@@ -185,6 +185,19 @@ def split_key(key: str) -> tuple[str, int | None, Json]:
     return method, None, axes
 
 
+def named_axis(axis: str, value: object) -> str:
+    """An axis in the name of a run folder.
+
+    >>> named_axis("lam", 0.01), named_axis("data", "digits"), named_axis("L", 8)
+    ('_lam0.01', '_data-digits', '_L8')
+    """
+    if isinstance(value, float):
+        return f"_{axis}{value:g}"
+    if isinstance(value, str):
+        return f"_{axis}-{value}"
+    return f"_{axis}{value}"
+
+
 _CONTROL = re.compile(
     r"(?P<of>frozen|shallow)_of_(?P<trained_by>\w+)|(?P<rule>\w+)_(?P<control>frozen|shallow)"
 )

@@ -17,6 +17,7 @@ from fa_core.facts.run_names import (
     LONGEST_SEED,
     canonical_method,
     control_of,
+    named_axis,
     numbered,
     seed_in_words,
     split_key,
@@ -88,8 +89,9 @@ def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
             return None
     try:
         report = _REPORT.decode(data)
-        if report.seed or report.axes:
-            checked({"seed": report.seed, "axes": report.axes})
+        checked(report.seed)
+        if report.axes:
+            checked(report.axes)
     except (ValueError, RecursionError):
         return None
     if report.credit or report.provenance or not report.residual_norms:
@@ -115,8 +117,14 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
 def identity_of(key: str, report: DiagnosticReport) -> Json:
     """Method, seed, axes and checkpoint, from the key, or the report if the key names no seed.
 
-    A ``#2`` after a key only distinguishes equal keys.
+    A ``#2`` after a key only distinguishes equal keys. The report's own axes are no part of the
+    method's name:
+
+    >>> identity_of("bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))["method"]
+    'bp'
     """
+    for axis, value in (report.axes or {}).items():
+        key = key.replace(named_axis(axis, value), "", 1)
     head, _, tail = key.rpartition("_s")
     method = _method_before_seed(head)
     seed: int | None

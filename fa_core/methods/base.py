@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
+"""The optimizers of training, by the names of recipes."""
+
+
 def mean_square_norm(t: Tensor) -> Tensor:
     """Batch mean of ‖t‖² per sample, of (B, ...)."""
     return t.flatten(1).square().sum(1).mean()

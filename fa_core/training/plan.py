@@ -14,7 +14,7 @@ from fa_core import plugins
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.run_names import canonical_method, named_axis
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -113,7 +113,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         """
         name = self.method
         for axis, value in self.axes.items():
-            name += f"_{axis}{_axis_text(value)}"
+            name += named_axis(axis, value)
         return f"{name}_s{self.seed}"
 
 
@@ -240,19 +240,6 @@ def _frozen_options(methods: Sequence[str], options: Json) -> list[Json]:
 def there_already(folder: Path) -> UsageError:
     """The error for a folder with an earlier run."""
     return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
-
-
-def _axis_text(value: object) -> str:
-    """An axis value in a folder name.
-
-    >>> _axis_text(0.01), _axis_text("dfa"), _axis_text(8)
-    ('0.01', '-dfa', '8')
-    """
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, str):
-        return f"-{value}"
-    return str(value)
 
 
 METHODS = (

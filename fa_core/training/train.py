@@ -43,6 +43,7 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import make_method, method_class
+from fa_core.methods.base import OPTIMIZERS
 from fa_core.models import ARCHS, build
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
@@ -99,9 +100,6 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
 
 def ignore(_: object) -> None:
     """A progress callback that does nothing."""
-
-
-OPTIMIZERS = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}
 
 
 def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:

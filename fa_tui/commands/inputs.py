@@ -19,7 +19,8 @@ from fa_core.reporting.blocks import Block, bullets
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem
 from fa_tui.option_groups import Chosen
-from fa_tui.options import default_paths, numbers, split_list
+from fa_tui.options import numbers, split_list
+from fa_tui.samples import default_paths
 from fa_tui.views.filters import ViewState, arranged
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import typer
 
 from fa_tui import options
 from fa_tui.commands import output
+from fa_tui.samples import sample_runs
 
 if TYPE_CHECKING:
     from fa_core.pitfalls.demonstrations import Demonstration
@@ -39,7 +40,7 @@ def pitfalls_command(
     """
     from fa_core.pitfalls.demonstrations import PITFALLS, SAMPLE, demonstrate
 
-    shown = demonstrate(names or PITFALLS, run or options.sample_runs() / SAMPLE)
+    shown = demonstrate(names or PITFALLS, run or sample_runs() / SAMPLE)
     text = "\n\n".join("\n".join(explained(one)) for one in shown)
     output.print_result(format, [one.to_dict() for one in shown], [text])
 

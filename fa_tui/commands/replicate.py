@@ -19,6 +19,7 @@ from fa_core.numbers import brief, spread
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_tui import options
 from fa_tui.commands import inputs, output
+from fa_tui.samples import sample_runs
 
 if TYPE_CHECKING:
     from fa_core.training.experiments import Experiment
@@ -120,7 +121,7 @@ def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
     ]
     runs, left_out = finished(chosen, inputs.open_paths(folders) if folders else Scan())
     if chosen.table:
-        published = inputs.open_paths([options.sample_runs() / chosen.table])
+        published = inputs.open_paths([sample_runs() / chosen.table])
     else:
         published = None
     return compared(chosen, runs, published), left_out
@@ -134,7 +135,7 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
     """
     from fa_core.training.experiments import document, experiments
 
-    samples = options.sample_runs()
+    samples = sample_runs()
     yield Heading("Evidence summary", 1)
     yield Paragraph(f"Claims and figures: {document().source.citation()}")
     yield Heading("What follows from the published files")

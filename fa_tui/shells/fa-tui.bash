@@ -4,9 +4,9 @@ _fa_tui() {
     local command="${COMP_WORDS[1]}" words=""
     # `--format=json` is three words, and `fa-tui PATH` is `fa-tui open PATH`
     if [[ $cur == = ]]; then cur=""; elif [[ $prev == = ]]; then prev="${COMP_WORDS[COMP_CWORD-2]}"; fi
-    case " open show audit check seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor " in *" $command "*) ;; *) command=open ;; esac
+    case " open show audit check diff seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor " in *" $command "*) ;; *) command=open ;; esac
     if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
-        words="open show audit check seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor"
+        words="open show audit check diff seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor"
     else
         case "$command $prev" in
             "open --data") : ;;
@@ -81,6 +81,17 @@ _fa_tui() {
             "check --stability-drift-ceiling") : ;;
             "check --frozen-acc-margin-pp") : ;;
             "check --frozen-baseline") : ;;
+            "diff --format") words="table json" ;;
+            "diff --methods") : ;;
+            "diff --seeds") : ;;
+            "diff --filter") : ;;
+            "diff --h0") : ;;
+            "diff --blocks" | "diff --depth") : ;;
+            "diff --h-norm-explosion-ratio") : ;;
+            "diff --g-norm-floor") : ;;
+            "diff --stability-drift-ceiling") : ;;
+            "diff --frozen-acc-margin-pp") : ;;
+            "diff --frozen-baseline") : ;;
             "seeds --by") : ;;
             "seeds --format") words="table json" ;;
             "seeds --out") : ;;
@@ -165,6 +176,7 @@ _fa_tui() {
             "train --eval-seed") : ;;
             "train --stop-on") : ;;
             "train --device") : ;;
+            "train --jobs") : ;;
             "train --threads") : ;;
             "train --h-norm-explosion-ratio") : ;;
             "train --g-norm-floor") : ;;
@@ -174,6 +186,8 @@ _fa_tui() {
             "replicate --cifar100") : ;;
             "replicate --out") : ;;
             "replicate --evidence") : ;;
+            "replicate --device") : ;;
+            "replicate --jobs") : ;;
             "replicate --format") words="table json" ;;
             "verify --data") : ;;
             "verify --model") : ;;
@@ -194,15 +208,16 @@ _fa_tui() {
                 case "$command" in
                     open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     show) if [[ $cur == -* ]]; then words="--help --format --sort --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
-                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --ablate --device --jobs --group --engine --address --patience --resume --replace --notes --format --shard --filter --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     check) if [[ $cur == -* ]]; then words="--help --require --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    diff) if [[ $cur == -* ]]; then words="--help --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     seeds) if [[ $cur == -* ]]; then words="--help --by --format --out --population --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     sweep) if [[ $cur == -* ]]; then words="--help --healthy --degenerate --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     report) if [[ $cur == -* ]]; then words="--help --out --figure --title --blank --protocol --methods --seeds --filter --h0 --blocks --depth --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
-                    train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp"; else :; fi ;;
-                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --format"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
+                    train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --jobs --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp"; else :; fi ;;
+                    replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --quick --evidence --device --jobs --format"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --group --engine --address --patience --format"; else :; fi ;;
                     pitfalls) if [[ $cur == -* ]]; then words="--help --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-mean missing-feedback" ;; esac; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;

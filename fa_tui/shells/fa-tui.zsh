@@ -7,6 +7,7 @@ _fa-tui() {
         'show:Print the verdict of every run under the given thresholds'
         'audit:Measure checkpoints and run folders'
         'check:Judge for a script\: exit with 0 if every run is trustworthy'
+        'diff:Compare two audits run by run'
         'seeds:Print each method over its seeds, and where seeds disagree'
         'sweep:Print how far each threshold may move'
         'utility:Print the runs that each reporting habit would walk back'
@@ -63,6 +64,7 @@ _fa-tui() {
                 '*--credit=[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
                 '*--resamples=[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
                 '*--precision[Compare the gradients with float64 ones, per layer\: is the reference…]' \
+                '*--ablate[Measure accuracy without each block, and a linear probe per layer\:…]' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs=[Workers at a time]:N:_files' \
                 '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
@@ -97,6 +99,23 @@ _fa-tui() {
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
                 '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
                 '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        diff)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--methods=[Only runs of these methods]:LIST:_files' \
+                '*--seeds=[Only runs of these seeds]:LIST:_files' \
+                '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks=[Number of blocks of such logs]:L:_files' \
+                '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp=[(d) fires below this margin over frozen]:PP:_files' \
+                '*--frozen-baseline=[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '1:argument:_files' \
                 '*:argument:_files' ;;
         seeds)
             _arguments \
@@ -216,7 +235,8 @@ _fa-tui() {
                 '*--stop-on=[End a run when one of these fires, e.g. ab]:LETTERS:_files' \
                 '*--resume[Go on with unfinished runs, skip finished ones]' \
                 '*--overwrite[Train again over what is there]' \
-                '*--device=[auto, cpu, cuda or cuda\:1]:STR:_files' \
+                '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: a run at a time…]:STR:_files' \
+                '*--jobs=[Runs at a time]:N:_files' \
                 '*--threads=[CPU threads (default\: PyTorch’s)]:INT RANGE:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
@@ -232,6 +252,8 @@ _fa-tui() {
                 '*--run[Run the commands]' \
                 '*--quick[One epoch of one seed, into OUT/quick\: whether everything works]' \
                 '*--evidence=[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
+                '*--device=[Where --run trains\: auto, cpu, cuda\:all, cuda\:1, or several with commas]:LIST:_files' \
+                '*--jobs=[Runs at a time]:N:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*:argument:(audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit)' ;;
         verify)

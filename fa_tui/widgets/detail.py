@@ -24,7 +24,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.text.causes import failure_mode, floor_text
 from fa_core.text.diagnostic_record import DiagnosticRecord, record_of
-from fa_core.text.notes import baseline_text
+from fa_core.text.notes import baseline_text, update_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
@@ -501,6 +501,7 @@ class RunPage:
             ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, ellipsis)),
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
+            ("update", update_text(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
             *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],

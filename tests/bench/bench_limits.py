@@ -34,7 +34,7 @@ def huge_file(folder: Path, options: argparse.Namespace) -> Path:
 
 
 def many_layers(folder: Path, options: argparse.Namespace) -> Path:
-    """One report of a network with a million layers."""
+    """One report of a network with as many layers as are read."""
     norms = [1.0 + number / options.layers for number in range(options.layers)]
     whole = {
         "method_name": "DFA",
@@ -95,7 +95,7 @@ def odd_files(folder: Path, options: argparse.Namespace) -> Path:
 
 INPUTS: Mapping[str, Callable[[Path, argparse.Namespace], Path]] = {
     "1 GB of reports": huge_file,
-    "1,000,000 layers": many_layers,
+    "10,000 layers": many_layers,
     "10,000 seeds": many_seeds,
     "50,000 other files": many_files,
     "names of 10,000 characters": long_names,
@@ -212,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=1_400_000)
-    parser.add_argument("--layers", type=int, default=1_000_000)
+    parser.add_argument("--layers", type=int, default=10_000)
     parser.add_argument("--files", type=int, default=50_000)
     parser.add_argument("--keys", type=int, default=20_000)
     options = parser.parse_args(argv)

@@ -18,7 +18,7 @@ from fa_core.row_baselines import with_assumed_baseline, with_recorded_baseline
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.options import sample_runs
+from fa_tui.samples import sample_runs
 from fa_tui.session import Session
 from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces

@@ -318,7 +318,8 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         assert "5 of 15 runs: flag:c" in screen_text(app)
         await pilot.press("t", "question_mark")
         await until(pilot, lambda: app.screen is not app.explorer)
-        assert "from the long view to the matrix" in screen_text(app)
+        await pilot.press(*"long")
+        await until(pilot, lambda: "from the long view to the matrix" in screen_text(app))
 
 
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(

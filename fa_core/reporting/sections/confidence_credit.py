@@ -19,6 +19,7 @@ from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 from fa_core.text.diagnostic_record import records_of
+from fa_core.text.notes import update_text
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp")
 _SHOWN = ("growth", "g_L", "stability", "margin_pp", "acc")
@@ -248,6 +249,8 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "vectors joined.",
         )
     yield from _nulls(runs)
+    updates = {run.name: update_text(run.report) for run in runs}
+    yield from bullets([f"{name}: parameters, {text}" for name, text in updates.items() if text])
     yield from _reasons(runs, table.method.tolist())
 
 

@@ -37,7 +37,8 @@ class Zero(Method):
 def bring(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     point = EntryPoint(name, value, plugins.METHODS)
     monkeypatch.setattr(
-        plugins, "entry_points", lambda group: [point] if group == plugins.METHODS else []
+        "importlib.metadata.entry_points",
+        lambda group: [point] if group == plugins.METHODS else [],
     )
 
 

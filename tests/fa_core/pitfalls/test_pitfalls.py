@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.facts.run_names import Manifest
 from fa_core.measure.null_gamma import NullGamma, null_gamma
@@ -186,7 +185,7 @@ def test_a_method_named_by_a_file_is_never_imported(
             imported.append(self.value)
 
     monkeypatch.setattr(
-        plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)]
+        "importlib.metadata.entry_points", lambda group: [Point("theirs", "evil:Rule", group)]
     )
     net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):

@@ -18,7 +18,7 @@ from fa_core.training.experiments import Claim, Experiment, experiment, experime
 from fa_core.training.replication import Compared, FinishedRun, compared, finished
 from fa_tui import typer_app
 from fa_tui.commands.train import plans_of
-from fa_tui.options import sample_runs
+from fa_tui.samples import sample_runs
 
 SEEDS = "--seeds 42,123,456 --out {runs}"
 STEP = f"train --method fa,dfa --arch resmlp --d 8 --L 2 --data {{cifar10}} --epochs 12 --lam 0,0.01 {SEEDS}"

@@ -11,7 +11,16 @@ from safetensors.torch import load_file
 
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import (
+    AUDIT,
+    CREDIT,
+    MANIFEST,
+    PROGRESS,
+    RESUME,
+    TRACE,
+    WEIGHTS,
+    read_manifest,
+)
 from fa_core.formats import scan
 from fa_core.training import train as run_module
 from fa_core.training.train import EpochProgress, train_run
@@ -74,7 +83,14 @@ def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train_run(plan(), data, tmp_path, on_progress=interrupt_in(3))
-    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, RESUME}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        MANIFEST,
+        WEIGHTS,
+        CREDIT,
+        TRACE,
+        RESUME,
+        PROGRESS,
+    }
     assert read_manifest(tmp_path).epochs_done == len(trace_of(tmp_path)) == 2
     found = scan([tmp_path])
     assert not found.problems

@@ -339,8 +339,8 @@ def test_every_planned_run_of_the_atlas_is_in_its_table_with_its_own_trace(
         name: (plan.method, plan.seed, plan.axes) for name, plan in planned.items()
     }
     epochs = {trace.key: len(trace.epochs) for trace in atlas.traces}
-    untrained = {name for name, plan in planned.items() if plan.method == "random_init"}
-    assert epochs == dict.fromkeys(planned.keys() - untrained, 10)
+    trained = {name: plan for name, plan in planned.items() if plan.method != "random_init"}
+    assert epochs == {name: plan.recipe.epochs for name, plan in trained.items()}
 
 
 def test_runs_are_gathered_into_the_table_beside_those_that_are_there(
@@ -373,6 +373,15 @@ def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(
         assert not flags(method, "small_resnet")
     assert not flags("bp", "vit_mini")
     assert {"a", "d"} <= flags("dfa", "vit_mini") & flags("fa", "vit_mini")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_digits_need_no_depth_and_show_the_same_explosion(atlas: Scan, seed: int) -> None:
+    reports = {row.key: row.report for row in atlas.rows}
+    bp, dfa = reports[f"bp_data-digits_s{seed}"], reports[f"dfa_data-digits_s{seed}"]
+    assert bp.flags == {"d"}
+    assert dfa.max_per_block_growth > 10 * bp.max_per_block_growth
+    assert dfa.headline_acc < bp.headline_acc
 
 
 @pytest.mark.parametrize("seed", SEEDS)

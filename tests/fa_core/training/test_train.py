@@ -15,7 +15,16 @@ from fa_core.data import DataSet, load_data
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.run_names import (
+    AUDIT,
+    CREDIT,
+    MANIFEST,
+    PROGRESS,
+    RESUME,
+    TRACE,
+    WEIGHTS,
+    read_manifest,
+)
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.methods import restore_method
@@ -258,4 +267,4 @@ def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: 
 
     with pytest.raises(KeyboardInterrupt):
         train_run(plan("bp"), data, tmp_path, overwrite=True, on_progress=interrupt)
-    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME}
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME, PROGRESS}
