@@ -10,6 +10,9 @@ from fa_core.facts.run_names import canonical_method, is_control
 from fa_core.judgement.gamma import null_gamma, within_null
 from fa_core.judgement.judged_run import JudgedRun
 
+HEALTHY_GAIN = 0.04
+"""The least γ_L of healthy BP networks (docs/protocol.md §8)."""
+
 CANCELLED_BELOW = 1e-3
 """Threshold of γ_L below which the backward pass loses the error."""
 

@@ -15,11 +15,13 @@ class StreamScale(NamedTuple):
 
     Attributes:
         block: l of the largest growth ‖h_{l+1}‖/‖h_l‖, the first of several.
+        largest: that growth.
         deep: the largest growth over l ≥ 1.
         total: ‖h_L‖/‖h_0‖.
     """
 
     block: int
+    largest: float
     deep: float
     total: float
 
@@ -36,12 +38,13 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
     Source: docs/protocol.md, *Scale without units*.
 
     >>> stream_scale([0.01, 5.0, 10.0])
-    StreamScale(block=0, deep=2.0, total=1000.0)
+    StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
     """
     if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
         return None
     growths = block_growths(norms)
-    return StreamScale(growths.index(max(growths)), max(growths[1:]), norms[-1] / norms[0])
+    largest = max(growths)
+    return StreamScale(growths.index(largest), largest, max(growths[1:]), norms[-1] / norms[0])
 
 
 def block_shares(facts: ReportFacts) -> list[float | None]:

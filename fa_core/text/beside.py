@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from fa_core.facts.measurements import EXACT_ABOVE, ReferencePrecision
-from fa_core.judgement.causes import NOISE_BELOW
+from fa_core.judgement.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.judgement.scale import StreamScale, block_shares, stream_scale
 from fa_core.numbers import brief
+from fa_core.text.causes import origin_text
 
 
 def beside_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -19,7 +20,7 @@ def beside_texts(run: JudgedRun, letter: str) -> list[str]:
     if letter == "c":
         texts = [mean_error_text(run)]
     if letter == "b":
-        texts = [precision_loss_text(run)]
+        texts = [origin_text(run), precision_loss_text(run)]
         if letter not in run.flags:
             texts = [reference_text(run)]
     return [text for text in texts if text]
@@ -118,9 +119,10 @@ def scale_text(run: JudgedRun) -> str:
     stream; ``""`` for none.
 
     >>> print(scale_text(JudgedRun(residual_norms=[0.02, 3.0, 4.0])))
-    only block 0→1 is over the limit, from ‖h_0‖ 0.02: a small embedding
+    only block 0→1 is over the limit, from ‖h_0‖ 0.02
     >>> print(scale_text(JudgedRun(residual_norms=[1.0, 45.0, 2025.0])))
-    ‖h_L‖ is 2025·‖h_0‖: a smooth explosion, which no one block shows and which does not fire
+    ‖h_L‖ is 2025·‖h_0‖, a smooth explosion: over the limit in all, no one block is, so it does
+    not fire
     """
     found = stream_scale(run.stream("residual_norms"))
     limit = run.thresholds.h_norm_explosion_ratio
@@ -130,7 +132,9 @@ def scale_text(run: JudgedRun) -> str:
         return _first_block_text(run, found, limit)
     if found.total > limit:
         whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
-        return f"{whole}: a smooth explosion, which no one block shows and which does not fire"
+        if found.total >= found.largest**2:
+            whole += ", a smooth explosion"
+        return f"{whole}: over the limit in all, no one block is, so it does not fire"
     if found.total < 1 / limit:
         whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
         return f"{whole}: a vanishing stream, which does not fire"
@@ -141,7 +145,11 @@ def _first_block_text(run: JudgedRun, found: StreamScale, limit: float) -> str:
     h_0 = run.stream("residual_norms")[0]
     if h_0 >= 1 or found.block != 0 or found.deep > limit:
         return ""
-    return f"only block 0→1 is over the limit, from ‖h_0‖ {brief(h_0, 2)}: a small embedding"
+    text = f"only block 0→1 is over the limit, from ‖h_0‖ {brief(h_0, 2)}"
+    gain = (backward_gain(run) or [None])[-1]
+    if gain is not None and gain >= HEALTHY_GAIN:
+        return f"{text}: a small embedding (γ_L {brief(gain, 2)} is healthy)"
+    return text
 
 
 def scale_numbers(run: JudgedRun) -> list[str]:

@@ -10,7 +10,6 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, short
 from fa_core.text.beside import beside_texts, mean_error_remark, reference_text, scale_text
-from fa_core.text.causes import origin_text
 from fa_core.text.notes import (
     basis_text,
     batch_texts,
@@ -173,5 +172,5 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
     if letter == "c":
         remarks += filter(None, [mean_error_remark(run)])
     if letter == "b" and letter in run.flags:
-        remarks += filter(None, [reference_text(run), origin_text(run)])
+        remarks += filter(None, [reference_text(run)])
     return remarks

@@ -102,10 +102,11 @@ def test_a_state_that_is_not_finite_gives_no_share() -> None:
 @pytest.mark.parametrize(
     ("norms", "text"),
     [
-        ([0.02, 3.0, 4.0], "only block 0→1 is over the limit, from ‖h_0‖ 0.02: a small embedding"),
+        ([0.02, 3.0, 4.0], "only block 0→1 is over the limit, from ‖h_0‖ 0.02"),
         ([20.0, 3000.0, 4000.0], ""),
         ([0.02, 3.0, 400.0], ""),
-        ([1.0, 45.0, 2025.0], "‖h_L‖ is 2025·‖h_0‖: a smooth explosion"),
+        ([1.0, 45.0, 2025.0], "‖h_L‖ is 2025·‖h_0‖, a smooth explosion: over the limit in all"),
+        ([1.0, 40.0, 80.0], "‖h_L‖ is 80·‖h_0‖: over the limit in all, no one block is"),
         ([1.0, 0.1, 0.01], "‖h_L‖ is 0.01·‖h_0‖: a vanishing stream, which does not fire"),
         ([1.0, 1.1, 1.2], ""),
         ([1.0, 2.0], ""),
@@ -127,6 +128,16 @@ def test_the_largest_block_the_deep_growth_and_the_total_stand_beside_a() -> Non
         "‖h_L‖/‖h_0‖ 6; ‖f_l‖/‖h_l‖ 0.5 to 3"
     )
     assert "largest in block 1→2" in report._repr_html_()
+
+
+@pytest.mark.parametrize(("g", "named"), [(1e-2, True), (1e-5, False), (None, False)])
+def test_an_embedding_is_called_small_where_the_gain_is_healthy(
+    g: float | None, named: bool
+) -> None:
+    gradients = [] if g is None else [g] * 3
+    facts = {"bp_grad_norms": gradients, "batch_size": 128, "error_norm": 0.9}
+    report = DiagnosticReport(residual_norms=[0.02, 3.0, 4.0], **facts)
+    assert ("a small embedding (γ_L 1.4 is healthy)" in scale_text(report)) == named
 
 
 def test_the_scale_of_a_stream_is_free_of_its_unit() -> None:
