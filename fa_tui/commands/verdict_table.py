@@ -104,13 +104,24 @@ def evidence(row: AuditRow) -> dict[str, str]:
     return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
 
 
+def _beside(report: DiagnosticReport) -> dict[str, str]:
+    """Letter → what was measured beside the diagnostic, as text."""
+    found = {}
+    for one in records_of(report):
+        texts = [*one.remarks, *one.beside]
+        if texts:
+            found[one.letter] = "; ".join(texts)
+    return found
+
+
 def record(row: AuditRow) -> Json:
     """The record of a row for JSON and CSV; unmeasured values are None.
 
     Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
     ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
     high) and ``undecided``: letters whose interval contains the threshold, or whose lower bound
-    does not fire; ``control``: the verdict is no claim.
+    does not fire; ``control``: the verdict is no claim; ``beside``: letter → what was measured
+    beside it.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
@@ -123,6 +134,7 @@ def record(row: AuditRow) -> Json:
     if row.is_control:
         known["control"] = True
     known["intervals"] = intervals
+    known["beside"] = _beside(report)
     found = recorded(row, report)
     for name, value in known.items():
         if value is not None and value != {}:
@@ -239,24 +251,10 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
     ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
-        found = record(row)
-        beside = _beside(row)
-        if beside:
-            found["beside"] = beside
-        text = json.dumps(found, indent=1, ensure_ascii=ascii_only)
+        text = json.dumps(record(row), indent=1, ensure_ascii=ascii_only)
         print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
         count += 1
     print("\n]" if count else "[]")
-
-
-def _beside(row: AuditRow) -> dict[str, list[str]]:
-    """Letter → what was measured beside the diagnostic, as text."""
-    found = {}
-    for one in records_of(row.report):
-        texts = [*one.remarks, *one.beside]
-        if texts:
-            found[one.letter] = texts
-    return found
 
 
 def markdown(
