@@ -18,6 +18,7 @@ from fa_core.facts.measurements import Interval, MeanError
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import LOOKS, growth_interval, median_ranks
 from fa_core.measure.cross_batch_stability import (
+    MEAN_ERROR_BATCHES,
     Drift,
     drifts,
     mean_error_part,
@@ -46,7 +47,7 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.passes import Pass
+from fa_core.measure.passes import LayerOf, Pass
 from fa_core.report import DiagnosticReport
 
 FEWEST_PREDICTIONS = 20
@@ -180,7 +181,15 @@ class Accumulator:
         if done.of_mean_error is not None:
             of_mean_error = flattening.vectors(done.of_mean_error, self._axis)
             self._of_mean_errors.append(summed_gradients(of_mean_error))
+        if done.label_mask is None:
             self._mean_errors.append(done.error.mean(dim=-2))
+
+    @property
+    def mean_error_at(self) -> LayerOf | None:
+        """Where the next batch's pass gives the gradient of its mean error."""
+        if len(self._means) < MEAN_ERROR_BATCHES:
+            return partial(drift_layer, self._asked_layer)
+        return None
 
     def is_decided(self, ceiling: float) -> bool:
         """Whether the batches so far decide (c) of one network, at one of the `LOOKS`.
@@ -415,7 +424,7 @@ class Accumulator:
     def _shares_of_mean_errors(self, means: Tensor) -> list[MeanError | None]:
         """Every member's mean error, with its part of (c)."""
         members, k, _ = means.shape
-        if len(self._of_mean_errors) < k or k < 2:
+        if k < 2 or len(self._of_mean_errors) < min(k, MEAN_ERROR_BATCHES):
             return [None] * members
         of_mean_errors = self._by_member(torch.stack(self._of_mean_errors, dim=self._axis))
         errors = self._by_member(torch.stack(self._mean_errors, dim=self._axis)).mean(dim=1)

@@ -12,6 +12,9 @@ from fa_core.facts.measurements import Interval
 from fa_core.judgement.intervals import drift_interval
 from fa_core.measure.norms import unit_rows
 
+MEAN_ERROR_BATCHES = 4
+"""Batches that take a second backward pass, for the mean error's part of (c)."""
+
 MIN_BATCHES = 8
 """With fewer batches, (c) is not measured."""
 
@@ -68,21 +71,22 @@ def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
 
     Args:
         means: (N, K, D) float64, B·ḡ_k.
-        of_mean_errors: (N, K, D) float64, B·v_k.
+        of_mean_errors: (N, S, D) float64, B·v_j of the first S batches: the pairs are those with
+            j among them.
 
     Returns:
         (N,) float64, a part of a cosine; NaN where a norm is 0 or a value is not finite.
 
     Source: docs/protocol.md, *What (c) measures*.
     """
-    k = means.shape[1]
+    first, k = of_mean_errors.shape[1], means.shape[1]
     largest = means.abs().amax(dim=-1, keepdim=True)
     lengths = largest * torch.linalg.vector_norm(means / largest, dim=-1, keepdim=True)
     directions = means / lengths
-    parts = of_mean_errors / lengths
+    parts = of_mean_errors / lengths[:, :first]
     of_sums = (parts.sum(dim=1) * directions.sum(dim=1)).sum(dim=-1)
-    of_same = (parts * directions).sum(dim=(1, 2))
-    mean: Tensor = (of_sums - of_same) / (k * (k - 1))
+    of_same = (parts * directions[:, :first]).sum(dim=(1, 2))
+    mean: Tensor = (of_sums - of_same) / (first * (k - 1))
     return mean
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.measure.accumulator import Accumulator, drift_layer
+from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import as_batches, predicts_next, to_device
 from fa_core.measure.batches import BatchLog
@@ -251,7 +251,7 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
     batches = as_batches(eval_batches)
     with eval_mode(model, dtype, device) as net:
         taps_found = resolve_taps(net.model, taps, on_note)
-        runner = PassRunner(taps_found, net.model, partial(drift_layer, stability_layer))
+        runner = PassRunner(taps_found, net.model)
         accumulator = Accumulator(stability_layer, norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
@@ -264,6 +264,7 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
                 where = f"eval batch {index}"
                 # before the pass, which reads the same samples next
                 log.add(x, y)
+                runner.mean_error_at = accumulator.mean_error_at
                 with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)
                     done = microbatches(run, x, y, largest_pass)

@@ -11,14 +11,13 @@ import copy
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, is_device_lost
-from fa_core.measure.accumulator import Accumulator, CannotStack, drift_layer
+from fa_core.measure.accumulator import Accumulator, CannotStack
 from fa_core.measure.accuracy import Progress, run_accuracy
 from fa_core.measure.batch_input import Batch, as_batch, move_batch
 from fa_core.measure.batches import BatchLog
@@ -264,7 +263,6 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
     meter = VmappedAccuracy()
     log = BatchLog()
     accumulator = Accumulator(norm_batches=request.norm_batches, samples_axis=1)
-    at_layer = partial(drift_layer, None)
     with measuring_arithmetic(leaf.device):
         vmapped = VmappedNetworks(networks, target)
         for index in range(len(samples)):
@@ -274,7 +272,9 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
                     meter.add(vmapped.logits(x), y)
                 else:
                     log.add(x, y)
-                    done = backward(vmapped.forward(x), y, accumulator.layers, at_layer)
+                    done = backward(
+                        vmapped.forward(x), y, accumulator.layers, accumulator.mean_error_at
+                    )
                     accumulator.add(done)
                     meter.add(done.logits, y)
             counter.step()

@@ -126,20 +126,15 @@ class PassRunner:
     Args:
         taps: how to tap it.
         model: the network in eval mode (see `eval_mode`).
-        mean_error_at: as for `backward`.
 
     Attributes:
+        mean_error_at: as for `backward`.
         note: the report's note on the states; may be "".
     """
 
-    def __init__(
-        self,
-        taps: Tapped | GuessedTaps,
-        model: nn.Module,
-        mean_error_at: LayerOf | None = None,
-    ) -> None:
+    def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
         self._taps = taps
-        self._mean_error_at = mean_error_at
+        self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
         self.note = ""
@@ -201,7 +196,7 @@ class PassRunner:
         certain = custom_functions(nodes)
         certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
         if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(backward(stream, batch.y, None, self._mean_error_at), dtype=dtype)
+            return replace(backward(stream, batch.y, None, self.mean_error_at), dtype=dtype)
         if self._own is None:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
@@ -225,7 +220,7 @@ class PassRunner:
         # both passes with the same random numbers
         with RngState().isolated():
             stream = self._tapped.forward(self._model, batch.x)
-            done = backward(stream, batch.y, None, self._mean_error_at)
+            done = backward(stream, batch.y, None, self.mean_error_at)
         with RngState().isolated():
             true = self._derived(batch, None)
         if true is None:
@@ -264,4 +259,4 @@ class PassRunner:
                 where=batch.where,
                 hint="the taps must be the same for every batch",
             )
-        return backward(stream, batch.y, layers, self._mean_error_at)
+        return backward(stream, batch.y, layers, self.mean_error_at)

@@ -11,6 +11,7 @@ from torch.func import jacrev
 
 from fa_core import diagnose
 from fa_core.facts.measurements import MeanError
+from fa_core.measure.cross_batch_stability import MEAN_ERROR_BATCHES
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text
@@ -41,6 +42,12 @@ def gradients(net: Residual, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tens
     return whole.detach(), of_mean.detach(), mean
 
 
+def of_pairs(cosines: Tensor) -> float:
+    """Mean cosine of the pairs whose mean error is measured."""
+    first = cosines[:MEAN_ERROR_BATCHES]
+    return float((first.sum() - MEAN_ERROR_BATCHES) / (MEAN_ERROR_BATCHES * (len(cosines) - 1)))
+
+
 def shifted(net: Residual, k: int = 8) -> list[tuple[Tensor, Tensor]]:
     """Batches whose labels are class 2 oftener than the network predicts."""
     return [(x, torch.where(torch.arange(len(y)) % 3 > 0, 2, y)) for x, y in batches(k)]
@@ -54,15 +61,17 @@ def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs() -> None:
     found = report.mean_error
     assert found is not None and report.stability_layer == LAYER
     parts = [gradients(net, x, y) for x, y in data]
-    total, of_mean, pairs = 0.0, 0.0, 0
+    total, of_mean, pairs, of_first = 0.0, 0.0, 0, 0
     for j, (g_j, v_j, _) in enumerate(parts):
         for k, (g_k, _, _) in enumerate(parts):
             if j != k:
                 total += float(g_j @ g_k / (g_j.norm() * g_k.norm()))
-                of_mean += float(v_j @ g_k / (g_j.norm() * g_k.norm()))
                 pairs += 1
+            if j != k and j < MEAN_ERROR_BATCHES:
+                of_mean += float(v_j @ g_k / (g_j.norm() * g_k.norm()))
+                of_first += 1
     assert report.cross_batch_stability == pytest.approx(total / pairs, rel=1e-10)
-    assert found.cosine == pytest.approx(of_mean / pairs, rel=1e-10)
+    assert found.cosine == pytest.approx(of_mean / of_first, rel=1e-10)
     mean = torch.stack([mean for _, _, mean in parts]).mean(0)
     assert found.norm == pytest.approx(float(mean.norm()), rel=1e-12)
     assert found.label == 2
@@ -97,9 +106,11 @@ def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
     net = Residual(kind="gelu").double()
     torch.manual_seed(3)
     data = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
-    report = diagnose(net, data)
+    found = run_diagnosis(net, data)
+    report = found.report()
     assert report.mean_error is not None
-    assert report.mean_error.cosine == pytest.approx(report.cross_batch_stability, rel=1e-9)
+    pairs = of_pairs(found.samples().drift_cosines)
+    assert report.mean_error.cosine == pytest.approx(pairs, rel=1e-9)
 
 
 def test_batches_in_parts_have_no_part_of_the_mean_error() -> None:
@@ -122,9 +133,11 @@ def test_a_gradient_that_is_not_finite_has_none() -> None:
 
 def test_one_sample_a_batch_is_its_own_mean_error() -> None:
     net = Residual(kind="gelu")
-    report = diagnose(net, [(x[:1], y[:1]) for x, y in batches(8)])
+    found = run_diagnosis(net, [(x[:1], y[:1]) for x, y in batches(8)])
+    report = found.report()
     assert report.mean_error is not None
-    assert report.mean_error.cosine == pytest.approx(report.cross_batch_stability, abs=1e-5)
+    pairs = of_pairs(found.samples().drift_cosines)
+    assert report.mean_error.cosine == pytest.approx(pairs, abs=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
