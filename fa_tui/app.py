@@ -371,6 +371,17 @@ class ExplorerApp(ExplorerApplication):
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 
+    async def action_go(self, tab: str) -> None:
+        """Open a screen of the tab bar, from the main screen."""
+        while self.screen is not self.explorer:
+            self.screen.dismiss()
+        if tab == "Jobs":
+            self.action_show_jobs()
+        elif tab != "Table":
+            self.explorer.action_lens(tab.lower())
+        elif not self.explorer.shown_runs.in_table:
+            await self.explorer.action_toggle_table()
+
     def action_show_jobs(self) -> None:
         """Open the jobs screen."""
         from fa_tui.screens.jobs import JobsScreen

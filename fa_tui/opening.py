@@ -55,21 +55,21 @@ def open_explorer(
     from fa_core import formats
     from fa_core.engine.jobs import changed_since
     from fa_tui import app as explorer
-    from fa_tui.samples import PUBLISHED, default_paths
+    from fa_tui.samples import default_paths
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
     from fa_tui.views.filters import ViewState, understood
+    from fa_tui.views.words import PUBLISHED, SAMPLES
 
     loaded = load_settings()
     look = look or ViewState()
     if not paths and not look.filter:
         # the published table; the key f shows the other sample sets
         look = look._replace(filter=PUBLISHED)
+    title = SAMPLES
     if paths:
         title = ""
-    else:
-        title = "sample_runs"
     paths = list(paths) or default_paths()
     since = time.time()
     # traces of run folders are slow to read, and the first screen does not need them

@@ -7,9 +7,6 @@ from pathlib import Path
 
 from fa_core.errors import UnreadableInput
 
-PUBLISHED = "source:audit_table"
-"""Filter for the published table among the sample runs."""
-
 
 def sample_runs() -> Path:
     """The folder of sample runs.

@@ -56,6 +56,8 @@ class AnalysisScreen(JudgedScreen):
         session: the runs and what judges them.
     """
 
+    tab = "Analysis"
+
     BINDINGS = [
         *(
             Binding(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
+from textual.binding import Binding
 from textual.screen import Screen
 
 from fa_tui.application import Application
+from fa_tui.widgets.line import TABS
 
 if TYPE_CHECKING:
     from fa_core.facts.thresholds import DiagnosticThresholds
@@ -94,11 +96,20 @@ class ApplicationScreen(Screen[ResultT]):
 
     Attributes:
         judges: whether thresholds can be changed here.
+        tab: its name in the tab bar.
         sliders: threshold sliders; None until they are on screen.
     """
 
+    # the keys of the tab bar; the main screen has them with their tooltips
+    BINDINGS = [
+        Binding(tab.key, f"app.go({tab.name!r})", tab.name, show=False)
+        for tab in TABS
+        if tab.key != "escape"
+    ]
+
     app: ExplorerApplication
     judges: ClassVar[bool] = True
+    tab: ClassVar[str] = ""
     sliders: SlidersPanel | None = None
 
     def shared(self) -> Shared:

@@ -47,6 +47,8 @@ class CompareScreen(JudgedScreen):
         grid: methods × seeds of the scope, if already laid out.
     """
 
+    tab = "Compare"
+
     BINDINGS = [
         Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
         Binding(

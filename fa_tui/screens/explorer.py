@@ -21,7 +21,7 @@ from fa_tui.terminal.painting import after
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
-from fa_tui.widgets.line import KeyBar, StatusLine
+from fa_tui.widgets.line import KeyBar, StatusLine, TabBar
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -51,6 +51,13 @@ def is_too_small(size: Size) -> bool:
 
 EXPLORER_KEYS: list[BindingType] = [
     Binding(
+        "a",
+        "slider('a')",
+        "Threshold",
+        key_display="a b c d",
+        tooltip="go to the slider of a threshold",
+    ),
+    Binding(
         "m",
         "measure",
         "Measure",
@@ -60,6 +67,7 @@ EXPLORER_KEYS: list[BindingType] = [
         "t",
         "toggle_table",
         "Table",
+        show=False,
         tooltip="the long view: all columns of all runs; again: the matrix",
     ),
     Binding(
@@ -135,11 +143,17 @@ EXPLORER_KEYS: list[BindingType] = [
         "C",
         "lens('compare')",
         "Compare",
+        show=False,
         key_display="C",
         tooltip="marked runs, or seeds, by layer",
     ),
     Binding(
-        "T", "lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"
+        "T",
+        "lens('timeline')",
+        "Timeline",
+        show=False,
+        key_display="T",
+        tooltip="the runs over their epochs",
     ),
     Binding(
         "D",
@@ -148,11 +162,19 @@ EXPLORER_KEYS: list[BindingType] = [
         show=False,
         tooltip="two of the open files or folders, run by run",
     ),
-    Binding("A", "lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
+    Binding(
+        "A",
+        "lens('analysis')",
+        "Analysis",
+        show=False,
+        key_display="A",
+        tooltip="sweep, utility, seeds",
+    ),
     Binding(
         "J",
         "app.show_jobs",
         "Jobs",
+        show=False,
         key_display="J",
         tooltip="queue, progress, logs, cancel, retry",
     ),
@@ -192,6 +214,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def __init__(self, session: Session, *, title: str, look: ViewState, classes: str = "") -> None:
         super().__init__(session, classes=classes)
         self._title = title
+        self.tabs = TabBar("Matrix")
         self.shown_runs = RunsShown(session, self.app.terminal.glyphs, look)
         self.matrix = self.shown_runs.matrix
         # set before mounting, so that the focus does not style the view a second time
@@ -208,6 +231,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.flips: Sequence[Flip] = ()
 
     def compose(self) -> ComposeResult:
+        yield self.tabs
         yield self.head
         with self._body:
             yield self.matrix
@@ -342,6 +366,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_divide(self, cells: int) -> None:
         """Move the border of the detail pane; its position is saved."""
         pane = self._side
+        if pane.is_below:
+            self.say("the run has all of the width: z shows the runs alone", "dim")
+            return
         pane.widen(pane.size.width + 2 + cells)
         after(0.5, self, pane.keep)
 
@@ -353,11 +380,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.add_class(
                 "-run-alone" if self.detail is not None and self.detail.has_focus else "-runs-alone"
             )
-        pane = self._side
-        if self.has_class("-run-alone"):
-            pane.styles.width = "1fr"
-        else:
-            pane.styles.width = pane.chosen or None
+        self._side.fit()
         self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
@@ -368,8 +391,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.set_focus(self.runs)
 
     def _show_view(self) -> None:
-        """Update the border's title and keys for the visible view."""
+        """Mark the visible view in the tab bar, and explain what it shows."""
         in_table = self.shown_runs.in_table
+        self.tabs.open("Table" if in_table else "Matrix")
         self.set_class(in_table, "-table")
         self.status.explains_numbers = not in_table
 
@@ -553,7 +577,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
-        self._keys.pin("J" if any(not job.over for job in jobs) else "")
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
@@ -570,6 +593,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # a tiny terminal hid the focused widget: restore a focus for the keys
         if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
+        self._side.fit()
         self._draw_charts()
 
     def _show_title(self) -> None:

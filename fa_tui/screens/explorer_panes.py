@@ -29,7 +29,9 @@ _LEAST_SIDE, _LEAST_RUNS = 24, 30
 
 
 class SidePane(Place):
-    """Pane of the run under the cursor; dragging its left border changes its width, which is saved.
+    """Pane of the run under the cursor, beside the runs, or below them on a narrow screen.
+
+    Dragging its left border changes its width, which is saved.
 
     Args:
         width: in cells; 0 = by the window's width.
@@ -43,11 +45,23 @@ class SidePane(Place):
         if self.chosen:
             self.widen(self.chosen)
 
+    @property
+    def is_below(self) -> bool:
+        """Whether it is below the runs."""
+        return self.screen.has_class("-narrow")
+
+    def fit(self) -> None:
+        """Take the chosen width, where the pane has one."""
+        if self.is_below or self.screen.has_class("-run-alone"):
+            self.styles.width = None
+        else:
+            self.styles.width = self.chosen or None
+
     def widen(self, width: int) -> None:
         """Set the width, limited by the window."""
         self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
         self.screen.add_class("-divided")
-        self.styles.width = self.chosen
+        self.fit()
 
     def keep(self) -> None:
         """Save the width; errors are ignored."""
@@ -55,7 +69,7 @@ class SidePane(Place):
             remember("side", self.chosen)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and event.x == 0:
+        if event.button == 1 and event.x == 0 and not self.is_below:
             self.capture_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:

@@ -19,7 +19,7 @@ from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
 from fa_tui.views.text import cut, padded, width_of
-from fa_tui.widgets.line import KeyBar, Line, TextLines
+from fa_tui.widgets.line import KeyBar, Line, TabBar, TextLines
 from fa_tui.widgets.painted import Place, Row
 from fa_tui.widgets.table import LineTable
 
@@ -220,6 +220,8 @@ class JobsScreen(ApplicationScreen[None]):
     judges: ClassVar[bool] = False
     VERTICAL_BREAKPOINTS = HEIGHTS
 
+    tab = "Jobs"
+
     BINDINGS = [
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding(
@@ -261,6 +263,7 @@ class JobsScreen(ApplicationScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):
+            yield TabBar(self.tab)
             yield self._head
             yield self.machine
             yield self.table

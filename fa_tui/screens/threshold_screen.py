@@ -17,7 +17,7 @@ from fa_core.rows import AuditRow
 from fa_tui.screens.application import ApplicationScreen
 from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.words import flipped_words, moved_words, walk_back_words
-from fa_tui.widgets.line import KeyBar, Line
+from fa_tui.widgets.line import KeyBar, Line, TabBar
 
 if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
@@ -59,13 +59,17 @@ class SlidersScreen(ApplicationScreen[None]):
 
     BINDINGS = [
         Binding(
-            letter,
-            f"slider('{letter}')",
-            f"Slider {letter}",
+            "a",
+            "slider('a')",
+            "Threshold",
             show=False,
-            tooltip="go to this threshold",
-        )
-        for letter in LETTERS
+            key_display="a b c d",
+            tooltip="go to the slider of a threshold",
+        ),
+        # listed with the first
+        Binding("b", "slider('b')", show=False),
+        Binding("c", "slider('c')", show=False),
+        Binding("d", "slider('d')", show=False),
     ]
 
     def __init__(self, session: Session, *, classes: str = "") -> None:
@@ -187,6 +191,7 @@ class JudgedScreen(SlidersScreen):
         # set before the first layout, which then need not be repeated
         self.add_class(*classes_at(self.app.size, WIDTHS, HEIGHTS))
         self.sliders = SlidersPanel(self.app.history, id="sliders")
+        yield TabBar(self.tab)
         yield self.head
         yield from self.body()
         yield self.sliders

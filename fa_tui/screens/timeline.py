@@ -42,6 +42,8 @@ class TimelineScreen(JudgedScreen):
         UsageError: there is no trace.
     """
 
+    tab = "Timeline"
+
     BINDINGS = [
         Binding(
             "comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"

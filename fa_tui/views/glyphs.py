@@ -60,7 +60,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         tick: a run on a track of one row.
         off_left, off_right: runs beyond the track's ends.
         passing, firing: the track on the side of values that pass, that fire.
-        plateau_passing, plateau_firing: the same inside the plateau of unchanged verdicts.
+        plateau: the part of the track on which no letter changes.
         bars: eight levels, low to high.
         nonfinite: NaN or ±inf in a sparkline.
         zero: zero on a log scale.
@@ -97,8 +97,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     off_right: str = "›"
     passing: str = "─"
     firing: str = "╌"
-    plateau_passing: str = "━"
-    plateau_firing: str = "╍"
+    plateau: str = "━"
     bars: str = "▁▂▃▄▅▆▇█"
     nonfinite: str = "∞"
     zero: str = "0"

@@ -1,4 +1,4 @@
-"""Names of runs, the explorer's top line and its count of walk-backs. Pure."""
+"""Names of runs, the line about what is open, and the count of walk-backs. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +22,12 @@ from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
 
-_NAME = " fa-tui "
+PUBLISHED = "source:audit_table"
+"""A filter: the published table among the sample runs."""
+SAMPLES = "sample runs"
+"""What is open where no path is given."""
+
+_OPENS_YOURS = " · `fa-tui PATH` opens yours"
 _LEAST_TITLE = 16
 _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
 """Ends of messages about files whose other lines were read; such a file may hold no run (a trace
@@ -44,23 +48,10 @@ class Overview(msgspec.Struct, frozen=True):
     order: str = ""
 
 
-class _TitleFact(NamedTuple):
-    """A part of the top line, and the keys that change it."""
-
-    text: str
-    tone: str
-    keys: str = ""
-
-    def with_keys(self) -> str:
-        if self.keys:
-            return f"{self.text} ({self.keys})"
-        return self.text
-
-
 def title_pieces(
     view: Overview, session: Session, width: int, opened: Callable[[int], str]
 ) -> Pieces:
-    """The top line. The opened paths are shortened first, then keys go, then the program's name.
+    """The line about what is open. The opened paths are shortened before anything else is cut.
 
     Args:
         view: the view's settings.
@@ -68,55 +59,58 @@ def title_pieces(
         width: cells.
         opened: cells → the opened paths in at most so many cells.
     """
-    facts = list(_title_facts(view, session))
-    bare = [(fact.text, fact.tone) for fact in facts]
-    keyed = [(fact.with_keys(), fact.tone) for fact in facts]
-    for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
-        taken = sum(width_of(text) for text, _ in pieces)
-        room = width - len(name) - 3 - taken
-        if room >= _LEAST_TITLE:
-            break
-    paths = opened(max(_LEAST_TITLE, room))
-    return [(name, "accent"), (f" {paths} ", "strong"), *pieces]
+    facts = [*_counted_runs(session), *_title_facts(view, session)]
+    taken = sum(width_of(text) for text, _ in facts)
+    paths = opened(max(_LEAST_TITLE, width - 2 - taken))
+    name = f" {paths}:" if paths else ""
+    hint = ""
+    if paths == SAMPLES and width_of(name + _OPENS_YOURS) + taken <= width:
+        hint = _OPENS_YOURS
+    return [(name, "strong"), *facts, (hint, "dim")]
 
 
-def _title_facts(view: Overview, session: Session) -> Iterator[_TitleFact]:
-    count = f" {runs_words(len(session))}"
+def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
+    """How many runs are looked at, and the filter that chose them."""
+    total = runs_words(len(session))
     if session.filter is None:
-        yield _TitleFact(count, "dim")
-    if session.scope is not None:
-        shown = len(session.in_scope)
-        yield _TitleFact(f" {shown} of{count}: {session.scope_text}", "dim", "/ f")
-    if session.wide:
-        yield _TitleFact(f" all{count}", "warn", "f")
+        yield f" {total}", "dim"
+    elif session.wide:
+        yield f" all {total}, filter {session.filter.text} is off", "warn"
+    else:
+        name = f"filter {session.filter.text}"
+        if session.filter.text == PUBLISHED:
+            name = "the published table"
+        yield f" {name}, {len(session.in_scope)} of {total}", "dim"
+
+
+def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
     if session.marked:
-        yield _TitleFact(f"  {len(session.marked)} marked", "accent")
+        yield f"  {len(session.marked)} marked", "accent"
     if session.problems:
-        yield _TitleFact(f"  {problem_words(session)}", "warn", "P")
+        yield f"  {problem_words(session)}", "warn"
     if session.uneven:
-        # the problems name the same key
-        yield _TitleFact("  mixed settings", "warn", "" if session.problems else "P")
+        yield "  mixed settings", "warn"
     if session.gone:
-        yield _TitleFact(f"  {len(session.gone)} gone", "warn")
+        yield f"  {len(session.gone)} gone", "warn"
     if session.baseline is not None:
-        yield _TitleFact("  baseline assumed", "warn", "w")
+        yield "  baseline assumed", "warn"
     if view.axes:
-        yield _TitleFact(f"  {view.axes}", "accent", "x X")
+        yield f"  {view.axes}", "accent"
     if view.quantity:
-        yield _TitleFact(f"  showing {view.quantity}", "accent", "v")
+        yield f"  showing {view.quantity}", "accent"
     if view.order:
-        yield _TitleFact(f"  by {view.order}", "accent", "s S")
+        yield f"  by {view.order}", "accent"
 
 
 def scope_pieces(session: Session) -> Pieces:
     """How many runs an analysis screen covers, and why not all."""
     total = runs_words(len(session))
-    if session.scope is not None:
-        return [(f" of {len(session.scope)} of {total}: {session.scope_text} (f)", "warn")]
-    widened = ""
+    if session.filter is None:
+        return [(f" {total}", "dim")]
+    text = session.filter.text
     if session.wide:
-        widened = "   all, not only those that pass the filter (f)"
-    return [(f" {total}", "dim"), (widened, "warn")]
+        return [(f" all {total}, filter {text} is off", "warn")]
+    return [(f" {len(session.in_scope)} of {total}, filter {text}", "warn")]
 
 
 def runs_words(count: int) -> str:

@@ -34,7 +34,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
     ('━╸', '╸')
     """
     whole, half = divmod(max(1, round(fraction * 2 * cells)), 2)
-    return glyphs.plateau_passing * whole + glyphs.say("╸") * half
+    return glyphs.plateau * whole + glyphs.say("╸") * half
 
 
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:

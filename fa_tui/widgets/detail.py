@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -14,16 +12,14 @@ from textual.binding import Binding
 
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.confidence import Confidence, confidence, percent
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, block_growths
+from fa_core.judgement.confidence import confidence, percent
+from fa_core.judgement.diagnostics import LETTERS, block_growths
 from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
-from fa_core.judgement.intervals import LEVEL
 from fa_core.judgement.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.text.causes import failure_mode, floor_text
-from fa_core.text.diagnostic_record import DiagnosticRecord, record_of
+from fa_core.text.causes import failure_mode
 from fa_core.text.notes import baseline_text, update_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
@@ -31,8 +27,8 @@ from fa_tui.views.columns import peak_block
 from fa_tui.views.glyphs import UNICODE, Glyphs
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
-from fa_tui.views.words import with_keys
+from fa_tui.views.text import cut, cut_start, folded, padded, width_of
+from fa_tui.widgets.detail_table import DiagnosticTable
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
@@ -42,19 +38,17 @@ from fa_tui.widgets.painted import (
     row_width,
 )
 
-_INDENT = 6
 _LEAST = 16
 _LEAST_NAME = 3
-_LEAST_TEXT = 8
-_NARROW = 44
-"""Below this width a diagnostic's line omits the state, which its glyph shows."""
-_PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
-"""Two words in brackets."""
-
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 _SPARK_CELLS = 24
+_LEAST_HEIGHT = 9
+"""Below this height every line is needed for the diagnostics."""
+_LEAST_HALF = 35
+"""Cells of a sparkline from which two stand beside each other."""
+_BESIDE = "   "
 _LAYER = 4
 _NUMBER = 9
 _GROWTH = 10
@@ -194,7 +188,7 @@ class RunPage:
         for text, tone in work:
             lines += self._wrapped(text, tone)
         if report.coverage:
-            lines += self._measured(judged)
+            lines += self._measured()
         elif work:
             lines.append([])
         elif self._row.checkpoint:
@@ -203,19 +197,22 @@ class RunPage:
             lines += self._wrapped(_NOTHING, "note")
         return [*lines, *self._part("facts", report.flags, self._facts)]
 
-    def _measured(self, judged: object) -> list[Row]:
-        """Verdict, diagnostics and layers."""
+    def _measured(self) -> list[Row]:
+        """Diagnostics, sparklines, verdict and layers."""
         thresholds = self._report.thresholds
-        found = confidence(self._report)
-        lines = self._part("verdict", (judged, found), partial(self._verdict, found)).copy()
+        lines = self._part("diagnostics", thresholds, self._diagnostics).copy()
         lines.append([])
-        for letter, diagnostic in DIAGNOSTICS.items():
-            write = partial(self._diagnostic, diagnostic, found)
-            lines += self._part(letter, diagnostic.limit(thresholds), write)
-        lines.append([])
-        lines += self._part("sparklines", None, self._sparklines)
         passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
         return lines + self._part("layers", passing, self._layers)
+
+    def _diagnostics(self) -> list[Row]:
+        """The table of diagnostics, the sparklines, and what follows from the numbers."""
+        table = DiagnosticTable(self._report, confidence(self._report), self._width, self._glyphs)
+        lines = [*table.rows(), *self._sparklines(), []]
+        lines += self._verdict()
+        for text, tone in table.remarks():
+            lines += self._wrapped(text, tone, hanging=3)
+        return lines
 
     def _part(self, name: str, depends_on: object, write: Callable[[], list[Row]]) -> list[Row]:
         known, lines = self._parts.get(name, (None, None))
@@ -224,9 +221,9 @@ class RunPage:
             self._parts[name] = depends_on, lines
         return lines
 
-    def _wrapped(self, text: str, tone: str, indent: int = 0) -> list[Row]:
-        lines = folded(self._say(text), max(_LEAST_TEXT, self._width - indent))
-        return [[(" " * indent + line, tone)] for line in lines]
+    def _wrapped(self, text: str, tone: str, hanging: int = 0) -> list[Row]:
+        lines = folded(self._say(text), self._width, indent=" " * hanging)
+        return [[(line, tone)] for line in lines]
 
     def _fitted(self, row: Row) -> Row:
         """The row, cut with an ellipsis if it is too wide; trailing blanks are dropped."""
@@ -239,7 +236,7 @@ class RunPage:
         return ending(stripped, self._width, self._glyphs.ellipsis, "dim")
 
     def _title(self) -> list[Row]:
-        """Method, seed and verdict cell; the axes between them, or below if they do not fit."""
+        """Method, seed, axes, verdict and its cell; what does not fit stands below."""
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
@@ -249,15 +246,33 @@ class RunPage:
         name = self._say(report.method_name or row.method)
         seed = self._seed(room - width_of(name))
         axes = self._say(axes_text(row.axes))
-        below = self._wrapped(axes, "dim")
+        below = self._wrapped(axes, "dim") if axes else []
         if axes and width_of(f"{name}{seed}  {axes}") <= room:
             seed = f"{seed}  {axes}"
             below = []
         name = cut(name, max(_LEAST_NAME, room - width_of(seed)), ellipsis)
         left = ending([(name, "strong"), (seed, "dim")], room, ellipsis, "dim")
-        blanks = " " * (room + 1 - row_width(left))
-        title = [*left, (blanks, ""), (mark, self._tone)]
-        return [title, *below]
+        for words in self._verdicts():
+            if row_width(left) + 3 + width_of(words) < room:
+                left += [("   ", ""), (words, self._tone)]
+                break
+        else:
+            below += self._wrapped(words, self._tone)
+        # between name and verdict, as a border above the run
+        gap = room + 1 - row_width(left)
+        rule = self._glyphs.rule * (gap - 2)
+        return [[*left, (f" {rule} "[-gap:], "faint"), (mark, self._tone)], *below]
+
+    def _verdicts(self) -> list[str]:
+        """The verdict in a few words, and in fewer."""
+        report = self._report
+        if not report.flags or self._row.is_control:
+            return [self._say(verdict_words(report, self._row.is_control))]
+        letters = sorted(report.flags)
+        fire = "fires" if len(letters) == 1 else "fire"
+        short = f"needs {WALKS_BACK}"
+        long = f"{short}: {', '.join(letters)} {fire}"
+        return [self._say(long), short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:
@@ -273,123 +288,53 @@ class RunPage:
         tones = {WALKS_BACK: "bad", TRUSTWORTHY: "good", UNDECIDED: "warn"}
         return tones.get(standing, "dim")
 
-    def _verdict(self, found: Confidence | None) -> list[Row]:
+    def _verdict(self) -> list[Row]:
+        """The protocol's words for the verdict, its cause, and what the file recorded."""
         report = self._report
-        words = verdict_words(report, self._row.is_control)
-        known = known_text(report)
-        if report.flags and known != f"{LETTERS} measured":
-            words = f"{words} ({known})"
-        lines = self._wrapped(words, self._tone)
-        mode = failure_mode(report, cosine=False)
-        if mode:
-            lines += self._wrapped(f"mode: {mode}", "note")
-        if found is not None:
-            same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
-            lines += self._wrapped(same, "dim")
+        lines: list[Row] = []
+        if report.flags and not self._row.is_control:
+            words = verdict_words(report, self._row.is_control)
+            known = known_text(report)
+            if known != f"{LETTERS} measured":
+                words = f"{words}; {known}"
+            lines += self._wrapped(words, self._tone)
+        cause = failure_mode(report, cosine=False)
+        if cause:
+            lines += self._wrapped(f"cause: {cause}", "note")
         if report.recorded_differs:
             recorded = recorded_text(report, self._row.report.thresholds)
             lines += self._wrapped(f"{self._glyphs.differs} {recorded}", "note")
         return lines
 
-    def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
-        """A diagnostic, the cause of (b), and the resampled interval with the share that fires."""
-        report = self._report
-        letter = diagnostic.letter
-        lines = self._judged(record_of(report, letter))
-        if letter == "b" and letter in report.flags:
-            lines += self._wrapped(f"cause: {floor_text(report)}", "note", _INDENT)
-        if found is not None and letter in found.fired:
-            low, high = found.intervals[diagnostic.column]
-            span = f"{short(low)} to {short(high)}{diagnostic.suffix}"
-            share = percent(found.fired[letter])
-            text = f"{LEVEL:.0%}: {span}, fires in {share}"
-            lines += self._wrapped(text, "dim", _INDENT)
-        return lines
-
-    def _judged(self, record: DiagnosticRecord) -> list[Row]:
-        """A diagnostic with its glyph, followed by its distance from flipping."""
-        place = ""
-        if record.letter == "a" and self._peak is not None:
-            place = f"in block {self._peak}→{self._peak + 1}"
-        if self._width < _NARROW and record.distance:
-            head = f"({record.letter})"
-            body = record.number
-            distance = f"{record.limit}, {record.brief_distance}"
-            under = "; ".join([distance, *record.remarks])
-            if place and _INDENT + len(under) + 2 + len(place) <= self._width:
-                under = f"{under}, {place}"
-        else:
-            head = f"({record.letter}) {record.state}:"
-            body = with_keys(record.text)
-            under = "  ".join(filter(None, [place, record.distance]))
-        glyph, tone = self._sign(record.letter)
-        text_tone = "dim"
-        if record.letter in self._report.coverage:
-            text_tone = "text"
-        first, *rest = self._broken(f"{glyph} {head} {body}")
-        lead = len(glyph) + 1 + len(self._say(head))
-        rows = [[(first[:lead], tone), (first[lead:], text_tone)]]
-        for line in rest:
-            rows.append([(line, text_tone)])
-        self._put_under(rows, self._say(under))
-        return rows
-
-    def _sign(self, letter: str) -> tuple[str, str]:
-        """A diagnostic's glyph and tone."""
-        report, glyphs = self._report, self._glyphs
-        if letter in report.undecided:
-            return glyphs.undecided, "warn"
-        if letter in report.flags:
-            return glyphs.fires, "bad"
-        if letter in report.coverage:
-            return glyphs.passes, "good"
-        return glyphs.unmeasured, "dim"
-
-    def _broken(self, text: str) -> list[str]:
-        """A text wrapped to the pane's width; pairs in brackets stay whole."""
-        whole = _PAIR.sub(lambda pair: pair[0].replace(" ", "\0"), self._say(text))
-        lines = textwrap.wrap(whole, self._width, subsequent_indent=" " * _INDENT)
-        return [line.replace("\0", " ") for line in lines]
-
-    def _put_under(self, rows: list[Row], under: str) -> None:
-        """Put a text at the right end of the last row, or on further rows."""
-        used = row_width(rows[-1])
-        left = self._width - used
-        if under and 2 + width_of(under) <= left:
-            rows[-1].append((padded_left(under, left), "dim"))
-            return
-        blanks = " " * _INDENT
-        room = max(_LEAST_TEXT, self._width - _INDENT)
-        for line in textwrap.wrap(under, room):
-            rows.append([(blanks + line, "dim")])
-
     def _sparklines(self) -> list[Row]:
-        """Sparklines of ‖h_l‖ and ‖g_l‖ over the layers, on log scales."""
+        """Sparklines of ‖h_l‖ and ‖g_l‖ over the layers, on log scales; in one line if it holds
+        both."""
         report = self._report
-        lines = self._sparkline("‖h‖", report.residual_norms)
-        lines += self._sparkline("‖g‖", report.bp_grad_norms)
-        if lines:
-            lines.append([])
-        return lines
+        half = (self._width - len(_BESIDE)) // 2
+        room = half if half >= _LEAST_HALF else self._width
+        lines = [
+            self._sparkline("stream ‖h‖", report.residual_norms, room),
+            self._sparkline("gradient ‖g‖", report.bp_grad_norms, room),
+        ]
+        drawn = list(filter(None, lines))
+        if len(drawn) < 2 or room != half:
+            return drawn
+        first, second = drawn
+        gap = " " * (half + len(_BESIDE) - row_width(first))
+        return [[*first, (gap, ""), *second]]
 
-    def _sparkline(self, name: str, values: Sequence[float]) -> list[Row]:
+    def _sparkline(self, name: str, values: Sequence[float], width: int) -> Row:
         scale = covering(values, log=True)
         if len(values) < 2 or scale is None:
             return []
-        room = max(1, min(_SPARK_CELLS, self._width - 24))
+        ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
+        name = f"{self._say(name)} "
+        room = max(1, min(_SPARK_CELLS, width - len(name) - len(ends)))
         cells = max(1, room // len(values))
         bars = ""
         for bar in sparkline(values, scale, self._glyphs, room):
             bars += bar * cells
-        first = short(values[0])
-        last = short(values[-1])
-        return [
-            [
-                (f"{self._say(name)} ", "dim"),
-                (bars, "bar"),
-                (f" {first} {self._glyphs.arrow} {last}", "text"),
-            ]
-        ]
+        return [(name, "dim"), (bars, "bar"), (ends, "text")]
 
     def _layers(self) -> list[Row]:
         """A line per layer: ‖h_l‖, growth of the block below, ‖g_l‖, and what else fits."""
@@ -460,7 +405,7 @@ class RunPage:
                 if scale is not None and norm > 0 and bar:
                     length = max(1, scale.cell(norm, bar))
             number = short(norm).ljust(_NUMBER)
-            drawn = (self._glyphs.plateau_passing * length).ljust(bar)
+            drawn = (self._glyphs.plateau * length).ljust(bar)
             cells[layer] = [(number, tone), (drawn, "bar")]
         return LayerColumn(name.ljust(width), cells, (" " * width, ""))
 
@@ -682,6 +627,8 @@ class DetailPane(PaintedScroll, can_focus=True):
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
+        if self.size.height < _LEAST_HEIGHT:
+            return []
         return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:

@@ -641,7 +641,7 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         scale = self.epochs_shown
         glyphs = self._glyphs
         knob = scale.cell(self._epoch, cells)
-        track = [(glyphs.plateau_passing, "bar")] * knob
+        track = [(glyphs.plateau, "bar")] * knob
         track += [(glyphs.rule, "dim")] * (cells - knob)
         for epoch in filter(scale.contains, self._flips):
             track[scale.cell(epoch, cells)] = (glyphs.tick, "dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from rich.style import Style
@@ -235,6 +236,59 @@ class TabLine(Choices):
         self.call_later(self.run_action, f"screen.open({place})")
 
 
+class Tab(NamedTuple):
+    """A screen of the tab bar, and the key that opens it."""
+
+    name: str
+    key: str
+    shown: str
+
+
+OPEN_TAB = "cursor-blurred"
+"""The tone of the open screen's name."""
+TABS = (
+    Tab("Matrix", "escape", "esc"),
+    Tab("Table", "t", "t"),
+    Tab("Compare", "C", "C"),
+    Tab("Timeline", "T", "T"),
+    Tab("Analysis", "A", "A"),
+    Tab("Jobs", "J", "J"),
+)
+
+
+class TabBar(Choices):
+    """The screens with their keys, the open one marked; a click presses the key.
+
+    Args:
+        name: of the open screen.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._open = name
+
+    def open(self, name: str) -> None:
+        """Mark another screen."""
+        self._open = name
+        self.repaint()
+
+    def options(self, width: int) -> Sequence[Row]:
+        for gap in ("  ", " "):
+            tabs = [self._option(tab, f" {tab.shown} ", gap) for tab in TABS]
+            if sum(map(row_width, tabs)) <= width:
+                return tabs
+        return [self._option(tab, " ") for tab in TABS]
+
+    def _option(self, tab: Tab, key: str, gap: str = "") -> Row:
+        tone = "dim"
+        if tab.name == self._open:
+            tone = OPEN_TAB
+        return [(key, "accent"), (tab.name, tone), (gap[1:], "")]
+
+    def choose(self, place: int) -> None:
+        self.app.simulate_key(TABS[place].key)
+
+
 _PALETTE = "command_palette"
 """It offers what every key does, also by mouse."""
 
@@ -285,16 +339,6 @@ class KeyBar(Choices):
 
     _hints: Sequence[Hint] = ()
     _more: Hint | None = None
-    _kept = 2
-    _pinned = ""
-
-    def pin(self, key: str) -> None:
-        """Show the hint of a key in any room; ``""`` for none."""
-        if key != self._pinned:
-            self._pinned = key
-            # jobs change also while the screen closes
-            if self.is_attached:
-                self._read(self.screen)
 
     @property
     def left_out(self) -> set[str]:
@@ -308,18 +352,11 @@ class KeyBar(Choices):
 
     def _read(self, screen: Screen[object]) -> None:
         hints = list[Hint]()
-        pinned = list[Hint]()
         self._more = None
         for active, key in offered(screen, _is_hinted):
             binding = active.binding
-            hint = Hint(binding.key, self._glyphs.say(key), binding.description)
-            if binding.key == self._pinned:
-                pinned.append(hint)
-            else:
-                hints.append(hint)
-        # before help and quit
-        self._hints = [*hints[:-2], *pinned, *hints[-2:]]
-        self._kept = 2 + len(pinned)
+            hints.append(Hint(binding.key, self._glyphs.say(key), binding.description))
+        self._hints = hints
         for active, _ in offered(screen, _is_palette):
             self._more = Hint(active.binding.key, "^p", "More")
         self.repaint()
@@ -334,19 +371,16 @@ class KeyBar(Choices):
         self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
     def _fitting(self, width: int) -> list[Hint]:
-        return fitting(self._hints, width, self._more, self._kept)
+        return fitting(self._hints, width, self._more)
 
 
-def fitting(
-    hints: Iterable[Hint], width: int, more: Hint | None = None, kept: int = 2
-) -> list[Hint]:
+def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
     """The whole hints that fit a width; the last ones (help, quit) have precedence.
 
     Args:
         hints: all hints.
         width: cells.
         more: a hint for those left out, if there are some.
-        kept: number of last hints with precedence.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"),
     ...     Hint("q", "q", "quit")]
@@ -358,12 +392,12 @@ def fitting(
     hints = list(hints)
     if sum(hint.width for hint in hints) <= width:
         return hints
-    last = hints[-kept:]
+    last = hints[-2:]
     if more is not None:
         last = [more, *last]
     room = width - sum(hint.width for hint in last)
     first = []
-    for hint in hints[:-kept]:
+    for hint in hints[:-2]:
         room -= hint.width
         if room < 0:
             break

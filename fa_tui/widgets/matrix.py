@@ -177,6 +177,10 @@ class Matrix(RunsView):
         columns = len(self._grid.columns) * (self._cell_width + 2)
         return self._whole_names + self._count_width + columns + 1
 
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The height of the header and all lines."""
+        return self.header + max(1, self.line_count()) + (self.virtual_size.width > width)
+
     @property
     def _cell_width(self) -> int:
         title = min(self._title_width, _LONGEST_TITLE)

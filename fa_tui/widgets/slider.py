@@ -1,9 +1,9 @@
 """A threshold slider with its runs on the track.
 
-    a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          > 50
-      fires above        ─────────────◇━━━━━━━●━━━╍╍╍╍╍╍╍╍╍╌╌╌╌╌╌╌╌╌        ━ 11…694
+    a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          fires > 63×
+      default 50×        ─────────────◇━━━━━━━●━━━━━━━━━━━━╌╌╌╌╌╌╌╌╌        plateau 11…694
 
-Heavy: the plateau of unchanged letters; dashed: the side that fires; bars: runs.
+Dashed: values that fire; heavy: the plateau, on which no letter changes; bars: runs.
 """
 
 from __future__ import annotations
@@ -112,15 +112,18 @@ _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 _WIDE = 100
 """Wider sliders show the ends of the scale."""
+_BARE = 12
+"""Cells of a value without words."""
+_PLATEAU = "plateau "
 
 
 def widths(width: int) -> tuple[int, int, int]:
     """Cells for label, track and value."""
     label, value = 4, 12
     if width >= _WIDE:
-        label, value = 25, 27
+        label, value = 25, 36
     elif width >= 70:
-        label, value = 22, 17
+        label, value = 22, 22
     return label, max(4, width - label - value), value
 
 
@@ -252,21 +255,24 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [bars.get(mark, mark) for mark in self._marks]
 
     def _draw_scale(self, label_width: int, cells: int, value_width: int) -> Row:
-        """The row of the track: the side that fires, the track, and the plateau."""
+        """The row of the track: the default, the track, and the plateau."""
         low = ""
         high = "  "
         if cells + label_width + value_width >= _WIDE:
             scale = self._track.scale
             low = scale.tick(scale.lo, self._glyphs) + " "
             high = " " + scale.tick(scale.hi, self._glyphs).ljust(7)
-        side = "fires above" if self._diagnostic.fires_above else "fires below"
+        default = f"default {self._text_of(self._default)}"
         room = label_width - 3 - len(low)
         # cut, it would look like a mark on the track
-        if len(side) >= room:
-            side = ""
+        if len(default) >= room:
+            default = ""
         track = self._draw_track([""] * cells)
         plateau = self._draw_plateau(high, value_width)
-        return [("   ", ""), (f"{side:{room}}{low}", "dim"), *track, *plateau]
+        return [("   ", ""), (f"{default:{room}}{low}", "dim"), *track, *plateau]
+
+    def _text_of(self, value: float) -> str:
+        return self._glyphs.say(f"{exact(value)}{self._diagnostic.suffix}")
 
     def _draw_label(self, width: int) -> Row:
         diagnostic = self._diagnostic
@@ -284,13 +290,16 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [(letter, "accent"), (name, "text"), undecided]
 
     def _draw_value(self, width: int) -> Row:
-        sign = "  > " if self._diagnostic.fires_above else "  < "
+        sign = "> " if self._diagnostic.fires_above else "< "
+        if width > _BARE:
+            sign = f"fires {sign}"
+        sign = f"  {sign}"
         if self._entry is not None:
             # of a long entry the end is shown
-            typed = (self._entry[5 - width :], "entry")
+            typed = (self._entry[len(sign) + 1 - width :], "entry")
             return [(sign, "dim"), typed, (self._glyphs.cursor, "strong")]
         unit = self._glyphs.say(self._diagnostic.suffix)
-        room = width - len(unit) - 4
+        room = width - len(unit) - len(sign)
         number = exact(self.value)
         for digits in (6, 3):
             if len(number) > room:
@@ -300,7 +309,7 @@ class ThresholdSlider(Dragged, can_focus=True):
     def _draw_plateau(self, high: str, width: int) -> Row:
         """The upper end of the scale, and the plateau with few but distinct digits."""
         plateau = self._flips.plateau(self.value)
-        room = width - len(high) - 2
+        room = width - len(high) - len(_PLATEAU)
         fitting = []
         if plateau is not None:
             for digits in (3, 4, 5, 6, 2, 1):
@@ -311,13 +320,17 @@ class ThresholdSlider(Dragged, can_focus=True):
             return [(high, "dim")]
         holding = [span for span in fitting if span.holds]
         chosen, *_ = [*holding, *fitting]
-        sign = f"{self._glyphs.plateau_passing} "
-        return [(high, "dim"), (sign, "bar"), (chosen.text, "dim")]
+        return [(high, "dim"), (_PLATEAU, "bar"), (chosen.text, "dim")]
 
     def _span(self, plateau: Interval, digits: int) -> _Span:
         low, high = (_end(end, digits) for end in plateau)
         inside = float(low or "-inf") <= self.value <= float(high or "inf")
-        return _Span(f"{low}{self._glyphs.ellipsis}{high}", low != high and inside)
+        text = f"{low}{self._glyphs.ellipsis}{high}"
+        if not high:
+            text = f"above {low}"
+        if not low:
+            text = f"below {high}"
+        return _Span(text, low != high and inside)
 
     def _draw_track(self, ticks: Sequence[str]) -> Row:
         glyphs = self._glyphs
@@ -340,7 +353,7 @@ class ThresholdSlider(Dragged, can_focus=True):
             elif cell in undecided:
                 row.append((glyphs.undecided, "warn"))
             elif cell in plateau:
-                row.append((glyphs.plateau_firing if fires else glyphs.plateau_passing, "bar"))
+                row.append((glyphs.plateau, "bar"))
             else:
                 row.append((glyphs.firing if fires else glyphs.passing, "dim"))
         return joined(row)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _TALL_SCREEN = 34
 """On lower screens only the last focused slider has two rows."""
+_MEANING = "walk-back: the claim must be withdrawn or qualified"
+_LEGEND = "track: ─ passes  ╌ fires  ━ no letter changes"
 
 
 @dataclass
@@ -88,7 +90,7 @@ class SlidersPanel(Vertical):
         self._offered = self._history.offers
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
-        self._count = ""
+        self._count = self._flips = ""
         self._sliders: dict[str, ThresholdSlider] = {}
         for letter, one in DIAGNOSTICS.items():
             slider = ThresholdSlider(one, one.limit(start), id=f"slider-{letter}")
@@ -138,11 +140,24 @@ class SlidersPanel(Vertical):
         """Show the last flips, with an unchanged count."""
         for slider in self._sliders.values():
             slider.catch_up()
-        # first, as the counts may be cut
+        self._flips = flips
+        self._show_summary()
+
+    def _show_summary(self) -> None:
+        # the walk-backs first: whatever follows may be cut
+        walked, comma, others = self._count.partition(",")
         flipped = ""
-        if flips:
-            flipped = f" {flips}  "
-        self._summary.set((flipped, "warn"), (f" {self._count}", "strong"))
+        if self._flips:
+            flipped = f"  {self._flips}"
+        explained = _MEANING
+        if self.has_focus_within:
+            explained = _LEGEND
+        self._summary.set(
+            (f" {walked}", "strong"),
+            (flipped, "warn"),
+            (comma + others, "text"),
+            (f"   {explained}", "dim"),
+        )
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
@@ -170,6 +185,10 @@ class SlidersPanel(Vertical):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for slider in self._sliders.values():
             slider.set_class(slider is event.widget, "-expanded")
+        self._show_summary()
+
+    def on_descendant_blur(self) -> None:
+        self._show_summary()
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()

@@ -22,7 +22,7 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
     terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=env)
     for letter, name in (
         ("a", "growth per block"),
-        ("b", "fires below"),
+        ("b", "fires < 1e-7"),
         ("c", "drift"),
         ("d", "margin"),
     ):

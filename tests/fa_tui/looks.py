@@ -53,6 +53,14 @@ def screen_text(app: ExplorerApp) -> str:
     )
 
 
+def below_tabs(app: ExplorerApp) -> str:
+    """What is on screen below the tab bar, as lines."""
+    first, *lines = screen_text(app).split("\n")
+    if "Matrix" not in first:
+        lines.insert(0, first)
+    return "\n".join(lines)
+
+
 def cell_at_cursor(app: ExplorerApp) -> str:
     """What the cell under the cursor says."""
     table = app.explorer.runs

@@ -25,7 +25,8 @@ from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from fa_tui.views.analysed import parts
 from fa_tui.widgets.chart import SLICES, curve_chart
-from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
@@ -190,7 +191,7 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
 async def _open_filtered(pilot: Any, app: ExplorerApp, text: str, *keys: str) -> AnalysisScreen:
     await until(pilot, lambda: app.explorer.sliders is not None)
     await pilot.press("slash", *text, "enter")
-    await until(pilot, lambda: f" of 15 runs: {text} (/ f)" in screen_text(app))
+    await until(pilot, lambda: f"filter {text}, " in screen_text(app))
     return await _open(pilot, *keys)
 
 
@@ -204,7 +205,7 @@ async def test_the_analyses_are_of_the_runs_that_pass_the_filter(
         expected = (await _open(pilot, key)).table.text
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:bp,dfa", key)
-        assert "of 6 of 15 runs: method:bp,dfa" in screen_text(app).splitlines()[0]
+        assert "6 of 15 runs, filter method:bp,dfa" in screen_text(app).splitlines()[0]
         assert screen.table.text == expected
         assert screen.shared().rows == rows
 
@@ -234,10 +235,7 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
         assert "3 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await settled(pilot, screen)
-        assert (
-            "15 runs   all, not only those that pass the filter (f)"
-            in screen_text(app).splitlines()[0]
-        )
+        assert "all 15 runs, filter method:dfa is off" in screen_text(app).splitlines()[0]
         assert [row[0] for row in screen.table.text[1:]] == [
             "bp",
             "dfa",
@@ -249,7 +247,7 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
         await pilot.press("escape")
-        await until(pilot, lambda: "3 of 15 runs: method:dfa (/ f)" in screen_text(app))
+        await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
 
 
 async def test_without_a_filter_there_is_nothing_to_turn_to(app: ExplorerApp) -> None:
@@ -286,10 +284,10 @@ async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen
 async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "flag:a", "2")
-        assert "of 9 of 15 runs: flag:a" in screen_text(app).splitlines()[0]
+        assert "9 of 15 runs, filter flag:a" in screen_text(app).splitlines()[0]
         await pilot.press("a", "5", "enter")
         await settled(pilot, screen)
-        assert "of 11 of 15 runs: flag:a" in screen_text(app).splitlines()[0]
+        assert "11 of 15 runs, filter flag:a" in screen_text(app).splitlines()[0]
         assert next(row for row in screen.table.text if row[0] == "S2")[2] == "11/11"
         assert "flipped at a > 5" in screen_text(app)
 

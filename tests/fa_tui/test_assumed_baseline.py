@@ -52,10 +52,10 @@ def test_the_detail_pane(session: Session, method: str) -> None:
     lines = RunPage(row, 200, UNICODE).lines(USUAL)
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
-        "bp": ["(d) by an assumed", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
+        "bp": ["(d) by an assumed", "d: baseline 0.349 assumed", "frozen baseline 0.349 assumed"],
         "dfa": [
             "abc measured,",
-            "[baseline 0.1 assumed, 0.349 recorded]",
+            "d: baseline 0.1 assumed, 0.349 recorded",
             "0.1 assumed, 0.349 recorded",
         ],
         "state_bridge": ["frozen baseline 0.349"],

@@ -24,7 +24,8 @@ from fa_tui.widgets.chart import layer_chart
 from fa_tui.widgets.compare_view import half_bar
 from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
-from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
@@ -359,10 +360,10 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("slash", *"seed:42", "enter")
         await opened(pilot, "C")
-        assert "1 run   1/5 (n p)  of 5 of 15 runs: seed:42 (f)" in screen_text(app)
+        assert "1 run   1/5 (n p)  5 of 15 runs, filter seed:42" in screen_text(app)
         await pilot.press("f")
         await until(
-            pilot, lambda: "3 runs   1/5 (n p)  15 runs   all, not only" in screen_text(app)
+            pilot, lambda: "1/5 (n p)  all 15 runs, filter seed:42 is off" in screen_text(app)
         )
 
 

@@ -16,7 +16,8 @@ from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.session import Session
 from tests.fa_tui.compared_runs import row_of, ten_seeds
-from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
 
 
@@ -46,7 +47,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.sliders is not None)
         await pilot.press("slash", *"flag:b", "enter")
-        await until(pilot, lambda: "9 of 15 runs: flag:b (/ f)" in screen_text(app))
+        await until(pilot, lambda: "filter flag:b, 9 of 15 runs" in screen_text(app))
         screen = await opened(pilot, "C")
         assert " dfa " in screen_text(app).splitlines()[0]
         for key, typed, words in (

@@ -143,7 +143,7 @@ async def test_export_takes_the_runs_that_the_filter_shows(app: ExplorerApp, pla
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: "3 of 15 runs: dfa (/ f)" in screen_text(app))
+        await until(pilot, lambda: "filter dfa, 3 of 15 runs" in screen_text(app))
         await ask(pilot, "e", "j", "enter")
         await until(pilot, lambda: said(app).startswith(" saved "))
     reports = json.loads((places / "fa-tui-audit-table.json").read_text())["reports"]

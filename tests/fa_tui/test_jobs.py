@@ -455,17 +455,13 @@ def test_a_rate_follows_from_the_batches_that_are_done() -> None:
     assert pace.rate == 0.5
 
 
-async def test_jobs_are_in_the_line_of_keys_however_narrow_while_one_runs(
-    measuring_app: MakeApp, tmp_path: Path
+@pytest.mark.parametrize(("width", "shows"), [(80, "T Timeline  A"), (60, "J Jobs"), (44, "Jobs")])
+async def test_the_jobs_are_in_the_tab_bar_however_narrow(
+    app: ExplorerApp, width: int, shows: str
 ) -> None:
-    app = measuring_app("wait")
-    async with app.run_test(size=(60, 24)) as pilot:
-        assert "J Jobs" not in screen_text(app)
-        await pilot.press("m")
-        await until(pilot, lambda: "J Jobs" in screen_text(app))
-        (tmp_path / "go").touch()
-        await until(pilot, lambda: not app.jobs.unfinished() and "J Jobs" not in screen_text(app))
-    app.close_jobs()
+    async with app.run_test(size=(width, 24)) as pilot:
+        await pilot.pause()
+        assert shows in screen_text(app).splitlines()[0]
 
 
 async def test_more_runs_get_as_many_workers_as_the_command_line_has(

@@ -34,7 +34,8 @@ from fa_tui.widgets.epoch_chart import (
     marks_for,
     scale_of,
 )
-from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, settled
+from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
 from tests.fa_tui.scenes import epochs as epochs_of
 from tests.fa_tui.waiting import until
@@ -226,7 +227,7 @@ async def test_the_line_under_the_cursor_is_bright_and_what_is_pinned_stays_so(
         assert _bright(screen) == {0, 1, 2} and "3 drawn" in screen_text(app)
         await pilot.press("asterisk", "o")
         await settled(pilot, screen)
-        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), (
+        assert _bright(screen) == {0, 1} and " drawn" not in screen_text(app), (
             "the others are in the background"
         )
         await pilot.press("o", "o")

@@ -153,7 +153,7 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
         text = screen_text(app)
-        assert "9 of 15 runs: flag:a (/ f)" in text and "by growth ↓" in text
+        assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
         assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
         growths = [
             app.session.rows[row].report.max_per_block_growth or 0.0

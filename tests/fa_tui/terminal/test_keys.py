@@ -67,7 +67,7 @@ async def test_four_thresholds_in_one_packet_are_all_set(app: ExplorerApp) -> No
 async def test_a_filter_typed_ahead_keeps_its_first_letter(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "/method:ep\r")
-        assert "3 of 15 runs: method:ep (/ f)" in screen_text(app)
+        assert "filter method:ep, 3 of 15 runs" in screen_text(app)
         assert app.focused is app.explorer.matrix
 
 

@@ -87,13 +87,13 @@ def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> 
         )
         assert width - 1 <= len(text) <= width
         assert text.endswith(
-            " 3 of 15 runs: method:ep (/ f)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)"
+            ": filter method:ep, 3 of 15 runs  λ × seeds  showing growth  by growth ↓"
         )
     session.widen()
     text = "".join(
         piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room)
     )
-    assert text.endswith(" all 15 runs (f)")
+    assert text.endswith(": all 15 runs, filter method:ep is off")
 
 
 def test_one_run_is_not_one_runs(session: Session) -> None:

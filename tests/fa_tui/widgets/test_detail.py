@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import re
@@ -56,9 +55,16 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     shown = text(dfa)
     first = shown.splitlines()[0]
     assert first.startswith("DFA  seed 42") and first.endswith("✗ab-d")
-    assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
-    assert "in block 0→1  40.9× over the limit (1993)" in shown
-    assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
+    assert "needs walk-back: a, b, d fire" in first
+    table = [re.split("  +", line) for line in shown.splitlines()[1:6]]
+    assert table == [
+        ["", "diagnostic", "number", "fires if", "how far"],
+        ["✗ a growth per block", "2043×", "> 50×", "40.9× over"],
+        ["✗ b deepest ‖g_L‖", "4.17e-9", "< 1e-7", "24× under"],
+        ["✓ c drift cosine", "+0.047", "> 0.3", "0.253 below"],
+        ["✗ d margin over frozen", "-3.83 pp", "< 2 pp", "5.83 pp under"],
+    ]
+    assert "a: most in block 0→1" in shown
     assert "source      audit.json" in shown and "run         dfa_s42" in shown
     layers = [line.split() for line in shown.splitlines() if line[:3].strip().isdigit()]
     assert [row[1] for row in layers] == ["35825", "7.32e7", "1.74e8", "3.39e8", "4.35e8"]
@@ -93,13 +99,14 @@ def test_nothing_is_marked_where_no_block_grows() -> None:
 
 def test_other_thresholds_give_other_words(dfa: AuditRow) -> None:
     lenient = DiagnosticThresholds(h_norm_explosion_ratio=5000.0)
-    assert "✓ (a) passes: growth per block 2043 (limit 5000)" in text(dfa, thresholds=lenient)
+    (line,) = [line for line in text(dfa, thresholds=lenient).splitlines() if " a growth" in line]
+    assert re.split("  +", line) == ["✓ a growth per block", "2043×", "> 5000×", "2.45× below"]
 
 
 def test_a_partial_audit_says_what_its_verdict_rests_on() -> None:
     shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.1], bp_grad_norms=[1e-3, 1e-3])))
     assert "trustworthy on a, b" in shown
-    assert "· (c) not measured: not in the source" in shown
+    assert re.search("· c drift cosine +not measured: not in the source", shown)
 
 
 def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None:
@@ -112,8 +119,8 @@ def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("floor/dfa_lr0.01_s42", "cause: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)"),
-        ("floor/bp_data-digits_s42", "cause: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)"),
+        ("floor/dfa_lr0.01_s42", "cause of b: cancelled (γ_L 5e-7, ‖e_T‖ 0.86)"),
+        ("floor/bp_data-digits_s42", "cause of b: converged (γ_L 0.49, ‖e_T‖ 3.6e-6)"),
     ],
 )
 def test_both_causes_of_a_fired_b_show_on_real_runs(
@@ -123,11 +130,13 @@ def test_both_causes_of_a_fired_b_show_on_real_runs(
         json.loads((sample_runs / name / "audit.json").read_bytes())
     )
     assert words in text(run(report))
-    assert "cause" not in text(run(report), thresholds=DiagnosticThresholds(g_norm_floor=1e-12))
+    assert "cause of b" not in text(
+        run(report), thresholds=DiagnosticThresholds(g_norm_floor=1e-12)
+    )
 
 
 def test_a_cause_that_cannot_be_told_says_what_is_missing(dfa: AuditRow) -> None:
-    assert "cause: undetermined (B and ‖e_T‖ not recorded)" in text(dfa)
+    assert "cause of b: undetermined (B and ‖e_T‖ not recorded)" in text(dfa)
 
 
 def test_a_published_lists_wording_of_the_same_verdict_is_no_difference() -> None:
@@ -151,9 +160,9 @@ FIRM = DiagnosticReport(
 
 def test_resamples_say_how_firm_the_verdict_is_under_the_sliders_thresholds() -> None:
     shown = text(run(FIRM))
-    assert "same verdict in 75% of 4 resamples" in shown
-    assert "95%: 40.4 to 54.5×, fires in 25%" in shown
-    assert "fires in 100%" in text(
+    assert "same verdict in 75% of 4 resamples: a fires in 25%, b fires in 0%" in shown
+    assert "40.38 to 54.48" in shown and "95 % interval" in shown
+    assert "a fires in 100%" in text(
         run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)
     )
     assert "resamples" not in text(run(DiagnosticReport(residual_norms=[1.0, 45.0])))
@@ -196,7 +205,7 @@ def test_non_finite_layers_are_named_and_fire() -> None:
             )
         )
     )
-    assert "(a) FIRES: non-finite: residual norm at layer 1 is nan" in shown
+    assert re.search("✗ a growth per block +non-finite: residual norm at layer 1 is nan", shown)
     assert "∞" in shown
 
 
@@ -205,10 +214,10 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
         residual_norms=[1.0, 9.0, math.inf, math.nan], bp_grad_norms=[1.0, math.nan, 1e-9]
     )
     lines = text(run(report)).splitlines()
-    assert any("in block 1→2" in line for line in lines)
+    assert any("most in block 1→2" in line for line in lines)
     (marked,) = [line for line in lines if UNICODE.grows in line]
     assert marked.split()[:2] == ["2", "inf"]
-    assert not any(" the limit" in line for line in lines)
+    assert not any("how far" in line.split("  ")[-1] and "over" in line for line in lines)
 
 
 def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> None:
@@ -220,7 +229,7 @@ def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> No
             )
         )
     )
-    assert "in block 77→78" in shown[:400]
+    assert "most in block 77→78" in shown[:900]
     layers = [line for line in shown.splitlines() if line[:3].strip().isdigit()]
     assert len(layers) == 201
     assert not any(re.search(r"\d━", line) for line in layers), "a number never runs into its bar"
@@ -236,7 +245,7 @@ def test_of_thousands_of_layers_the_first_and_last_have_a_line_each() -> None:
 
 def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 2.8684])
-    assert "1.003× over the limit" in text(
+    assert "1.003× over" in text(
         run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86)
     )
 
@@ -312,12 +321,25 @@ def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int, name: str) ->
 
 @pytest.mark.parametrize(
     ("width", "first"),
-    [(31, "CREDIT_BRIDGE  seed 42"), (25, "CREDIT_BRIDGE s42"), (17, "CREDIT… s42")],
+    [
+        (70, "needs walk-back: a, b, d fire"),
+        (48, "needs walk-back ─"),
+        (31, "CREDIT_BRIDGE  seed 42"),
+    ],
 )
-def test_name_and_seed_give_way_to_the_verdict(dfa: AuditRow, width: int, first: str) -> None:
+def test_name_and_verdict_in_words_give_way_to_the_cell(
+    dfa: AuditRow, width: int, first: str
+) -> None:
     row = replace(dfa, report=replace(dfa.report, method_name="CREDIT_BRIDGE"))
     line = text(row, width).splitlines()[0]
-    assert line.startswith(first) and line[len(first) :].strip() == "✗ab-d" and len(line) == width
+    assert first in line and line.endswith(" ✗ab-d") and len(line) == width
+    assert "needs walk-back" in text(row, width)
+
+
+def test_a_narrow_pane_cuts_the_name_and_never_the_cell(dfa: AuditRow) -> None:
+    row = replace(dfa, report=replace(dfa.report, method_name="CREDIT_BRIDGE"))
+    assert text(row, 25).splitlines()[0] == "CREDIT_BRIDGE s42 ─ ✗abcd".replace("abcd", "ab-d")
+    assert text(row, 17).splitlines()[0] == "CREDIT… s42 ✗ab-d"
 
 
 def test_where_the_growth_has_no_room_its_peak_is_marked_and_numbers_are_whole(
@@ -337,15 +359,23 @@ def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa: AuditRow, width: in
     assert text(dfa, width) == text(dfa, 16)
 
 
-def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) -> None:
-    no_cause = DiagnosticThresholds(g_norm_floor=1e-12)
-    lines = text(dfa, 34, thresholds=no_cause).splitlines()
-    starts = [index for index, line in enumerate(lines) if line[2:3] == "("]
-    assert lines[starts[0]] == "✗ (a) growth per block 2043"
-    assert lines[starts[0] + 1] == "      limit 50, 40.9× over"
-    passing = text(run(dfa.report), 32, thresholds=DiagnosticThresholds(g_norm_floor=1e-9))
-    assert "× above" in passing and " below" in passing
-    assert all(later - earlier <= 2 for earlier, later in itertools.pairwise(starts))
+@pytest.mark.parametrize("width", [25, 40, 62, 78])
+def test_each_diagnostic_has_one_line_at_any_width(dfa: AuditRow, width: int) -> None:
+    shown = [line[:3] for line in text(dfa, width).splitlines()]
+    place = shown.index("✗ a")
+    assert shown[place : place + 4] == ["✗ a", "✗ b", "✓ c", "✗ d"]
+    assert "2043×" in text(dfa, width)
+
+
+def test_an_interval_that_has_no_column_stands_below() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 45.0], intervals={"growth": (40.0, 55.0)})
+    assert re.search("45× +> 50× +1.11× below +40 to 55", text(run(report), 78))
+    assert "a: most in block 0→1; 95 % interval 40 to 55" in text(run(report), 44)
+
+
+def test_at_eighty_columns_diagnostics_and_both_sparklines_take_seven_lines(dfa: AuditRow) -> None:
+    seventh = text(dfa, 78).splitlines()[6]
+    assert "stream ‖h‖ ▁" in seventh and "gradient ‖g‖ █" in seventh
 
 
 def test_a_long_path_shows_its_end() -> None:

@@ -211,10 +211,11 @@ async def test_firing_side_plateau_runs_and_default_are_told_apart_without_colou
     drawn = track[label : label + cells]
     knob = drawn.index(UNICODE.knob)
     assert drawn.index(UNICODE.default) < knob
-    assert set(drawn[:knob]) == {UNICODE.passing, UNICODE.plateau_passing, UNICODE.default}
-    assert set(drawn[knob + 1 :]) == {UNICODE.plateau_firing, UNICODE.firing}
+    assert set(drawn[:knob]) == {UNICODE.passing, UNICODE.plateau, UNICODE.default}
+    assert set(drawn[knob + 1 :]) == {UNICODE.plateau, UNICODE.firing}
     assert sum(character in UNICODE.bars for character in rug[label : label + cells]) == len(TICKS)
-    assert "11…694" in track
+    assert "plateau 11…694" in track and "default 50×" in track
+    assert "fires > 56×" in rug
 
 
 async def test_runs_off_the_track_and_non_finite_runs_are_marked_at_its_ends() -> None:
@@ -241,7 +242,7 @@ async def test_in_one_row_the_runs_stand_on_the_track() -> None:
 async def test_a_narrow_slider_cuts_no_word_against_its_track() -> None:
     app = Stage()
     async with app.run_test(size=(80, 20)) as pilot:
-        await until(pilot, lambda: "fires above" in app.lines()[1])
+        await until(pilot, lambda: "default 50×" in app.lines()[1])
         await pilot.resize_terminal(64, 20)
         await until(pilot, lambda: app.slider.size.width == 64)
         assert app.lines()[1].startswith("    ")

@@ -118,4 +118,19 @@ async def test_the_summary_appears_once_there_is_one() -> None:
         app.panel.set_summary("9 of 15 need walk-back", "dfa s42")
         await pilot.pause()
         assert line.display
-        assert line.render_line(0).text.strip() == "dfa s42   9 of 15 need walk-back"
+        shown = line.render_line(0).text
+        assert shown.startswith(" 9 of 15 need walk-back  dfa s42   ")
+        app.screen.set_focus(None)
+        await until(pilot, lambda: "   walk-back: the claim must" in line.render_line(0).text)
+        app.panel.slider("a").focus()
+        await until(pilot, lambda: "dfa s42   track: ─ passes" in line.render_line(0).text)
+
+
+async def test_the_count_of_walk_backs_is_never_cut() -> None:
+    app = Stage()
+    async with app.run_test(size=(60, 24)) as pilot:
+        count = "9 of 15 need walk-back, 3 undecided, 2 not measured"
+        app.panel.set_summary(count, "flipped at a > 6.1: " + "dfa s42 +a, " * 9)
+        await pilot.pause()
+        shown = app.panel.query_one("#sliders-summary").render_line(0).text
+        assert shown.startswith(" 9 of 15 need walk-back  flipped at a > 6.1") and "…" in shown

@@ -1,0 +1,102 @@
+"""The first screen explains itself: what is open, every seed, the run, and the way to each screen."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.app import ExplorerApp
+from fa_tui.session import Session
+from fa_tui.views.filters import ViewState, understood
+from fa_tui.views.words import PUBLISHED, SAMPLES
+from fa_tui.widgets.line import OPEN_TAB, TabBar
+from tests.fa_tui.conftest import COLOURFUL
+from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
+
+
+@pytest.mark.parametrize(("key", "name"), [("C", "Compare"), ("A", "Analysis"), ("J", "Jobs")])
+async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
+    app: ExplorerApp, key: str, name: str
+) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert marked_tab(app) == "Matrix"
+        await pilot.press("t")
+        assert marked_tab(app) == "Table"
+        await pilot.press(key)
+        await until(pilot, lambda: marked_tab(app) == name)
+        await pilot.press("A" if key != "A" else "C")
+        await until(pilot, lambda: marked_tab(app) == ("Analysis" if key != "A" else "Compare"))
+        assert len(app.screen_stack) == 2, "the screen before is closed"
+        await pilot.press("escape")
+        await until(pilot, lambda: marked_tab(app) == "Table")
+
+
+async def test_a_click_on_a_tab_opens_it(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        for name in ("Compare", "Jobs", "Table", "Matrix"):
+            bar = app.screen.query_one(TabBar)
+            await pilot.click(bar, offset=(bar.render_line(0).text.index(name), 0))
+            await until(pilot, lambda name=name: marked_tab(app) == name)  # type: ignore[misc]
+
+
+def marked_tab(app: ExplorerApp) -> str:
+    """The tab that is marked on the screen."""
+    (bar,) = app.screen.query(TabBar)
+    (text,) = (piece for option in bar.options(80) for piece, tone in option if tone == OPEN_TAB)
+    return text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_the_first_screen_needs_no_scrolling(app: ExplorerApp, size: tuple[int, int]) -> None:
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("down")
+        await pilot.pause()
+        shown = screen_text(app)
+        assert all(seed in shown.splitlines()[2] for seed in ("s42", "s123", "s456"))
+        for line in (
+            "DFA  seed 42   needs walk-back: a, b, d fire",
+            "✗ a growth per block       2043×  > 50×     40.9× over",
+            "✗ b deepest ‖g_L‖        4.17e-9  < 1e-7    24× under",
+            "✓ c drift cosine          +0.047  > 0.3     0.253 below",
+            "✗ d margin over frozen  -3.83 pp  < 2 pp    5.83 pp under",
+            "stream ‖h‖",
+            "gradient ‖g‖",
+            " 9 of 15 need walk-back",
+        ):
+            assert line in shown
+        assert not app.explorer.matrix.show_vertical_scrollbar
+
+
+async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
+    look = understood(ViewState(filter=PUBLISHED), session)
+    app = ExplorerApp(session, title=SAMPLES, look=look, terminal=COLOURFUL)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        said = screen_text(app).splitlines()[1]
+        assert said == (
+            " sample runs: the published table, 15 of 15 runs · `fa-tui PATH` opens yours"
+        )
+
+
+async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() -> None:
+    rows = []
+    for method in ("credit_bridge", "state_bridge", "dfa"):
+        for depth in range(40):
+            for seed in (42, 123, 456):
+                axes = {"arch": "vit_mini", "depth": depth, "lam": 0.001}
+                report = DiagnosticReport(residual_norms=[1.0, 2.0])
+                key = f"{method}_{depth}_{seed}"
+                row = AuditRow(
+                    source="runs", key=key, method=method, report=report, seed=seed, axes=axes
+                )
+                rows.append(row)
+    app = ExplorerApp(Session(rows), title="runs", terminal=COLOURFUL)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert "s456" in screen_text(app).splitlines()[2]
+        assert not app.explorer.matrix.show_horizontal_scrollbar
