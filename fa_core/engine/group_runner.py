@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
+    AUTO,
     STAMP,
     Cancelled,
     DeviceFull,
@@ -46,7 +47,7 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.depth_ablation import depth_ablation
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import needs_precision, run_diagnosis, with_precision
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
@@ -72,8 +73,7 @@ Batches = list[tuple[Tensor, Tensor]]
 GAMMA, FULL = "gamma", "full"
 
 ABLATION = "depth_ablation"
-UNMEASURED = "reference_precision"
-"""Key of a report's ``unmeasured`` for a missing reference precision."""
+"""Key of a report's ``unmeasured`` for a missing ablation."""
 
 
 def measure_run(
@@ -138,6 +138,7 @@ def _how(options: MeasureOptions) -> Json:
         "taps": options.taps or None,
         "norm_batches": options.norm_batches,
         "dtype": options.dtype,
+        "decide_at": options.decide_at if options.batches == AUTO else None,
     }
 
 
@@ -145,9 +146,12 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
     """Number of leading test samples that the eval batches cover, so that they need no further
     pass.
 
-    0 for a user's own network, whose output may change while its stream is recorded, and for native
-    half precision, which rounds differently in batches of another size.
+    0 for a user's own network, whose output may change while its stream is recorded, for native
+    half precision, which rounds differently in batches of another size, and where the number of
+    batches is found while measuring.
     """
+    if options.batches == AUTO:
+        return 0
     if options.model is None and options.dtype != AS_IS:
         return samples.batched
     return 0
@@ -427,11 +431,9 @@ def _rule(loaded: Loaded, method: str) -> Method:
     return restore_method(method, loaded.network, feedback, **args)
 
 
-def with_precision(
-    report: DiagnosticReport, loaded: Loaded, batch: object, note: Callable[[str], None]
-) -> DiagnosticReport:
-    """The report with the distance of its gradients from float64 ones on the first eval batch;
-    ``note`` as for `halve_until_fits`."""
+def precision_of(loaded: Loaded, batch: object, note: Callable[[str], None]) -> ReferencePrecision:
+    """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
+    `halve_until_fits`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
@@ -439,11 +441,7 @@ def with_precision(
             loaded.network, batch, options.taps or None, options.dtype, largest
         )
 
-    try:
-        found = halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
-    except FaError as error:
-        return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
-    return replace(report, reference_precision=found)
+    return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 
 
 def with_ablation(
@@ -492,7 +490,7 @@ def build_report(
         raise MeasureError(
             "its weights changed while they were measured", where=job.checkpoint, hint=hint
         )
-    if len(samples.batches) < plan.batches:
+    if len(samples.batches) < plan.batches and options.batches != AUTO:
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the "
             f"{plan.batches} asked for"
@@ -511,8 +509,8 @@ def build_report(
     if options.resamples:
         drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(right))
         report = replace(report, resampling=drawn)
-    if options.precision:
-        report = with_precision(report, loaded, batch, note)
+    if options.precision or needs_precision(report):
+        report = with_precision(report, partial(precision_of, loaded, batch, note))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, plan.data, samples)

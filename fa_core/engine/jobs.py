@@ -23,6 +23,9 @@ from fa_core.option_values import check_data_set, network_spec
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
+AUTO: Literal["auto"] = "auto"
+"""Number of batches that is found while measuring."""
+
 STAMP = "files"
 """Key of provenance for the `stamp` of the weights."""
 
@@ -46,7 +49,9 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
             file.
         weights: name of the mapping of tensors in the file; None = the first that fits the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
-        batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
+        batches: K, the evaluation batches behind (c); ``"auto"`` = 8, 16, 32 or 64, until (c) is
+            decided; None = the manifest's, else 10.
+        decide_at: the ceiling of (c) by which ``"auto"`` decides.
         batch_size: B of each; None = the manifest's, else 128.
         norm_batches: number of batches for (a) and (b).
         eval_seed: picks their samples; None = the manifest's, else 0.
@@ -65,7 +70,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     weights: str | None = None
     taps: list[str] = []
-    batches: int | None = None
+    batches: int | Literal["auto"] | None = None
+    decide_at: float = 0.3
     batch_size: int | None = None
     norm_batches: int = 1
     eval_seed: int | None = None
@@ -179,12 +185,17 @@ FORMULAS = "2"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
+BESIDE = "1"
+"""Version of what is measured beside the diagnostics, as `FORMULAS`. Missing = 0."""
+
+
 def versions() -> dict[str, str]:
     """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
     found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
     found["formulas"] = FORMULAS
+    found["beside"] = BESIDE
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
@@ -274,7 +285,9 @@ def check_options(options: MeasureOptions) -> None:
         UsageError: an unknown data set or network, a count below 1.
     """
     check_counts(
-        batches=options.batches, batch_size=options.batch_size, norm_batches=options.norm_batches
+        batches=None if options.batches == AUTO else options.batches,
+        batch_size=options.batch_size,
+        norm_batches=options.norm_batches,
     )
     if options.model is not None:
         network_spec(options.model)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.devices import check_counts
 from fa_core.engine.jobs import (
+    AUTO,
     Job,
     MeasureOptions,
     input_hashes,
@@ -25,6 +26,7 @@ from fa_core.engine.out_of_memory import check_fits
 from fa_core.errors import UnreadableInput
 from fa_core.facts.run_names import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists
+from fa_core.judgement.intervals import LOOKS
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.microbatches import cut
@@ -96,7 +98,8 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    given = (options.batches, options.batch_size, options.eval_seed)
+    asked = max(LOOKS) if options.batches == AUTO else options.batches
+    given = (asked, options.batch_size, options.eval_seed)
     if manifest:
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
     else:

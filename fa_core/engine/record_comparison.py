@@ -85,6 +85,9 @@ _DRAWN = (
 )
 """Values that depend on random numbers, which may change with the version of torch."""
 
+_BESIDE = ("reference_precision", "block_norms", "mean_error")
+"""Values that depend on ``versions.beside``."""
+
 _ALLOWED: tuple[tuple[str, float, float], ...] = (
     # an accuracy is a count, with near-ties decided in float64
     ("headline_acc", 0.0, 0.0),
@@ -96,6 +99,7 @@ _ALLOWED: tuple[tuple[str, float, float], ...] = (
     ("error_norm", 1.0, 0.0),
     # a cosine errs by at most the sum of its two vectors' relative errors
     ("cross_batch_stability", 2.0, 1.0),
+    ("mean_error", 2.0, 1.0),
     ("resampling.stability", 2.0, 1.0),
     ("resampling", 2.0, 0.0),
     ("reference_precision.norm_ratio", 2.0, 0.0),
@@ -345,6 +349,7 @@ class _Excuses:
         before = _mapping(recorded.provenance.get("versions"))
         now = _mapping(measured.provenance.get("versions"))
         self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
+        self.beside = before.get("beside", "0"), now.get("beside", "0")
         self.torch = before.get("torch"), now.get("torch")
         self.given = recorded.provenance.get(BASELINE_FROM)
         self.exact = exact
@@ -359,6 +364,10 @@ class _Excuses:
             if self.given == GIVEN:
                 return "given by hand"
             return "of a frozen run that is not at hand"
+        if was is None and _under(name, _BESIDE) and self.beside[0] != self.beside[1]:
+            return "measured beside the diagnostics since"
+        if now is None and _under(name, ("mean_error",)):
+            return "its batches were cut to fit into memory now"
         if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
             return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
         if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:
@@ -484,7 +493,8 @@ def _shared(difference: Difference) -> tuple[str, ...]:
     if difference.kind not in _LOUD:
         return difference.kind, difference.name
     stem = _stem(difference.name)
-    within = next((each for each in _BASELINE if _under(stem, (each,))), stem)
+    alike = (*_BASELINE, *_BESIDE) if difference.why else _BASELINE
+    within = next((each for each in alike if _under(stem, (each,))), stem)
     return difference.kind, within, difference.why
 
 

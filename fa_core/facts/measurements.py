@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import msgspec
 
 Interval: TypeAlias = tuple[float, float]
 """Low and high end."""
+
+EXACT_ABOVE = 1 - 5e-7
+"""Cosine with float64 that prints as 1.000000."""
 
 
 class Resampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +66,12 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
         lost: samples whose gradient is 0 as measured and not in float64.
         samples: B.
         dtype: the arithmetic that is judged.
+        clamped: Γ of a perfect credit whose cosine clamps norms at 1e-8: mean over samples of
+            min(1, ‖g_l‖/1e-8); None where every gradient is 0.
+        half: mean over samples of cos(g_l rounded to float16, g_l in float64); None as above.
+        half_lost: samples whose gradient is 0 in float16 and not in float64.
 
-    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
+    Source: docs/protocol.md, *Is the reference valid?*
     """
 
     cosine: list[float | None]
@@ -72,6 +80,44 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[int]
     samples: int
     dtype: str = "float32"
+    clamped: list[float | None] = []
+    half: list[float | None] = []
+    half_lost: list[int] = []
+
+    @property
+    def lowest(self) -> float | None:
+        """The smallest cosine of any sample at any layer, NaN before others; None without one."""
+        known = [cosine for cosine in self.worst if cosine is not None]
+        return min(known, key=_nan_first, default=None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every gradient has its direction, to six digits, and none is lost."""
+        lowest = self.lowest
+        return lowest is not None and lowest >= EXACT_ABOVE and not any(self.lost)
+
+
+def _nan_first(value: float) -> tuple[bool, float]:
+    return not math.isnan(value), value
+
+
+class MeanError(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean error ē_T = mean prediction − label frequencies over all batches, and its part of
+    (c).
+
+    Attributes:
+        cosine: the part of (c)'s mean cosine that it makes; (c) − cosine is of the other errors.
+        norm: ‖ē_T‖.
+        label: the class whose mean prediction is farthest from its frequency.
+        excess: by how much, a difference of probabilities; negative: predicted too rarely.
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+
+    cosine: float
+    norm: float
+    label: int
+    excess: float
 
 
 class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):

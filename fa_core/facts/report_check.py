@@ -60,7 +60,8 @@ def checked(facts: Facts, where: str = "") -> Facts:
 
 def longest_list(facts: ReportFacts) -> int:
     """Length of a report's longest list by layer."""
-    longest = max(len(facts.residual_norms), len(facts.bp_grad_norms))
+    h, g, f = len(facts.residual_norms), len(facts.bp_grad_norms), len(facts.block_norms)
+    longest = max(h, g, f)
     if not facts.credit:
         return longest
     lists = list(facts.credit.values())

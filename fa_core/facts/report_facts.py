@@ -12,7 +12,13 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.immutable import refuse_changes
-from fa_core.facts.measurements import DepthAblation, Interval, ReferencePrecision, Resampling
+from fa_core.facts.measurements import (
+    DepthAblation,
+    Interval,
+    MeanError,
+    ReferencePrecision,
+    Resampling,
+)
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.numbers import as_float, as_floats
 
@@ -85,6 +91,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         tap_names: names of h_0..h_L.
         flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or
             by the token that the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
+        block_norms: median over the batch of ‖h_{l+1} − h_l‖₂, l = 0..L-1, of the samples of (a);
+            None where the state's shape changes.
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
@@ -101,6 +109,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         reference_precision: the gradients against float64 ones, per layer, where that was asked
             for.
         depth_ablation: accuracy without each block, where that was asked for.
+        mean_error: the part of (c) that the mean error makes; of labels per sample.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
@@ -130,6 +139,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     dtype: str | None = None
     tap_names: list[str] = []
     flatten: str | None = None
+    block_norms: list[float | None] = []
     error_norm: float | None = None
     unmeasured: dict[str, str] = {}
     evidence: dict[str, str] = {}
@@ -140,6 +150,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
     depth_ablation: DepthAblation | None = None
+    mean_error: MeanError | None = None
     provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}

@@ -144,7 +144,14 @@ def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
     return (k - 1, samples - k), tail
 
 
-def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
+LOOKS = {8: 3.3353, 16: 2.8366, 32: 2.6519, 64: 2.5714}
+"""K at which `--batches auto` looks → t_{K−1} at 1 − 0.05/8: of four looks, each 95 % after
+Bonferroni."""
+
+
+def drift_interval(
+    drift: float, row_sums: Sequence[float], t: float | None = None
+) -> Interval | None:
     """(c): of the mean cosine over pairs of K batches: the jackknife over batches, and over one
     more that was not seen.
 
@@ -159,6 +166,7 @@ def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
     Args:
         drift: c, as it is reported.
         row_sums: s_k, k = 1..K.
+        t: the quantile; None = of 95 %.
 
     Returns:
         Within [−1, 1], and holds c; None for K < 3 or a value that is not finite.
@@ -173,7 +181,8 @@ def drift_interval(drift: float, row_sums: Sequence[float]) -> Interval | None:
     k = len(row_sums)
     if k < 3 or not math.isfinite(sum(row_sums) + drift):
         return None
-    t = t_quantile(k - 1)
+    if t is None:
+        t = t_quantile(k - 1)
     low, high = _jackknifed(row_sums, t)
     low_with_one_more, high_with_one_more = _jackknifed([*row_sums, 0.0], t)
     # c and the sums are rounded separately: include c itself

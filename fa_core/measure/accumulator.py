@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain, pairwise, starmap
 from typing import NamedTuple
 
 import torch
@@ -13,10 +14,16 @@ from torch.nn.functional import pad
 
 from fa_core.decode import Json
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.facts.measurements import Interval
+from fa_core.facts.measurements import Interval, MeanError
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
-from fa_core.judgement.intervals import growth_interval, median_ranks
-from fa_core.measure.cross_batch_stability import Drift, drifts, summed_gradients
+from fa_core.judgement.intervals import LOOKS, growth_interval, median_ranks
+from fa_core.measure.cross_batch_stability import (
+    MEAN_ERROR_BATCHES,
+    Drift,
+    drifts,
+    mean_error_part,
+    summed_gradients,
+)
 from fa_core.measure.diagnosis import (
     Diagnosis,
     Samples,
@@ -40,7 +47,7 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.passes import Pass
+from fa_core.measure.passes import LayerOf, Pass
 from fa_core.report import DiagnosticReport
 
 FEWEST_PREDICTIONS = 20
@@ -52,10 +59,12 @@ class CannotStack(MeasureError):
 
 
 class _Norms(NamedTuple):
-    """Norms of one batch: (..., L+1, B) of h and g, (..., B) of e_T."""
+    """Norms of one batch: (..., L+1, B) of h and g, (..., L, B) of h_{l+1} − h_l, NaN where the
+    shapes differ, (..., B) of e_T."""
 
     h: Tensor
     g: Tensor
+    f: Tensor
     error: Tensor
 
 
@@ -63,13 +72,14 @@ class _Member(NamedTuple):
     """Statistics of one network, fetched from the device.
 
     Attributes:
-        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖e_T‖.
+        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖h_1 − h_0‖..‖h_L − h_{L-1}‖, ‖e_T‖.
         low: lower bounds of the medians of h_0..h_L and g_L (see `bounds_of_medians`).
         high: their upper bounds.
         agreement: sign agreement of following layers (see `bounds_of_medians`).
         facts: number of right labels; least and greatest predicted class; for each of h_0..h_L and
             g_0..g_L, whether the norm is 0 in every sample.
         drift: (c).
+        mean_error: its part of (c); None if unknown.
     """
 
     medians: list[float]
@@ -78,6 +88,14 @@ class _Member(NamedTuple):
     agreement: list[float]
     facts: list[int]
     drift: Drift
+    mean_error: MeanError | None
+
+
+def drift_layer(asked: int | None, states: int) -> int:
+    """The layer of (c): the one asked for, else L//2 of states 0..L."""
+    if asked is not None:
+        return asked
+    return (states - 1) // 2
 
 
 class Accumulator:
@@ -106,7 +124,10 @@ class Accumulator:
         self._dtype = ""
         self._terms = 0
         self._norms: list[_Norms] = []
+        self._reshaping: list[bool] = []
         self._means: list[Tensor] = []
+        self._of_mean_errors: list[Tensor] = []
+        self._mean_errors: list[Tensor] = []
         self._credit: Json | None = None
         self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
@@ -157,6 +178,33 @@ class Accumulator:
         if self._way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
+        if done.of_mean_error is not None:
+            of_mean_error = flattening.vectors(done.of_mean_error, self._axis)
+            self._of_mean_errors.append(summed_gradients(of_mean_error))
+        if done.label_mask is None:
+            self._mean_errors.append(done.error.mean(dim=-2))
+
+    @property
+    def mean_error_at(self) -> LayerOf | None:
+        """Where the next batch's pass gives the gradient of its mean error."""
+        if len(self._means) < MEAN_ERROR_BATCHES:
+            return partial(drift_layer, self._asked_layer)
+        return None
+
+    def is_decided(self, ceiling: float) -> bool:
+        """Whether the batches so far decide (c) of one network, at one of the `LOOKS`.
+
+        (c) is decided where its interval, wider for four looks, does not hold the ceiling, and
+        where no further batch would measure it.
+        """
+        t = LOOKS.get(len(self._means))
+        if t is None:
+            return False
+        (drift,) = drifts(self._batch_means(), t=t)
+        if drift.interval is None:
+            return True
+        low, high = drift.interval
+        return low > ceiling or high <= ceiling
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosis]:
         """The members' numbers, fetched from the device at once.
@@ -165,8 +213,8 @@ class Accumulator:
             right: for every batch, (N, B) bool: which samples are classified correctly.
         """
         means = self._batch_means()
-        h, g, error = map(self._joined, zip(*self._norms, strict=True))
-        medians = lower_median(torch.cat((h, g, error[:, None]), dim=1))
+        h, g, f, error = map(self._joined, zip(*self._norms, strict=True))
+        medians = lower_median(torch.cat((h, g, f, error[:, None]), dim=1))
         hits = torch.cat(list(right), dim=1).sum(dim=1)
         classes = torch.stack(self._classes, dim=1)
         facts = (
@@ -182,7 +230,12 @@ class Accumulator:
             *bounds_of_medians(h, g[:, -1], medians[:, : len(self._names)]),
             torch.cat(facts, dim=1),
         )
-        rows = zip(*(column.tolist() for column in columns), drifts(means), strict=True)
+        rows = zip(
+            *(column.tolist() for column in columns),
+            drifts(means),
+            self._shares_of_mean_errors(means),
+            strict=True,
+        )
         labels = sum(part.shape[1] for part in right)
         found = []
         for index, row in enumerate(rows):
@@ -196,7 +249,10 @@ class Accumulator:
     def _report(self, member: _Member, samples: int) -> DiagnosticReport:
         depth = len(self._names)
         h_norms = member.medians[:depth]
-        g_norms = member.medians[depth:-1]
+        g_norms = member.medians[depth : 2 * depth]
+        block_norms = []
+        for norm, blank in zip(member.medians[2 * depth : -1], self._reshaping, strict=True):
+            block_norms.append(None if blank else norm)
         drift = member.drift
         finite = all(map(math.isfinite, h_norms + g_norms))
         stability = drift.value
@@ -228,11 +284,13 @@ class Accumulator:
             dtype=self._dtype,
             tap_names=list(self._names),
             flatten=self._way,
+            block_norms=block_norms,
             error_norm=member.medians[-1],
             intervals=intervals,
             provenance=dict(self.facts),
             unmeasured=unmeasured,
             credit=self._credit,
+            mean_error=None if stability is None else member.mean_error,
         )
         if self._gradient_unknown:
             return without_gradient(report, self._gradient_unknown)
@@ -256,7 +314,7 @@ class Accumulator:
         def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
             return [self._by_member(batch)[index].cpu() for batch in batches]
 
-        h, g, error = map(of_member, zip(*self._norms, strict=True))
+        h, g, _, error = map(of_member, zip(*self._norms, strict=True))
         directions = unit_rows(means[index])
         return Samples(
             residual_norms=h,
@@ -282,9 +340,7 @@ class Accumulator:
         hidden = [self._by_member(h) for h in done.hidden]
         check_states([h[0] for h in hidden], done.names, batch_size)
         last = len(hidden) - 1
-        self._layer = last // 2
-        if self._asked_layer is not None:
-            self._layer = self._asked_layer
+        self._layer = drift_layer(self._asked_layer, len(hidden))
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
@@ -336,20 +392,24 @@ class Accumulator:
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
         # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
-        vectors = (flattening.vectors(state, self._axis) for state in states)
-        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
+        vectors = [flattening.vectors(state, self._axis) for state in states]
+        depth = len(done.hidden)
+        pairs = list(pairwise(vectors[:depth]))
+        self._reshaping = [before.shape != after.shape for before, after in pairs]
+        vectors_and_blocks = chain(vectors, starmap(_added, pairs))
+        norms = torch.stack([vector_norms(rows) for rows in vectors_and_blocks], dim=-2)
         error = vector_norms(done.error)
         if done.label_mask is not None:
             norms = medians_of_samples(norms, done.label_mask)
             error = medians_of_samples(error[done.label_mask], done.label_mask)
-        depth = len(done.hidden)
         h = norms[..., :depth, :]
-        g = norms[..., depth:, :]
+        g = norms[..., depth : 2 * depth, :]
+        f = norms[..., 2 * depth :, :]
         terms = self._label_count(done)
         if terms != self._terms:
             # a smaller last batch has a larger 1/B; scale to the first batch's
             g = g * (terms / self._terms)
-        self._norms.append(_Norms(h, g, error))
+        self._norms.append(_Norms(h, g, f, error))
 
     def _batch_means(self) -> Tensor:
         """Mean gradients times the batch size, (N, K, D)."""
@@ -360,6 +420,26 @@ class Accumulator:
             means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
         stacked = torch.stack(means, dim=self._axis)
         return self._by_member(stacked)
+
+    def _shares_of_mean_errors(self, means: Tensor) -> list[MeanError | None]:
+        """Every member's mean error, with its part of (c)."""
+        members, k, _ = means.shape
+        if k < 2 or len(self._of_mean_errors) < min(k, MEAN_ERROR_BATCHES):
+            return [None] * members
+        of_mean_errors = self._by_member(torch.stack(self._of_mean_errors, dim=self._axis))
+        errors = self._by_member(torch.stack(self._mean_errors, dim=self._axis)).mean(dim=1)
+        labels = errors.abs().argmax(dim=-1)
+        excess = errors.gather(-1, labels[:, None])[:, 0]
+        parts = mean_error_part(means, of_mean_errors)
+        norms = torch.linalg.vector_norm(errors, dim=-1)
+        rows = torch.stack((parts, norms, labels.to(parts), excess), dim=-1)
+        found: list[MeanError | None] = []
+        for part, norm, label, most in rows.tolist():
+            if math.isfinite(part):
+                found.append(MeanError(cosine=part, norm=norm, label=int(label), excess=most))
+            else:
+                found.append(None)
+        return found
 
     def _joined(self, batches: tuple[Tensor, ...]) -> Tensor:
         """Norms of all batches, (N, ..., n)."""
@@ -376,6 +456,13 @@ class Accumulator:
         if done.label_mask is not None:
             return int(done.label_mask.sum())
         return done.logits.shape[self._axis]
+
+
+def _added(before: Tensor, after: Tensor) -> Tensor:
+    """What a block adds to its state; NaN where the shape changes."""
+    if before.shape == after.shape:
+        return after - before
+    return torch.full_like(before, torch.nan)
 
 
 def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,6 +12,9 @@ from fa_core.facts.measurements import Interval
 from fa_core.judgement.intervals import drift_interval
 from fa_core.measure.norms import unit_rows
 
+MEAN_ERROR_BATCHES = 4
+"""Batches that take a second backward pass, for the mean error's part of (c)."""
+
 MIN_BATCHES = 8
 """With fewer batches, (c) is not measured."""
 
@@ -55,6 +58,38 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     return (square_of_sum - sum_of_squares) / (k * (k - 1))
 
 
+def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
+    """The part of (c) that the batches' mean errors make.
+
+    The gradient is linear in the error: ḡ_k = v_k + r_k, v_k the gradient that the mean error ē_k
+    of batch k would give in each of its samples. With u_k = ḡ_k/‖ḡ_k‖, over the pairs j ≠ k,
+
+        c = mean ⟨u_j, u_k⟩ = mean ⟨v_j, u_k⟩/‖ḡ_j‖ + mean ⟨r_j, u_k⟩/‖ḡ_j‖
+
+    and the first term is returned. Sampling noise of ē_k is independent between batches and cancels
+    in the mean.
+
+    Args:
+        means: (N, K, D) float64, B·ḡ_k.
+        of_mean_errors: (N, S, D) float64, B·v_j of the first S batches: the pairs are those with
+            j among them.
+
+    Returns:
+        (N,) float64, a part of a cosine; NaN where a norm is 0 or a value is not finite.
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+    first, k = of_mean_errors.shape[1], means.shape[1]
+    largest = means.abs().amax(dim=-1, keepdim=True)
+    lengths = largest * torch.linalg.vector_norm(means / largest, dim=-1, keepdim=True)
+    directions = means / lengths
+    parts = of_mean_errors / lengths[:, :first]
+    of_sums = (parts.sum(dim=1) * directions.sum(dim=1)).sum(dim=-1)
+    of_same = (parts * directions[:, :first]).sum(dim=(1, 2))
+    mean: Tensor = (of_sums - of_same) / (first * (k - 1))
+    return mean
+
+
 def summed_gradients(gradient: Tensor) -> Tensor:
     """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
 
@@ -69,12 +104,13 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     return gradient.sum(dim=-2, dtype=torch.float64)
 
 
-def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
+def drifts(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> list[Drift]:
     """(c) of N networks.
 
     Args:
         means: (N, K, D) float64, the batch-mean gradients, each up to a factor.
         least: with fewer batches, (c) is not measured.
+        t: quantile of the intervals, see `drift_interval`.
     """
     directions = unit_rows(means.flatten(0, 1)).view_as(means)
     finite = torch.isfinite(means).flatten(1).all(dim=1)
@@ -85,11 +121,19 @@ def drifts(means: Tensor, least: int = MIN_BATCHES) -> list[Drift]:
     columns = (mean_pairwise_cosine(directions), finite, zero, sums)
     found = []
     for row in zip(*map(Tensor.tolist, columns), strict=True):
-        found.append(_drift(*row, least=least))
+        found.append(_drift(*row, least=least, t=t))
     return found
 
 
-def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, least: int) -> Drift:
+def _drift(
+    value: float,
+    finite: bool,
+    zero: list[bool],
+    sums: list[float],
+    *,
+    least: int,
+    t: float | None,
+) -> Drift:
     if len(zero) < least:
         return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
     if not finite:
@@ -97,4 +141,4 @@ def _drift(value: float, finite: bool, zero: list[bool], sums: list[float], *, l
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
     drift = max(-1.0, min(1.0, value))
-    return Drift(drift, None, finite, drift_interval(drift, sums))
+    return Drift(drift, None, finite, drift_interval(drift, sums, t))

@@ -8,10 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
+import msgspec
 import torch
 from torch import nn
 
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
+from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
@@ -21,6 +23,7 @@ from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner
+from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
 from fa_core.measure.taps import Taps
 from fa_core.numbers import as_float
@@ -28,6 +31,9 @@ from fa_core.report import DiagnosticReport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+PRECISION = "reference_precision"
+"""Key of a report's ``unmeasured`` for a missing reference precision."""
 
 SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
 """Note in a language model's report whose batches are mappings."""
@@ -47,6 +53,7 @@ class MeasureOptions(TypedDict, total=False):
     dtype: str | None
     on_batch: Progress | None
     largest_pass: int | None
+    precision: bool | None
 
 
 class DiagnoseOptions(MeasureOptions, total=False):
@@ -70,6 +77,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
+    precision: bool | None = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -103,6 +111,8 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         on_batch: called with (done, total) after every batch.
         largest_pass: samples per forward and backward pass, if a whole batch does not fit into
             memory; the numbers stay the same.
+        precision: whether to compare the first batch's gradients with float64 ones
+            (`reference_precision`); None = where (b) fires.
 
     Returns:
         A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
@@ -134,13 +144,39 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         on_batch,
         largest_pass,
     )
-    return diagnosis.report(
+    report = diagnosis.report(
         headline_acc,
         frozen_baseline_acc,
         method_name,
         notes,
         thresholds or DiagnosticThresholds(),
     )
+    if precision is None:
+        precision = needs_precision(report)
+    if not precision:
+        return report
+    first = diagnosis.first_batch
+    return with_precision(
+        report,
+        lambda: reference_precision(model, first, taps, dtype, largest_pass, device),
+    )
+
+
+def needs_precision(report: DiagnosticReport) -> bool:
+    """Whether (b) fires on finite numbers, so that the reference is to be checked."""
+    return "b" in report.flags and "b" not in report.nonfinite
+
+
+def with_precision(
+    report: DiagnosticReport, measure: Callable[[], ReferencePrecision]
+) -> DiagnosticReport:
+    """The report with its reference precision, or the reason why there is none."""
+    try:
+        found = measure()
+    except FaError as error:
+        reasons = {**report.unmeasured, PRECISION: str(error)}
+        return msgspec.structs.replace(report, unmeasured=reasons)
+    return msgspec.structs.replace(report, reference_precision=found)
 
 
 def residual_norms(
@@ -187,7 +223,7 @@ def depth_utility(
     return report.margin_pp
 
 
-def run_diagnosis(
+def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
     model: nn.Module,
     eval_batches: Iterable[object],
     taps: Taps = None,
@@ -198,10 +234,13 @@ def run_diagnosis(
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
     on_note: Callable[[str], None] | None = None,
+    decide_at: float | None = None,
 ) -> Diagnosis:
     """Measure every batch: `diagnose` without the report.
 
-    Arguments as there; `on_note` is called with the note on guessed taps.
+    Args as there, and:
+        on_note: called with the note on guessed taps.
+        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
     """
     if norm_batches < 1:
         raise UsageError(
@@ -216,12 +255,16 @@ def run_diagnosis(
         accumulator = Accumulator(stability_layer, norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
+        first_batch: object = None
         with net.rng.isolated_over(batches):
             for index, batch in enumerate(batches):
+                if index == 0:
+                    first_batch = batch
                 x, y = to_device(batch, index, net)
                 where = f"eval batch {index}"
                 # before the pass, which reads the same samples next
                 log.add(x, y)
+                runner.mean_error_at = accumulator.mean_error_at
                 with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)
                     done = microbatches(run, x, y, largest_pass)
@@ -229,6 +272,8 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
+                if decide_at is not None and accumulator.is_decided(decide_at):
+                    break
         notes = [log.note()]
         if net.rng.noticed:
             notes.append(DREW)
@@ -239,7 +284,7 @@ def run_diagnosis(
             accumulator.facts["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
         found = accumulator.measured([right[None] for right in meter.right])[0]
-        return replace(found, notes=[*found.notes, *notes])
+        return replace(found, notes=[*found.notes, *notes], first_batch=first_batch)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -50,6 +50,7 @@ class Diagnosis:
         counted: number of labels in the eval batches.
         samples: fetches the values before any median or mean, to the CPU.
         notes: notes on the measurement.
+        first_batch: the first batch as it was given; None for a group's.
     """
 
     numbers: DiagnosticReport
@@ -57,6 +58,7 @@ class Diagnosis:
     counted: int
     samples: Callable[[], Samples]
     notes: Sequence[str] = ()
+    first_batch: object = None
 
     def report(
         self,
@@ -153,6 +155,7 @@ def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> Diagnosti
     return msgspec.structs.replace(
         report,
         cross_batch_stability=None,
+        mean_error=None,
         bp_grad_norms=[] if "b" in why else report.bp_grad_norms,
         intervals=intervals,
         credit=report.credit or {"missing": {"gamma": why["c"]}},

@@ -88,7 +88,7 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def activation_gradients(
-    stream: Stream, y: Tensor, layers: Layers = None
+    stream: Stream, y: Tensor, layers: Layers = None, keep_graph: bool = False
 ) -> tuple[list[Tensor], Tensor]:
     """g_l = ∂CE/∂h_l at some layers, and e_T, from one backward pass.
 
@@ -99,6 +99,7 @@ def activation_gradients(
         stream: a forward pass.
         y: (B,) class indices, or (B, T) with ignored ones.
         layers: which l; None = all.
+        keep_graph: whether another backward pass follows.
 
     Returns:
         ([g_l, each shaped like h_l], e_T as `loss_gradient` gives it).
@@ -120,7 +121,7 @@ def activation_gradients(
     start, error = loss_gradient(logits, y)
     # a side branch shows by its missing gradient; finding its source needs the graph again
     found = torch.autograd.grad(
-        logits, edges, start, allow_unused=True, retain_graph=stream.returned
+        logits, edges, start, allow_unused=True, retain_graph=stream.returned or keep_graph
     )
     gradients = []
     for l, gradient in zip(chosen, found, strict=True):
@@ -134,6 +135,26 @@ def activation_gradients(
             )
         gradients.append(gradient)
     return gradients, error
+
+
+def mean_error_gradient(stream: Stream, error: Tensor, layer: int) -> Tensor | None:
+    """What g_l would be if every sample had the batch's mean error ē_T: J_iᵀ·ē_T/B, J_i =
+    ∂logits_i/∂h_l,i.
+
+    Args:
+        stream: a forward pass whose graph is kept; it is freed.
+        error: e_T, (..., B, C).
+        layer: l.
+
+    Returns:
+        Shaped like h_l; None for a side branch (`Stream.returned`).
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+    mean = error.mean(dim=-2, keepdim=True).expand_as(error)
+    start = (mean / error.shape[-2]).to(stream.logits)
+    edges: list[Any] = [stream.edges[layer]]
+    return torch.autograd.grad(stream.logits, edges, start, allow_unused=True)[0]
 
 
 def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tensor | None:

@@ -72,6 +72,7 @@ class Request:
         dtype: as for `diagnose`; with ``"as-is"`` they are measured one by one.
         count_batches: whether the samples of `batches`, which `test` must not repeat, count for the
             accuracy too; `test` may then be empty.
+        decide_at: as for `run_diagnosis`; unless None, networks are measured one by one.
     """
 
     batches: list[object]
@@ -80,6 +81,7 @@ class Request:
     norm_batches: int = 1
     dtype: str | None = None
     count_batches: bool = False
+    decide_at: float | None = None
 
 
 class _Counter:
@@ -183,7 +185,7 @@ def kind(network: nn.Module, request: Request) -> Hashable:
     """
     if not isinstance(network, StreamNet) or type(network) is not ARCHS.get(network.arch):
         return None
-    if request.taps is not None or request.dtype == AS_IS:
+    if request.taps is not None or request.dtype == AS_IS or request.decide_at is not None:
         return None
     if any(map(_altered, network.modules())):
         return None
@@ -226,6 +228,7 @@ def _alone(network: nn.Module, request: Request, counter: _Counter, note: str) -
             norm_batches=request.norm_batches,
             dtype=dtype,
             on_batch=counter.step,
+            decide_at=request.decide_at,
         )
     except FaError as error:
         _raise_if_fatal(error)
@@ -269,7 +272,9 @@ def _together(networks: Sequence[nn.Module], request: Request, counter: _Counter
                     meter.add(vmapped.logits(x), y)
                 else:
                     log.add(x, y)
-                    done = backward(vmapped.forward(x), y, accumulator.layers)
+                    done = backward(
+                        vmapped.forward(x), y, accumulator.layers, accumulator.mean_error_at
+                    )
                     accumulator.add(done)
                     meter.add(done.logits, y)
             counter.step()

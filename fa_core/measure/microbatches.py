@@ -80,6 +80,8 @@ def _joined(parts: list[Pass]) -> Pass:
         gradients=_joined_layers([part.gradients for part in parts]),
         error=torch.cat([part.error for part in parts]),
         credit=_joined_layers([part.credit for part in parts]),
+        # the mean error of the batch is known after its parts only
+        of_mean_error=None,
         label_mask=torch.cat(masks) if masks else None,
     )
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flattening import check_states
-from fa_core.measure.gradients import IGNORED, Layers, Stream, activation_gradients
+from fa_core.measure.gradients import (
+    IGNORED,
+    Layers,
+    Stream,
+    activation_gradients,
+    mean_error_gradient,
+)
 from fa_core.measure.graph import (
     arithmetic,
     custom_functions,
@@ -49,6 +56,7 @@ class Pass:
             to all layers.
         gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
             it is known.
+        of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
         label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
     """
 
@@ -61,21 +69,36 @@ class Pass:
     own_backward: Sequence[str] = ()
     credit: Sequence[Tensor] = ()
     gradient_unknown: str = ""
+    of_mean_error: Tensor | None = None
     label_mask: Tensor | None = None
 
 
-def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
+LayerOf: TypeAlias = Callable[[int], int]
+"""Number of states → the layer of (c)."""
+
+
+def backward(
+    stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
+) -> Pass:
     """Run the backward pass of a forward pass, of one network or of several stacked ones.
 
     Args:
         stream: the forward pass.
         y: labels, each a class of the logits.
         layers: the layers to give gradients at; None = all.
+        mean_error_at: where to give the gradient of the mean error of labels (B,); None = nowhere.
 
     Raises:
         TapError: a tap that the logits do not depend on.
     """
-    gradients, error = activation_gradients(stream, y, layers)
+    again = mean_error_at is not None and y.dim() == 1
+    gradients, error = activation_gradients(stream, y, layers, keep_graph=again)
+    of_mean_error = None
+    if mean_error_at is not None and again:
+        layer = mean_error_at(len(stream.hidden))
+        # a layer that does not exist is refused where its gradient is read
+        if 0 <= layer < len(stream.edges):
+            of_mean_error = mean_error_gradient(stream, error, layer)
     return Pass(
         logits=stream.logits.detach(),
         hidden=[h.detach() for h in stream.hidden],
@@ -83,6 +106,7 @@ def backward(stream: Stream, y: Tensor, layers: Layers = None) -> Pass:
         error=error,
         names=stream.names,
         dtype=arithmetic(stream.logits),
+        of_mean_error=of_mean_error,
         label_mask=y != IGNORED if y.dim() == 2 else None,
     )
 
@@ -104,11 +128,13 @@ class PassRunner:
         model: the network in eval mode (see `eval_mode`).
 
     Attributes:
+        mean_error_at: as for `backward`.
         note: the report's note on the states; may be "".
     """
 
     def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
         self._taps = taps
+        self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
         self.note = ""
@@ -150,7 +176,7 @@ class PassRunner:
         if derived is not None:
             return derived
         stream = self._tapped.forward(self._model, batch.x, layers)
-        done = _checked_backward(stream, batch, layers)
+        done = self._checked_backward(stream, batch, layers)
         if self._own is None:
             return done
         return replace(done, gradient_unknown=self._own.why)
@@ -170,7 +196,7 @@ class PassRunner:
         certain = custom_functions(nodes)
         certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
         if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(backward(stream, batch.y), dtype=dtype)
+            return replace(backward(stream, batch.y, None, self.mean_error_at), dtype=dtype)
         if self._own is None:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
@@ -193,7 +219,8 @@ class PassRunner:
         """Run autograd and the derivative of the forward, for a backward that may be custom."""
         # both passes with the same random numbers
         with RngState().isolated():
-            done = backward(self._tapped.forward(self._model, batch.x), batch.y)
+            stream = self._tapped.forward(self._model, batch.x)
+            done = backward(stream, batch.y, None, self.mean_error_at)
         with RngState().isolated():
             true = self._derived(batch, None)
         if true is None:
@@ -216,21 +243,20 @@ class PassRunner:
             return None
         try:
             stream = own.forward(self._model, batch.x, layers)
-            return _checked_backward(stream, batch, layers)
+            return self._checked_backward(stream, batch, layers)
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
             own.give_up(error)
             return None
 
-
-def _checked_backward(stream: Stream, batch: _Batch, layers: Layers) -> Pass:
-    """`backward`, after a check of the logits and the number of states."""
-    check_logits(stream.logits, batch.y, batch.where)
-    if layers and max(layers) >= len(stream.hidden):
-        raise TapError(
-            f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
-            where=batch.where,
-            hint="the taps must be the same for every batch",
-        )
-    return backward(stream, batch.y, layers)
+    def _checked_backward(self, stream: Stream, batch: _Batch, layers: Layers) -> Pass:
+        """`backward`, after a check of the logits and the number of states."""
+        check_logits(stream.logits, batch.y, batch.where)
+        if layers and max(layers) >= len(stream.hidden):
+            raise TapError(
+                f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
+                where=batch.where,
+                hint="the taps must be the same for every batch",
+            )
+        return backward(stream, batch.y, layers, self.mean_error_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from fa_core.facts.measurements import ReferencePrecision
@@ -12,6 +13,9 @@ from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
 from fa_core.measure.taps import Taps
 
+EPS = 1e-8
+"""The norm at which `torch.nn.functional.cosine_similarity` clamps."""
+
 
 def reference_precision(
     model: nn.Module,
@@ -19,8 +23,12 @@ def reference_precision(
     taps: Taps = None,
     dtype: str | None = None,
     largest_pass: int | None = None,
+    device: str | torch.device | None = None,
 ) -> ReferencePrecision:
-    """cos(g_l, g_l in float64) at every layer, on one batch.
+    """cos(g_l, g_l in float64) at every layer, on one batch; and what less would have made of it.
+
+        norms clamped at 1e-8, Γ of a perfect credit with ‖a_i‖ ≥ 1e-8: mean_i min(1, ‖g_l,i‖/1e-8)
+        g_l rounded to float16: mean_i cos(float16(g_l,i), g_l,i)
 
     Args:
         model: the network; it is left unchanged.
@@ -28,11 +36,12 @@ def reference_precision(
         taps: as for `diagnose`.
         dtype: the arithmetic to check, as for `diagnose`; None = the one `diagnose` would use.
         largest_pass: samples per pass, as for `diagnose`.
+        device: as for `diagnose`.
 
     Raises:
         MeasureError: the network cannot run in float64 (a cast inside), or the data do not fit it.
 
-    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
+    Source: docs/protocol.md, *Is the reference valid?*
 
     >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
@@ -42,7 +51,7 @@ def reference_precision(
     """
     passes = []
     for arithmetic in (dtype, "float64"):
-        with eval_mode(model, arithmetic) as net:
+        with eval_mode(model, arithmetic, device) as net:
             x, y = to_device(batch, 0, net)
             passes.append(true_pass(net, taps, x, y, largest_pass))
     measured, exact = passes
@@ -54,6 +63,9 @@ def reference_precision(
     worst: list[float | None] = []
     norm_ratio: list[float | None] = []
     lost: list[int] = []
+    clamped: list[float | None] = []
+    half: list[float | None] = []
+    half_lost: list[int] = []
     for found, reference in zip(measured.gradients, exact.gradients, strict=True):
         g = flattening.vectors(found)
         exact_g = flattening.vectors(reference)
@@ -66,6 +78,11 @@ def reference_precision(
         worst.append(float(cosines[both].min()) if bool(both.any()) else None)
         norm_ratio.append(_ratio(lower_median(norms), lower_median(exact_norms)))
         lost.append(int((nonzero & ~both).sum()))
+        clamped.append(mean_where((exact_norms / EPS).clamp(max=1.0), nonzero))
+        rounded = exact_g.to(torch.float16)
+        in_half = nonzero & (sample_norms(rounded) != 0)
+        half.append(mean_where(sample_cosines(rounded, exact_g), in_half))
+        half_lost.append(int((nonzero & ~in_half).sum()))
     return ReferencePrecision(
         cosine=cosine,
         worst=worst,
@@ -73,6 +90,9 @@ def reference_precision(
         lost=lost,
         samples=len(g),
         dtype=measured.dtype,
+        clamped=clamped,
+        half=half,
+        half_lost=half_lost,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, short
+from fa_core.text.beside import beside_texts, mean_error_remark, reference_text, scale_text
 from fa_core.text.notes import (
     basis_text,
     batch_texts,
@@ -33,6 +34,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
         distance: distance to flipping; ``""`` if it cannot flip.
         brief_distance: short form, e.g. ``"10× under"``.
         remarks: further facts about the number.
+        beside: what was measured beside it, for where there is room.
         reason: why it was not measured, or the non-finite value; else ``""``.
     """
 
@@ -43,16 +45,17 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     distance: str = ""
     brief_distance: str = ""
     remarks: list[str] = []
+    beside: list[str] = []
     reason: str = ""
 
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        return f"({self.letter}) {self.state}: {self.text}"
+        return "; ".join([f"({self.letter}) {self.state}: {self.text}", *self.beside])
 
     @property
     def text(self) -> str:
-        """The line without letter and state."""
+        """The line without letter, state and what stands beside."""
         if self.reason:
             return self.reason
         return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
@@ -87,6 +90,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         distance=distance_text(run, diagnostic),
         brief_distance=distance_text(run, diagnostic, brief=True),
         remarks=_remarks(run, letter),
+        beside=beside_texts(run, letter),
     )
 
 
@@ -160,6 +164,13 @@ def _number(run: JudgedRun, diagnostic: Diagnostic, value: float) -> str:
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
     if letter == "a" and letter in run.unproven and run.is_dead:
         return [why_unproven(run, letter)]
+    if letter == "a":
+        return list(filter(None, [scale_text(run)]))
     if letter == "d":
         return list(filter(None, [other_margins_text(run), depth_text(run)]))
-    return batch_texts(run, letter)
+    remarks = batch_texts(run, letter)
+    if letter == "c":
+        remarks += filter(None, [mean_error_remark(run)])
+    if letter == "b" and letter in run.flags:
+        remarks += filter(None, [reference_text(run)])
+    return remarks

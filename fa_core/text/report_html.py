@@ -26,8 +26,7 @@ def report_html(run: JudgedRun) -> str:
     rows = []
     for record in records_of(run):
         text = record.number or record.reason
-        if record.remarks:
-            text = "; ".join([text, *record.remarks])
+        text = "; ".join([text, *record.remarks, *record.beside])
         rows.append((f"({record.letter})", record.state, text, record.limit, record.distance))
     norms = []
     for layer, norm in enumerate(run.residual_norms):

@@ -38,7 +38,9 @@ _OUT = typer.Option(
     "--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path
 )
 _BATCHES = typer.Option(
-    metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10"
+    metavar="K|auto",
+    help="Batches behind (c); auto: 8, 16, 32 or 64, until (c) is decided.",
+    show_default="the manifest's, else 10",
 )
 _BATCH_SIZE = typer.Option(
     metavar="B", help="Samples in each.", show_default="the manifest's, else 128"
@@ -51,7 +53,8 @@ _RESAMPLES_HELP = (
     "the same. 1000 are plenty; 0: none."
 )
 _PRECISION_HELP = (
-    "Compare the gradients with float64 ones, per layer: is the reference itself right?"
+    "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
+    "reference itself right?"
 )
 _ABLATE_HELP = (
     "Measure accuracy without each block, and a linear probe per layer: passes per block."
@@ -77,7 +80,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
     taps: options.TapsOption = None,
-    batches: Annotated[int | None, _BATCHES] = None,
+    batches: Annotated[str | None, _BATCHES] = None,
     batch_size: Annotated[int | None, _BATCH_SIZE] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
@@ -134,6 +137,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
+    given |= batch_settings(batches, criteria)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(
         **{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given}
@@ -176,6 +180,23 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         output.say_written(out)
     incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
+
+
+def batch_settings(text: str | None, criteria: Criteria) -> Json:
+    """``--batches`` as settings: a number, or ``"auto"`` and the ceiling that decides.
+
+    >>> batch_settings("auto", Criteria(DiagnosticThresholds()))
+    {'batches': 'auto', 'decide_at': 0.3}
+    """
+    if text is None:
+        return {"batches": None}
+    if text == "auto":
+        return {"batches": text, "decide_at": criteria.thresholds.stability_drift_ceiling}
+    try:
+        return {"batches": int(text)}
+    except ValueError:
+        hint = "give a number of batches, or auto"
+        raise UsageError(f"--batches {text}", hint=hint) from None
 
 
 def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:

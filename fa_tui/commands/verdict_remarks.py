@@ -13,6 +13,7 @@ from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_core.sanitize import sanitize
+from fa_core.text.beside import reference_text
 from fa_core.text.causes import failure_mode, floor_text
 from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import baseline_text, caveats, why_unproven
@@ -146,7 +147,8 @@ class Remarks:
             self._caveats.add(caveat, name)
         cause, mode = floor_text(report), failure_mode(report, cosine=False)
         if cause:
-            self._causes.add(f"(b) fires: {cause}", name)
+            texts = [cause, reference_text(report)]
+            self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
         if mode:
             self._modes.add(mode, name)
         for oddity in report.nonfinite.values():

@@ -24,6 +24,7 @@ from fa_core.judgement.diagnostics import ASSUMED
 from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
+from fa_core.text.diagnostic_record import records_of
 from fa_tui.commands import inputs
 from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
@@ -103,13 +104,24 @@ def evidence(row: AuditRow) -> dict[str, str]:
     return {letter: kind for letter, kind in kinds if letter in row.report.coverage}
 
 
+def _beside(report: DiagnosticReport) -> dict[str, str]:
+    """Letter → what was measured beside the diagnostic, as text."""
+    found = {}
+    for one in records_of(report):
+        texts = [*one.remarks, *one.beside]
+        if texts:
+            found[one.letter] = "; ".join(texts)
+    return found
+
+
 def record(row: AuditRow) -> Json:
     """The record of a row for JSON and CSV; unmeasured values are None.
 
     Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
     ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
     high) and ``undecided``: letters whose interval contains the threshold, or whose lower bound
-    does not fire; ``control``: the verdict is no claim.
+    does not fire; ``control``: the verdict is no claim; ``beside``: letter → what was measured
+    beside it.
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
@@ -122,6 +134,7 @@ def record(row: AuditRow) -> Json:
     if row.is_control:
         known["control"] = True
     known["intervals"] = intervals
+    known["beside"] = _beside(report)
     found = recorded(row, report)
     for name, value in known.items():
         if value is not None and value != {}:

@@ -68,7 +68,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l norm-batches -r -d 
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l dtype -x -a 'auto float32 float64 as-is' -d 'Arithmetic'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l credit -x -a 'none gamma full' -d 'Credit quality: none, Γ per layer with its null, or also ρ'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l resamples -r -d 'Bootstrap over batches and samples: an interval for each diagnostic,…'
-complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l precision -d 'Compare the gradients with float64 ones, per layer: is the reference…'
+complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l precision -d 'Compare the gradients with float64 ones, per layer, also where (b)…'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l ablate -d 'Measure accuracy without each block, and a linear probe per layer:…'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l device -r -d 'auto, cpu, cuda:all, cuda:1, or several with commas: one worker each'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l jobs -r -d 'Workers at a time'

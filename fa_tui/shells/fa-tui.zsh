@@ -57,13 +57,13 @@ _fa-tui() {
                 '*--model=[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
                 '*--weights=[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
                 '*--taps=[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
-                '*--batches=[Batches behind (c)]:K:_files' \
+                '*--batches=[Batches behind (c)]:K|auto:_files' \
                 '*--batch-size=[Samples in each]:B:_files' \
                 '*--norm-batches=[How many of them (a) and (b) use]:INT:_files' \
                 '*--dtype=[Arithmetic]:CHOICE:(auto float32 float64 as-is)' \
                 '*--credit=[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
                 '*--resamples=[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
-                '*--precision[Compare the gradients with float64 ones, per layer\: is the reference…]' \
+                '*--precision[Compare the gradients with float64 ones, per layer, also where (b)…]' \
                 '*--ablate[Measure accuracy without each block, and a linear probe per layer\:…]' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs=[Workers at a time]:N:_files' \

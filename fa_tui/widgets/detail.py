@@ -159,7 +159,7 @@ class RunPage:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", None, self._facts)]
+        return [*lines, *self._part("facts", report.flags, self._facts)]
 
     def _measured(self) -> list[Row]:
         """Diagnostics, sparklines, verdict and layers."""
@@ -413,6 +413,7 @@ class RunPage:
             ("update", update_text(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
+            *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
             ("accuracy", _accuracy(report)),
@@ -472,6 +473,11 @@ def _null(report: DiagnosticReport) -> str:
     return text
 
 
+def _beside(report: DiagnosticReport, letter: str) -> str:
+    """What was measured beside a diagnostic."""
+    return "; ".join(record_of(report, letter).beside)
+
+
 def _zeros(shares: object) -> str:
     """Shares of exact zeros in the training credit per layer."""
     if not isinstance(shares, list):
@@ -490,18 +496,14 @@ def _reference(report: DiagnosticReport) -> str:
     found = report.reference_precision
     if found is None:
         return report.unmeasured.get("reference_precision", "")
-    known = [cosine for cosine in found.worst if cosine is not None]
-    if not known:
+    lowest = found.lowest
+    if lowest is None:
         return "no gradient to compare with float64"
-    worst = apart(min(known, key=_nan_first))
+    worst = apart(lowest)
     words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
     if any(found.lost):
         return f"{words}; {sum(found.lost)} gradients lost to 0"
     return words
-
-
-def _nan_first(value: float) -> tuple[bool, float]:
-    return not math.isnan(value), value
 
 
 def _accuracy(report: DiagnosticReport) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa_core.judgement.intervals import (
+    LOOKS,
     Interval,
     drift_interval,
     exact_share_interval,
@@ -30,6 +31,8 @@ from fa_core.judgement.intervals import (
     share_interval,
 )
 from tests.bench.figures import MARKDOWN, table
+
+CEILING = 0.3
 
 Floats = NDArray[np.float64]
 Draw = Callable[[int], Floats]
@@ -137,6 +140,27 @@ def drift(
     return true, hits[0] / repeats, hits[1] / repeats
 
 
+def stopped(noise_over_batch: float, spectrum: str, tail: str, repeats: int) -> tuple[float, float]:
+    """`--batches auto`: its true (c), and how often the look that decides is on the right side of 0.3."""
+    drawn = (directions(10, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
+    true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
+    right = 0
+    for units in directions(max(LOOKS), noise_over_batch, spectrum, repeats, tail):
+        right += decided(units @ units.T) in (None, true > CEILING)
+    return true, right / repeats
+
+
+def decided(cosines: Floats) -> bool | None:
+    """Whether (c) fires at the first look that decides; None if none does."""
+    for k, t in LOOKS.items():
+        sums = cosines[:k, :k].sum(axis=1) - 1
+        ends = drift_interval(float(sums.sum()) / (k * (k - 1)), sums.tolist(), t)
+        assert ends is not None
+        if ends[0] > CEILING or ends[1] <= CEILING:
+            return ends[0] > CEILING
+    return None
+
+
 def bootstrapped(cosines: Floats, resamples: int = 1000) -> tuple[float, float]:
     """Percentiles of the mean cosine over pairs of different batches among K drawn ones."""
     k = len(cosines)
@@ -181,6 +205,10 @@ def cases(repeats: int) -> Iterator[Case]:
         true, share, bootstrap = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
         case = f"noise {spectrum}, {tail}, K = {batches}, c = {true:.2f}"
         yield f"(c) drift, {tail}", case, share, bootstrap
+    for tail, spectrum, ratio in product(TAILS, SPECTRA, (0.5, 1.5, 2.0, 2.7, 4.0, 10.0)):
+        true, share = stopped(ratio, spectrum, tail, max(repeats // 4, 1))
+        case = f"noise {spectrum}, {tail}, c = {true:.2f}"
+        yield f"(c) by --batches auto, {tail}", case, share, None
     for samples in (20, 100, 360, 10_000):
         for better, worse in (
             (0.01, 0.01),

@@ -419,6 +419,7 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
         "margins_by_rule",
         "undecided",
         "intervals",
+        "beside",
     ]
     assert main(["show", str(sample_runs / "controls"), "--format", "csv"]) == 0
     header, *lines = csv.reader(capsys.readouterr().out.splitlines())

@@ -18,6 +18,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
+from fa_core.text.diagnostic_record import records_of
 from fa_core.text.notes import update_text
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp")
@@ -45,6 +46,24 @@ def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> It
     yield from _intervals([run for run in shown if run.report.judged_intervals])
     yield from _resamples(shown)
     yield from _precision(shown)
+    yield from _beside(shown)
+
+
+def _beside(shown: Sequence[Run]) -> Iterator[Block]:
+    rows: list[tuple[str, ...]] = []
+    for name, report, _ in shown:
+        for record in records_of(report):
+            texts = [*record.remarks, *record.beside]
+            if texts and record.letter in report.flags | report.undecided:
+                rows.append((f"{name} ({record.letter})", record.state, "; ".join(texts)))
+    if rows:
+        yield Grid(
+            headings=("run", "state", "measured beside it"),
+            rows=tuple(rows),
+            caption="What was measured beside the diagnostics that fire or are undecided "
+            "(docs/protocol.md §8). It changes no verdict.",
+            words=3,
+        )
 
 
 def _intervals(known: Sequence[Run]) -> Iterator[Block]:

@@ -18,6 +18,7 @@ from fa_core import diagnose
 from fa_core.errors import InvalidReport
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.intervals import (
+    LOOKS,
     at_reference_batch,
     drift_interval,
     exact_share_interval,
@@ -341,3 +342,8 @@ def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds() -> None:
 def test_an_interval_out_of_order_is_refused_with_its_place(ends: list[float]) -> None:
     with pytest.raises(InvalidReport, match=r"intervals\.growth is .*low end first"):
         DiagnosticReport.from_dict({"residual_norms": [1.0, 1.5], "intervals": {"growth": ends}})
+
+
+def test_the_looks_of_sequential_stopping_share_five_percent() -> None:
+    for k, t in LOOKS.items():
+        assert t == pytest.approx(stats.t.ppf(1 - 0.05 / (2 * len(LOOKS)), k - 1), abs=1e-4)

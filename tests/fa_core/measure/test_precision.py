@@ -9,10 +9,12 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.errors import MeasureError
-from fa_core.judgement.causes import backward_gain, cause_of_floor
+from fa_core.facts.measurements import ReferencePrecision
+from fa_core.judgement.causes import backward_gain, cause_of_floor, origin_of_floor
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report import DiagnosticReport
-from fa_core.text.causes import failure_mode, floor_text
+from fa_core.text.beside import reference_text
+from fa_core.text.causes import failure_mode, floor_text, origin_text
 from tests.fa_core.measure.nets import Residual, batches
 
 
@@ -57,6 +59,129 @@ def test_measuring_in_parts_changes_no_number() -> None:
     whole, parts = (reference_precision(net, batches(1)[0], largest_pass=n) for n in (None, 4))
     assert parts.cosine == pytest.approx(whole.cosine, abs=1e-14)
     assert parts.norm_ratio == pytest.approx(whole.norm_ratio, rel=1e-12)
+
+
+def test_what_an_eps_and_half_precision_make_of_a_perfect_credit() -> None:
+    """Against `torch.nn.functional.cosine_similarity`, sample by sample."""
+    net = Residual(kind="gelu").double()
+    with torch.no_grad():
+        net.head.weight.mul_(2e-7)
+    x, y = batches(1)[0]
+    found = reference_precision(net, (x, y))
+    logits, hidden = net(x.double(), return_hidden=True)
+    gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, y), hidden)
+    for l, g in enumerate(gradients):
+        clamped, half, lost = [], [], 0
+        for row in g:
+            credit = row / row.norm()
+            clamped.append(nn.functional.cosine_similarity(credit, row, dim=0, eps=1e-8).item())
+            rounded = row.half().double()
+            if rounded.norm() == 0:
+                lost += 1
+            else:
+                half.append((rounded @ row / (rounded.norm() * row.norm())).item())
+        assert found.clamped[l] == pytest.approx(sum(clamped) / len(clamped), rel=1e-12)
+        assert 0.0 < found.clamped[l] < 1.0
+        assert found.half_lost[l] == lost
+        if half:
+            assert found.half[l] == pytest.approx(sum(half) / len(half), rel=1e-12)
+        else:
+            assert found.half[l] is None
+    assert any(found.half_lost)
+
+
+def test_bfloat16_as_it_runs_is_no_exact_reference() -> None:
+    net = Residual(kind="gelu").to(torch.bfloat16)
+    found = reference_precision(net, batches(1)[0], dtype="as-is")
+    assert not found.is_exact
+    text = reference_text(DiagnosticReport(reference_precision=found))
+    assert text.startswith("the reference is not exact (cosine with float64 0.99")
+
+
+def test_one_sample_and_one_layer_have_a_reference() -> None:
+    x, y = batches(1)[0]
+    net = nn.Sequential(nn.Identity(), nn.Linear(5, 4))
+    found = reference_precision(net, (x[:1], y[:1]), taps="0")
+    assert found.is_exact and found.samples == 1 and found.clamped == [1.0]
+
+
+def test_the_reference_is_checked_where_b_fires_or_on_request() -> None:
+    data = [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))]
+    net = nn.Sequential(
+        nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False)
+    )
+    report = diagnose(net, data, taps="0")
+    assert report.flags == {"b"} and report.reference_precision is not None
+    assert "none lost): the gradient is small, not noise; γ_L falls" in str(report)
+    assert "; with an eps of 1e-8 a perfect credit would have Γ_L 0.00" in str(report)
+    assert "γ_L falls as 1/‖h_L‖, as behind a terminal norm" in str(report)
+    assert "before any block: the inputs' or the embedding's scale" in str(report)
+    assert diagnose(net, data, taps="0", precision=False).reference_precision is None
+    healthy = Residual()
+    assert diagnose(healthy, batches(1)).reference_precision is None
+    asked = diagnose(healthy, batches(1), precision=True)
+    assert "the reference is exact (cosine 1.000000, none lost)" in asked.describe()[1]
+
+
+def test_a_batch_of_a_generator_can_be_checked_too() -> None:
+    net = nn.Sequential(nn.Identity(), nn.LayerNorm(5), nn.Linear(5, 4))
+    found = diagnose(net, ((1e9 * x, y) for x, y in batches(2)), taps="0")
+    assert found.flags == {"b"} and found.reference_precision.samples == 16
+
+
+def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
+    class Casting(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x.float())
+
+    net = nn.Sequential(nn.Identity(), nn.LayerNorm(5), Casting(5, 4))
+    found = diagnose(net, [(1e9 * x, y) for x, y in batches(1)], taps="0")
+    assert found.flags == {"b"} and found.reference_precision is None
+    assert "the network failed" in found.unmeasured["reference_precision"]
+
+
+@pytest.mark.parametrize(
+    ("worst", "lost", "text"),
+    [
+        ([1.0, 1.0], [0, 31], "not exact (cosine with float64 1.000000 at worst, lost on 31 of"),
+        ([None, None], [128, 128], "not exact (lost on 128 of 128 samples)"),
+        ([0.5, math.nan], [0, 0], "not exact (cosine with float64 nan at worst)"),
+        ([None, None], [0, 0], "every gradient is 0, in float64 too"),
+        ([1.0, 1 - 4e-7], [0, 0], "is exact (cosine 1.000000, none lost)"),
+        ([1.0, 1 - 6e-7], [0, 0], "not exact (cosine with float64 0.999999 at worst)"),
+    ],
+)
+def test_the_line_beside_b(worst: list[float | None], lost: list[int], text: str) -> None:
+    found = ReferencePrecision(
+        cosine=worst, worst=worst, norm_ratio=[1.0, 1.0], lost=lost, samples=128
+    )
+    report = DiagnosticReport(bp_grad_norms=[1e-3, 1e-3], reference_precision=found)
+    assert text in report.describe()[1]
+
+
+@pytest.mark.parametrize(
+    ("h", "g", "error", "origin"),
+    [
+        ([8.0, 5e7], 1e-9, 0.9, "norm"),
+        ([7e6, 8e6], 1e-9, 0.9, "inputs"),
+        ([3e4, 7e7], 1e-9, 0.9, "norm"),
+        ([1.0, 1.0], 1e-9, 0.9, "head"),
+        ([1.0, 1e13], 1e-9, 0.9, "head"),
+        ([1.0, 1.0], 1e-9, 1e-3, "error"),
+        ([1.0, 5e7], 1e-3, 0.9, None),
+        ([1.0, 5e7], 0.0, 0.9, None),
+        ([1.0, 5e7], math.nan, 0.9, None),
+        ([1.0, math.inf], 1e-9, 0.9, None),
+        ([], 1e-9, 0.9, None),
+        ([8.0, 5e7], 1e-9, None, None),
+    ],
+)
+def test_the_origin_of_a_small_gradient(
+    h: list[float], g: float, error: float | None, origin: str | None
+) -> None:
+    report = DiagnosticReport("", "", h, [g, g], batch_size=128, error_norm=error)
+    assert origin_of_floor(report) == origin
+    assert bool(origin_text(report)) == (origin is not None)
 
 
 def test_a_network_that_cannot_run_in_float64_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,8 +38,16 @@ def assert_same(
     diagnosis = run_diagnosis(network, batches, **options)
     for given in ({}, {"headline_acc": 0.5, "frozen_baseline_acc": 0.4, "method_name": "DFA"}):
         ours, theirs = member.diagnosis.report(**given), diagnosis.report(**given)
+        # differences of states err by a share of the states
+        size = rel * max(filter(math.isfinite, theirs.residual_norms), default=1.0)
+        blocks = pytest.approx(theirs.block_norms, rel=rel, abs=size, nan_ok=True)
+        assert ours.block_norms == blocks
         assert ours.verdict == theirs.verdict
         found, expected = ours.to_dict(), theirs.to_dict()
+        found.pop("block_norms", None)
+        expected.pop("block_norms", None)
+        mean_errors = found.pop("mean_error", {}), expected.pop("mean_error", {})
+        assert mean_errors[0] == pytest.approx(mean_errors[1], rel=100 * rel, abs=100 * rel)
         for name in NUMBERS:
             assert found.pop(name) == pytest.approx(
                 expected.pop(name), rel=rel, abs=1e-300, nan_ok=True

@@ -1,0 +1,164 @@
+"""The part of (c) that the mean error makes: against Jacobians and sums over pairs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import jacrev
+
+from fa_core import diagnose
+from fa_core.facts.measurements import MeanError
+from fa_core.measure.cross_batch_stability import MEAN_ERROR_BATCHES
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.report import DiagnosticReport
+from fa_core.text.beside import mean_error_remark, mean_error_text
+from tests.fa_core.measure.nets import Residual, batches
+
+LAYER = 1
+
+
+def tail(net: Residual, h: Tensor) -> Tensor:
+    """The logits of one sample from h_1 on."""
+    for block in net.blocks[LAYER:]:
+        h = block(h)
+    return net.readout(h)
+
+
+def gradients(net: Residual, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Σ_i J_iᵀe_i, Σ_i J_iᵀē and ē, one Jacobian per sample."""
+    with torch.no_grad():
+        logits, hidden = net(x.double(), return_hidden=True)
+    error = torch.softmax(logits, 1) - nn.functional.one_hot(y, logits.shape[1])
+    mean = error.mean(0)
+    whole = torch.zeros(hidden[LAYER].shape[1], dtype=torch.float64)
+    of_mean = whole.clone()
+    for h, e in zip(hidden[LAYER], error, strict=True):
+        jacobian = jacrev(lambda state: tail(net, state))(h)
+        whole = whole + e @ jacobian
+        of_mean = of_mean + mean @ jacobian
+    return whole.detach(), of_mean.detach(), mean
+
+
+def of_pairs(cosines: Tensor) -> float:
+    """Mean cosine of the pairs whose mean error is measured."""
+    first = cosines[:MEAN_ERROR_BATCHES]
+    return float((first.sum() - MEAN_ERROR_BATCHES) / (MEAN_ERROR_BATCHES * (len(cosines) - 1)))
+
+
+def shifted(net: Residual, k: int = 8) -> list[tuple[Tensor, Tensor]]:
+    """Batches whose labels are class 2 oftener than the network predicts."""
+    return [(x, torch.where(torch.arange(len(y)) % 3 > 0, 2, y)) for x, y in batches(k)]
+
+
+def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs() -> None:
+    torch.manual_seed(0)
+    net = Residual(kind="gelu", out_ln=True).double()
+    data = shifted(net)
+    report = diagnose(net, data)
+    found = report.mean_error
+    assert found is not None and report.stability_layer == LAYER
+    parts = [gradients(net, x, y) for x, y in data]
+    total, of_mean, pairs, of_first = 0.0, 0.0, 0, 0
+    for j, (g_j, v_j, _) in enumerate(parts):
+        for k, (g_k, _, _) in enumerate(parts):
+            if j != k:
+                total += float(g_j @ g_k / (g_j.norm() * g_k.norm()))
+                pairs += 1
+            if j != k and j < MEAN_ERROR_BATCHES:
+                of_mean += float(v_j @ g_k / (g_j.norm() * g_k.norm()))
+                of_first += 1
+    assert report.cross_batch_stability == pytest.approx(total / pairs, rel=1e-10)
+    assert found.cosine == pytest.approx(of_mean / of_first, rel=1e-10)
+    mean = torch.stack([mean for _, _, mean in parts]).mean(0)
+    assert found.norm == pytest.approx(float(mean.norm()), rel=1e-12)
+    assert found.label == 2
+    assert found.excess == pytest.approx(float(mean[2]), rel=1e-12) and found.excess < 0
+
+
+def test_labels_in_excess_are_named_and_explain_most_of_c() -> None:
+    torch.manual_seed(0)
+    net = Residual(kind="gelu", out_ln=True)
+    report = diagnose(net, shifted(net))
+    line = report.describe()[2]
+    assert "c" in report.flags
+    assert "the mean error explains " in line and "class 2 is predicted with" in line
+    assert "less than its share" in line
+
+
+def test_without_a_mean_error_it_explains_nothing() -> None:
+    """Every sample is there once with each label, and uniform predictions: ē_T is 0."""
+    torch.manual_seed(0)
+    net = Residual()
+    nn.init.zeros_(net.head.weight)
+    net.head.weight.data[:, 0] = 1.0
+    data = []
+    for x, _ in batches(8):
+        data.append((x.repeat_interleave(4, 0), torch.arange(4).repeat(len(x))))
+    found = diagnose(net, data).mean_error
+    assert found is None or abs(found.cosine) < 1e-6
+
+
+def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
+    """One label, and one input for all samples: every error is the mean error."""
+    net = Residual(kind="gelu").double()
+    torch.manual_seed(3)
+    data = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
+    found = run_diagnosis(net, data)
+    report = found.report()
+    assert report.mean_error is not None
+    pairs = of_pairs(found.samples().drift_cosines)
+    assert report.mean_error.cosine == pytest.approx(pairs, rel=1e-9)
+
+
+def test_batches_in_parts_have_no_part_of_the_mean_error() -> None:
+    net = Residual(kind="gelu")
+    assert run_diagnosis(net, batches(8), largest_pass=4).report().mean_error is None
+
+
+def test_too_few_batches_and_a_zero_gradient_have_none() -> None:
+    net = Residual(kind="gelu")
+    assert diagnose(net, batches(3)).mean_error is None
+    nn.init.zeros_(net.head.weight)
+    assert diagnose(net, batches(8)).mean_error is None
+
+
+def test_a_gradient_that_is_not_finite_has_none() -> None:
+    net = Residual(kind="gelu")
+    nn.init.constant_(net.head.weight, math.nan)
+    assert diagnose(net, batches(8)).mean_error is None
+
+
+def test_one_sample_a_batch_is_its_own_mean_error() -> None:
+    net = Residual(kind="gelu")
+    found = run_diagnosis(net, [(x[:1], y[:1]) for x, y in batches(8)])
+    report = found.report()
+    assert report.mean_error is not None
+    pairs = of_pairs(found.samples().drift_cosines)
+    assert report.mean_error.cosine == pytest.approx(pairs, abs=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_has_one(dtype: torch.dtype) -> None:
+    report = diagnose(Residual(kind="gelu").to(dtype), batches(8), dtype="as-is")
+    assert report.mean_error is not None and math.isfinite(report.mean_error.cosine)
+
+
+@pytest.mark.parametrize(
+    ("c", "part", "remark"),
+    [
+        (0.4, 0.39, "the mean error explains 98% of it: class 3 is predicted with 0.15 more"),
+        (0.4, 0.19, ""),
+        (0.05, 0.05, ""),
+        (-0.1, -0.1, ""),
+        (None, 0.4, ""),
+    ],
+)
+def test_a_remark_where_it_explains_most_of_c(c: float | None, part: float, remark: str) -> None:
+    found = MeanError(cosine=part, norm=0.2, label=3, excess=0.15)
+    report = DiagnosticReport(cross_batch_stability=c, mean_error=found)
+    text = mean_error_remark(report)
+    assert text.startswith(remark) and bool(text) == bool(remark)
+    assert mean_error_text(report) == f"{part:+.3f} of it by the mean error (‖ē_T‖ 0.2)"

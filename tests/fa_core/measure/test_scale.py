@@ -1,0 +1,147 @@
+"""Scale without units, beside (a): against norms that are written down, and against loops."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.judgement.scale import block_shares, stream_scale
+from fa_core.measure.group import measure_together
+from fa_core.models import build
+from fa_core.report import DiagnosticReport
+from fa_core.text.beside import scale_numbers, scale_text
+from tests.fa_core.measure.nets import Residual, batches
+
+
+def lower_middle(values: list[float]) -> float:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def test_block_norms_are_medians_over_samples_of_each_difference() -> None:
+    torch.manual_seed(0)
+    net = Residual(kind="gelu").double()
+    data = batches(3)
+    report = diagnose(net, data, norm_batches=2)
+    x = torch.cat([x for x, _ in data[:2]]).double()
+    with torch.no_grad():
+        _, hidden = net(x, return_hidden=True)
+    for l in range(3):
+        branch = [float((hidden[l + 1][i] - hidden[l][i]).norm()) for i in range(len(x))]
+        stream = [float(hidden[l][i].norm()) for i in range(len(x))]
+        assert report.block_norms[l] == pytest.approx(lower_middle(branch), rel=1e-12)
+        share = lower_middle(branch) / lower_middle(stream)
+        assert block_shares(report)[l] == pytest.approx(share, rel=1e-12)
+
+
+def test_a_group_has_the_block_norms_of_each_network() -> None:
+    sizes = {"input_dim": 5, "d": 8, "L": 3, "num_classes": 4}
+    nets = [build("resmlp", **sizes, seed=seed) for seed in range(3)]
+    for net, member in zip(nets, measure_together(nets, batches(2), batches(1)), strict=True):
+        assert member.diagnosis is not None
+        alone = diagnose(net, batches(2)).block_norms
+        assert member.diagnosis.report().block_norms == pytest.approx(alone, rel=1e-5)
+
+
+class Narrowing(nn.Module):
+    """A stream whose second block changes the width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(5, 5)
+        self.narrow = nn.Linear(5, 3)
+        self.head = nn.Linear(3, 4)
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> object:
+        hidden = [self.embed(x)]
+        hidden.append(hidden[0] + torch.tanh(hidden[0]))
+        hidden.append(self.narrow(hidden[1]))
+        logits = self.head(hidden[2])
+        return (logits, hidden) if return_hidden else logits
+
+
+def test_a_block_that_changes_the_shape_has_no_norm() -> None:
+    report = diagnose(Narrowing(), batches(1))
+    assert report.block_norms[0] is not None and report.block_norms[1] is None
+    assert block_shares(report)[1] is None
+    again = DiagnosticReport.from_dict(report.to_dict())
+    assert again.block_norms == report.block_norms
+
+
+def test_one_layer_has_no_blocks() -> None:
+    report = diagnose(nn.Sequential(nn.Identity(), nn.Linear(5, 4)), batches(1), taps="0")
+    assert report.block_norms == []
+    assert scale_numbers(report) == [] and scale_text(report) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_has_block_norms(dtype: torch.dtype) -> None:
+    report = diagnose(Residual(kind="gelu").to(dtype), batches(1), dtype="as-is")
+    assert all(norm > 0 for norm in report.block_norms)
+
+
+def test_a_block_that_adds_nothing_is_named() -> None:
+    net = Residual()
+    nn.init.zeros_(net.blocks[1].f.weight)
+    report = diagnose(net, batches(1))
+    assert report.block_norms[1] == 0.0
+    assert "block 1→2 adds nothing" in scale_numbers(report)
+
+
+def test_a_state_that_is_not_finite_gives_no_share() -> None:
+    net = Residual()
+    nn.init.constant_(net.blocks[1].f.weight, math.inf)
+    report = diagnose(net, batches(1))
+    assert report.flags >= {"a"}
+    assert scale_text(report) == "" and "inf" not in "; ".join(scale_numbers(report))
+
+
+@pytest.mark.parametrize(
+    ("norms", "text"),
+    [
+        ([0.02, 3.0, 4.0], "only block 0→1 is over the limit, from ‖h_0‖ 0.02"),
+        ([20.0, 3000.0, 4000.0], ""),
+        ([0.02, 3.0, 400.0], ""),
+        ([1.0, 45.0, 2025.0], "‖h_L‖ is 2025·‖h_0‖, a smooth explosion: over the limit in all"),
+        ([1.0, 40.0, 80.0], "‖h_L‖ is 80·‖h_0‖: over the limit in all, no one block is"),
+        ([1.0, 0.1, 0.01], "‖h_L‖ is 0.01·‖h_0‖: a vanishing stream, which does not fire"),
+        ([1.0, 1.1, 1.2], ""),
+        ([1.0, 2.0], ""),
+        ([], ""),
+        ([1.0, math.nan, 2.0], ""),
+        ([1.0, 0.0, 0.0], ""),
+    ],
+)
+def test_what_the_largest_growth_does_not_show(norms: list[float], text: str) -> None:
+    found = scale_text(DiagnosticReport(residual_norms=norms))
+    assert found.startswith(text) and bool(found) == bool(text)
+
+
+def test_the_largest_block_the_deep_growth_and_the_total_stand_beside_a() -> None:
+    report = DiagnosticReport(residual_norms=[2.0, 3.0, 12.0], block_norms=[1.0, 9.0])
+    line = report.describe()[0]
+    assert line == (
+        "(a) passes: growth per block 4 (limit 50); largest in block 1→2; 4 over l ≥ 1; "
+        "‖h_L‖/‖h_0‖ 6; ‖f_l‖/‖h_l‖ 0.5 to 3"
+    )
+    assert "largest in block 1→2" in report._repr_html_()
+
+
+@pytest.mark.parametrize(("g", "named"), [(1e-2, True), (1e-5, False), (None, False)])
+def test_an_embedding_is_called_small_where_the_gain_is_healthy(
+    g: float | None, named: bool
+) -> None:
+    gradients = [] if g is None else [g] * 3
+    facts = {"bp_grad_norms": gradients, "batch_size": 128, "error_norm": 0.9}
+    report = DiagnosticReport(residual_norms=[0.02, 3.0, 4.0], **facts)
+    assert ("a small embedding (γ_L 1.4 is healthy)" in scale_text(report)) == named
+
+
+def test_the_scale_of_a_stream_is_free_of_its_unit() -> None:
+    norms = [2.0, 3.0, 12.0]
+    for unit in (1e-12, 1e12):
+        scaled = stream_scale([norm * unit for norm in norms])
+        assert scaled == pytest.approx(stream_scale(norms), rel=1e-12)
