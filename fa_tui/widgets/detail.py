@@ -20,6 +20,7 @@ from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.text.causes import failure_mode
+from fa_core.text.diagnostic_record import record_of
 from fa_core.text.notes import baseline_text, update_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
