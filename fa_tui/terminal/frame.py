@@ -219,7 +219,7 @@ def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
     """
     (y, x), (line, column) = at, to
     if 0 <= x < column:
-        across = f"\x1b[{column - x}C"
+        across = f"\x1b[{column - x}C".replace("[1C", "[C")
     else:
         across = "\b" * (x - column)
     if x < 0 or len(across) > _BACK < x - column:

@@ -118,8 +118,11 @@ class DiagnosticTable:
         if found is None:
             return
         same = f"{percent(found.same_verdict)} of {found.resamples} resamples"
-        shares = [f"{letter} fires in {percent(share)}" for letter, share in found.fired.items()]
-        yield f"same verdict in {same}: {', '.join(shares)}", "dim"
+        shares = []
+        for letter, share in found.fired.items():
+            if share:
+                shares.append(f"{letter} fires in {percent(share)}")
+        yield f"same verdict in {same}: {', '.join(shares) or 'nothing fires'}", "dim"
 
     def _line(self, record: DiagnosticRecord) -> TableLine:
         letter = record.letter

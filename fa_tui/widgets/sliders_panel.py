@@ -17,6 +17,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_tui.threshold_history import Judging, ThresholdHistory
 from fa_tui.widgets.line import Line
+from fa_tui.widgets.painted import row_width
 from fa_tui.widgets.slider import ThresholdSlider
 from fa_tui.widgets.table import clamped
 
@@ -152,12 +153,12 @@ class SlidersPanel(Vertical):
         explained = _MEANING
         if self.has_focus_within:
             explained = _LEGEND
-        self._summary.set(
-            (f" {walked}", "strong"),
-            (flipped, "warn"),
-            (comma + others, "text"),
-            (f"   {explained}", "dim"),
-        )
+        pieces = [(f" {walked}", "strong"), (flipped, "warn"), (comma + others, "text")]
+        explanation = (f"   {explained}", "dim")
+        # half an explanation explains nothing
+        if row_width([*pieces, explanation]) <= self.size.width:
+            pieces.append(explanation)
+        self._summary.set(*pieces)
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
@@ -181,6 +182,7 @@ class SlidersPanel(Vertical):
 
     def on_resize(self) -> None:
         self.set_class(self.screen.size.height < _TALL_SCREEN, "-compact")
+        self._show_summary()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for slider in self._sliders.values():

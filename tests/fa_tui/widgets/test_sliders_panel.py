@@ -112,7 +112,7 @@ async def test_tracks_grow_to_hold_every_run() -> None:
 
 async def test_the_summary_appears_once_there_is_one() -> None:
     app = Stage()
-    async with app.run_test() as pilot:
+    async with app.run_test(size=(100, 24)) as pilot:
         line = app.panel.query_one("#sliders-summary")
         assert not line.display
         app.panel.set_summary("9 of 15 need walk-back", "dfa s42")
