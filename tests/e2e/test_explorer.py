@@ -147,7 +147,7 @@ def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Op
     terminal.press("x")
     terminal.press("3")
     terminal.wait_for("methods x sources")
-    assert re.search(r"dfa arch=resmlp +\d+/\d+ +\S.*! 3/3", terminal.text())
+    assert re.search(r"dfa +\d+/\d+ MIXED +!~?\d+/\d+ +! 3/3", terminal.text())
     terminal.send(b"\x0f")
     assert terminal.screen.display[1].startswith("[s]")
     terminal.press("c")
