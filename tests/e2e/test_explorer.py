@@ -149,7 +149,7 @@ def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Op
     terminal.wait_for("methods x sources")
     assert re.search(r"dfa +\d+/\d+ MIXED +!~?\d+/\d+ +! 3/3", terminal.text())
     terminal.send(b"\x0f")
-    assert terminal.screen.display[1].startswith("[s]")
+    assert terminal.screen.display[2].startswith("[s]")
     terminal.press("c")
     assert "c drift cosine" in terminal.text()
     assert terminal.text().isascii()
