@@ -25,7 +25,7 @@ from fa_core.measure.microbatches import microbatches
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
-from fa_core.measure.taps import Taps
+from fa_core.measure.taps import LogitsChoice, Taps, choosing_logits
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
@@ -78,6 +78,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
     precision: bool | None = None,
+    logits: LogitsChoice = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -113,6 +114,9 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             memory; the numbers stay the same.
         precision: whether to compare the first batch's gradients with float64 ones
             (`reference_precision`); None = where (b) fires.
+        logits: where the network's output has the logits: a place in a tuple, a key or attribute,
+            or a function of the output; None = a tensor, ``.logits``, ``["logits"]`` or the first
+            item.
 
     Returns:
         A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
@@ -133,33 +137,36 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     ([1.0, 2.0], 1.0, 'ab')
     """
     check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    diagnosis = run_diagnosis(
-        model,
-        eval_batches,
-        taps,
-        device,
-        stability_layer,
-        norm_batches,
-        dtype,
-        on_batch,
-        largest_pass,
-    )
-    report = diagnosis.report(
-        headline_acc,
-        frozen_baseline_acc,
-        method_name,
-        notes,
-        thresholds or DiagnosticThresholds(),
-    )
-    if precision is None:
-        precision = needs_precision(report)
-    if not precision:
-        return report
-    first = diagnosis.first_batch
-    return with_precision(
-        report,
-        lambda: reference_precision(model, first, taps, dtype, largest_pass, device),
-    )
+    if logits is not None and callable(taps):
+        raise UsageError("taps is a function, which returns the logits", hint="leave logits out")
+    with choosing_logits(model, logits):
+        diagnosis = run_diagnosis(
+            model,
+            eval_batches,
+            taps,
+            device,
+            stability_layer,
+            norm_batches,
+            dtype,
+            on_batch,
+            largest_pass,
+        )
+        report = diagnosis.report(
+            headline_acc,
+            frozen_baseline_acc,
+            method_name,
+            notes,
+            thresholds or DiagnosticThresholds(),
+        )
+        if precision is None:
+            precision = needs_precision(report)
+        if not precision:
+            return report
+        first = diagnosis.first_batch
+        return with_precision(
+            report,
+            lambda: reference_precision(model, first, taps, dtype, largest_pass, device),
+        )
 
 
 def needs_precision(report: DiagnosticReport) -> bool:

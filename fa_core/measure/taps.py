@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from fa_core.measure.hooks import (
     tapped_inputs,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs, uncompiled
 from fa_core.measure.patterns import candidates, match_modules, split_patterns
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
@@ -27,6 +27,9 @@ StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Te
 
 Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 """Taps as a caller gives them: None (the model's own stream), patterns, or a function."""
+
+LogitsChoice: TypeAlias = int | str | Callable[[Any], Tensor] | None
+"""Where a network's output has the logits: a place, a key or attribute, or a function of it."""
 
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
@@ -76,11 +79,61 @@ def read_logits(output: object) -> Tensor:
                 raise TapError(
                     f"the forward returns {described(logits)} and {described(other)}: "
                     "either may be the logits",
-                    hint="wrap the network in a module whose forward returns the logits alone, "
-                    "e.g. self.net(x)[1], and tap its blocks through it: net.blocks.*",
+                    hint="say which: diagnose(logits=1); or wrap the network in a module whose "
+                    "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
                 )
     # anything but a tensor is refused later
     return cast(Tensor, logits)
+
+
+@contextmanager
+def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
+    """Let the network return the chosen logits alone inside; its modules are left as they are.
+
+    Raises:
+        TapError: while the network runs, if its output has no such item.
+    """
+    if choice is None:
+        yield
+        return
+
+    def choose(_: nn.Module, __: object, given: dict[str, Any], output: Any) -> object:
+        if given.get("return_hidden"):
+            return chosen_logits(output[0], choice), *output[1:]
+        return chosen_logits(output, choice)
+
+    hook = uncompiled(model).register_forward_hook(choose, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:
+    """The logits in a network's output, by the caller's choice.
+
+    >>> chosen_logits({"y": torch.ones(2, 3)}, "y").shape, chosen_logits((0, torch.ones(1)), 1)
+    (torch.Size([2, 3]), tensor([1.]))
+
+    Raises:
+        TapError: it has no such item, or that is no tensor.
+    """
+    if callable(choice):
+        chosen = choice(output)
+    elif isinstance(choice, str) and not isinstance(output, Mapping):
+        chosen = getattr(output, choice, None)
+    else:
+        try:
+            chosen = output[choice]
+        except (KeyError, IndexError, TypeError):
+            chosen = None
+    if not isinstance(chosen, Tensor):
+        raise TapError(
+            f"logits={choice!r} is {described(chosen)} in the network's output, "
+            f"which is {described(output)}",
+            hint="give a place, a key, an attribute, or a function of the output",
+        )
+    return chosen
 
 
 def _like_logits(*values: object) -> bool:

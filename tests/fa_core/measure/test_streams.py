@@ -407,7 +407,8 @@ def test_features_before_the_logits_are_not_taken_for_them(width: int) -> None:
 
     net, data = Both(), sentences(1)
     with pytest.raises(
-        TapError, match=r"\(16, \d\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"
+        TapError,
+        match=r"\(16, \d\) and .*\(16, 4\): either may be the logits; say which: diagnose.logits=1.; or wrap .*net\.blocks",
     ):
         diagnose(net, data, taps=TAPS)
     assert diagnose(Wrapped(net), data, taps=[f"net.{tap}" for tap in TAPS]).coverage == "ab"
