@@ -49,7 +49,8 @@ def to_device(batch: object, index: int, net: EvalNetwork) -> Batch:
 
     Args:
         batch: (x, y), anything `torch.as_tensor` takes: x (B, ...), y (B,) integer class indices,
-            or (B, T), one per token, -100 for ignored tokens. Or a mapping of ``labels`` and the
+            or (B, T), one per token, -100 for ignored tokens, or (B, H, W), one per pixel, which
+            become (B, H·W). Or a mapping of ``labels`` and the
             network's keyword arguments: labels (B, T) are then shifted by one for next-token
             prediction (`predicts_next`).
         index: the batch's number, for messages.
@@ -107,6 +108,9 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
                 hint="a batch is a pair (x, y), e.g. of a DataLoader, or a mapping with 'labels'",
             )
         inputs, y = tree_map(_recordable, inputs), _recordable(y)
+        if _is_per_pixel(tensors_of(inputs), y):
+            y = y.flatten(1)
+            return inputs, _checked_type(y, where)
         _check_shapes(tensors_of(inputs), y, where)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
@@ -114,12 +118,21 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
             where=where,
             hint="a batch is a pair (x, y) of arrays, each of one shape",
         ) from error
+    return inputs, _checked_type(y, where)
+
+
+def _checked_type(y: Tensor, where: str) -> Tensor:
+    """Labels that are integers.
+
+    Raises:
+        MeasureError: they are not.
+    """
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
         raise MeasureError(
             f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()"
         )
-    return inputs, y
+    return y
 
 
 def _split_mapping(batch: Mapping[str, object], where: str, model: nn.Module | None) -> Batch:
@@ -184,8 +197,16 @@ def _check_shapes(tensors: list[Tensor], y: Tensor, where: str) -> None:
     raise MeasureError(
         f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
         where=where,
-        hint=f"labels are (B,) class indices, or (B, T) for tokens (B, T){remedy}",
+        hint="labels are (B,) class indices, (B, T) for tokens (B, T), or (B, H, W) for images "
+        f"(B, C, H, W){remedy}",
     )
+
+
+def _is_per_pixel(tensors: list[Tensor], y: Tensor) -> bool:
+    """Whether labels are (B, H, W) for an input (B, ..., H, W)."""
+    if y.dim() != 3:
+        return False
+    return any(x.dim() >= 4 and len(x) == len(y) and x.shape[-2:] == y.shape[-2:] for x in tensors)
 
 
 def _is_per_token(tensors: list[Tensor], y: Tensor) -> bool:

@@ -72,7 +72,7 @@ class Flattening:
         if self.tokens is None:
             return state.flatten(samples_axis + 1)
         if self.way == PER_TOKEN:
-            return state[self.tokens]
+            return by_position(state)[self.tokens]
         places = self.tokens[..., None, None]
         return torch.take_along_dim(state, places, dim=-2).squeeze(-2)
 
@@ -192,6 +192,17 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
             )
 
 
+def by_position(values: Tensor) -> Tensor:
+    """Images as tokens: (B, d, H, W) as (B, H·W, d); any other shape as it is.
+
+    >>> by_position(torch.zeros(2, 3, 4, 5)).shape, by_position(torch.zeros(2, 4, 3)).shape
+    (torch.Size([2, 20, 3]), torch.Size([2, 4, 3]))
+    """
+    if values.dim() == 4:
+        return values.flatten(2).transpose(1, 2)
+    return values
+
+
 def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Tensor) -> None:
     """Refuse states without one vector per label.
 
@@ -199,9 +210,9 @@ def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], label_mask: Ten
         TapError: names the tap and its shape.
     """
     for name, h in zip(names, hidden, strict=True):
-        if h.dim() != 3 or h.shape[:2] != label_mask.shape:
+        if h.dim() not in (3, 4) or by_position(h).shape[:2] != label_mask.shape:
             raise TapError(
                 f"tap {name} has shape {tuple(h.shape)} for labels {tuple(label_mask.shape)}",
-                hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector "
-                "per token",
+                hint="labels (B, T) need states (B, T, d), labels (B, H, W) states (B, d, H, W): "
+                "tap the blocks that give one vector per token or pixel",
             )

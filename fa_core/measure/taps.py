@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from fa_core.errors import TapError
+from fa_core.measure.flattening import by_position
 from fa_core.measure.gradients import Layers, Stream
 from fa_core.measure.graph import follows_norm, node_of, origin
 from fa_core.measure.hooks import (
@@ -82,7 +83,10 @@ def read_logits(output: object) -> Tensor:
                     hint="say which: diagnose(logits=1); or wrap the network in a module whose "
                     "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
                 )
-    # anything but a tensor is refused later
+    if isinstance(logits, Tensor):
+        # of every pixel: (B, C, H, W)
+        return by_position(logits)
+    # anything else is refused later
     return cast(Tensor, logits)
 
 

@@ -1,0 +1,70 @@
+"""Labels of every pixel, against the same network and labels given as tokens."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core import diagnose
+from fa_core.errors import MeasureError, TapError
+
+DRAWS = torch.Generator().manual_seed(1)
+BATCHES = [
+    (torch.randn(6, 2, 4, 3, generator=DRAWS), torch.randint(0, 3, (6, 4, 3), generator=DRAWS))
+    for _ in range(8)
+]
+
+
+class Segmenter(nn.Module):
+    def __init__(self, stride: int = 1) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Conv2d(2, 5, 3, padding=1)
+        self.block = nn.Conv2d(5, 5, 3, padding=1, stride=stride)
+        self.head = nn.Conv2d(5, 3, 1)
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        if self.stride > 1:
+            return F.interpolate(self.head(self.block(h)), x.shape[-2:])
+        return self.head(h + self.block(h))
+
+
+def test_numbers_are_those_by_hand() -> None:
+    """Per sample the median over its pixels, then the median over samples (docs/protocol.md §2)."""
+    net = Segmenter()
+    report = diagnose(net, BATCHES, taps=["block:in", "head:in"], norm_batches=8)
+    norms, gradients, right = [], [], []
+    for x, y in BATCHES:
+        h_0 = net.embed(x).detach().requires_grad_()
+        h_1 = h_0 + net.block(h_0)
+        logits = net.head(h_1)
+        loss = F.cross_entropy(logits, y)
+        (g_1,) = torch.autograd.grad(loss, h_1)
+        norms.append(h_1.detach().double().norm(dim=1).flatten(1).median(1).values)
+        gradients.append(g_1.double().norm(dim=1).flatten(1).median(1).values)
+        right.append((logits.argmax(1) == y).flatten())
+    assert report.h_L == pytest.approx(float(torch.cat(norms).median()), rel=1e-6)
+    assert report.g_L == pytest.approx(float(torch.cat(gradients).median()), rel=1e-5)
+    assert report.headline_acc == pytest.approx(float(torch.cat(right).double().mean()))
+    assert report.flatten == "per token" and "c" in report.coverage
+
+
+def test_ignored_pixels_do_not_count() -> None:
+    masked = [(x, torch.where(x[:, 0] > 0, y, -100)) for x, y in BATCHES]
+    report = diagnose(Segmenter(), masked, taps=["block:in", "head:in"])
+    assert report.h_L is not None and "per token" in report.flatten
+
+
+def test_a_stream_of_another_resolution_is_refused_by_name() -> None:
+    with pytest.raises(TapError, match=r"tap head:in .*states \(B, d, H, W\)"):
+        diagnose(Segmenter(stride=2), BATCHES, taps=["block:in", "head:in"])
+
+
+def test_labels_of_another_size_are_refused() -> None:
+    x, y = BATCHES[0]
+    with pytest.raises(MeasureError, match=r"labels have shape \(6, 2, 3\)"):
+        diagnose(Segmenter(), [(x, y[:, :2])], taps=["block:in", "head:in"])
