@@ -175,6 +175,9 @@ def _train(
 
     # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # read by OpenMP when torch is imported: spinning threads take four times the processor time of
+    # waiting ones where other programs run
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from fa_core.engine.devices import threads_per_worker

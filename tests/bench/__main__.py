@@ -29,6 +29,7 @@ BENCHES: Mapping[str, str] = {
     "diagnose": "bench_diagnose",
     "own_backward": "bench_own_backward",
     "monitor": "bench_monitor",
+    "training": "bench_training",
     "group": "bench_group",
     "cluster": "bench_cluster",
     "curves": "bench_curves",
