@@ -22,7 +22,8 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, InvalidReport, UnreadableInput
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.run_names import LONGEST_SEED, canonical_method
+from fa_core.files import is_file, read_file
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
     Attempts,
@@ -74,7 +75,28 @@ def named_by_place(path: str) -> AuditRow:
         folder = place.parent.parent
     else:
         folder = place.parent
-    return msgspec.structs.replace(row_of_file(str(folder)), source=path)
+    row = msgspec.structs.replace(row_of_file(str(folder)), source=path)
+    return _with_hyperparameters(row, Path(folder) / "hparams.yaml")
+
+
+_HYPERPARAMETER = re.compile(r"^(method|seed) *: *([\w.+-]{1,100}) *$", re.MULTILINE)
+_MOST_HYPERPARAMETERS = 1 << 16
+
+
+def _with_hyperparameters(row: AuditRow, path: Path) -> AuditRow:
+    """The row with the method and seed of Lightning's ``hparams.yaml``, if there is one."""
+    if not is_file(path):
+        return row
+    try:
+        text = read_file(path, _MOST_HYPERPARAMETERS).decode(errors="replace")
+    except FaError:
+        return row
+    found = dict(_HYPERPARAMETER.findall(text))
+    if "method" in found:
+        row = msgspec.structs.replace(row, method=canonical_method(found["method"]))
+    if found.get("seed", "").isdecimal() and len(found["seed"]) <= LONGEST_SEED:
+        row = msgspec.structs.replace(row, seed=int(found["seed"]))
+    return row
 
 
 def traces_of(

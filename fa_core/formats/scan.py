@@ -37,6 +37,7 @@ _OTHER_LOG = re.compile(
 """Beginning of a log that is not JSON: an event file, or a table with one of these columns."""
 
 _SQLITE = b"SQLite format 3\0"
+_WANDB = b":W&B"
 _LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
 """Marker of the databases of MLflow and Trackio."""
 
@@ -234,6 +235,9 @@ def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
         raise UnreadableInput(
             "a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint
         )
+    if head.startswith(_WANDB):
+        hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
+        raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
     if place.named:
         raise UnreadableInput(
             "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"

@@ -5,8 +5,8 @@
         ...
         monitor.step()
 
-The numbers may be sent to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the
-names of `scalars`.
+The numbers may be sent to TensorBoard, Weights & Biases, Trackio or MLflow (``to="wandb"``), under
+the names of `scalars`.
 
 `fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for
 Lightning and for transformers' Trainer, and need these libraries.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from torch import nn
+from torch import distributed, nn
 
 from fa_core.decode import Json
 from fa_core.errors import UsageError, missing_package
@@ -38,7 +38,12 @@ Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]
 """Called with numbers by name, and their step."""
 
-_LOGGERS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
+_LOGGERS = {
+    "tensorboard": "torch.utils.tensorboard",
+    "wandb": "wandb",
+    "trackio": "trackio",
+    "mlflow": "mlflow",
+}
 """Package → the module to import."""
 
 
@@ -84,6 +89,11 @@ def _sender(to: str | Send) -> Send:
         # the step as a number of its own: the run's step belongs to the training loop
         logger.log({**numbers, "fa/step": step})
 
+    def log_metrics(numbers: Numbers, step: int) -> None:
+        logger.log_metrics(dict(numbers), step=step)
+
+    if to == "mlflow":
+        return log_metrics
     if to != "tensorboard":
         return log
     writer = logger.SummaryWriter()
@@ -128,8 +138,8 @@ class ProtocolMonitor:
         every: measure on every `every`-th `step`.
         on_fire: called with a `Firing` when a diagnostic starts to fire.
         to: destination of the numbers: ``"tensorboard"`` (a new run in ``runs/``), ``"wandb"`` or
-            ``"trackio"`` (the run started with their ``init``), or a function of numbers by name
-            and step.
+            ``"trackio"`` (the run started with their ``init``), ``"mlflow"`` (its active run), or a
+            function of numbers by name and step.
         trace: trace file to write, for `fa-tui timeline` and the explorer; None = no file.
         measure: further options of `fa_core.diagnose`: ``taps``, ``thresholds``,
             ``frozen_baseline_acc``, ``norm_batches``, ``dtype``, ...
@@ -250,10 +260,24 @@ class MonitorCallback:
         self.monitor = ProtocolMonitor(network, self._batches, every=every, **self._options)
 
     def step(self) -> DiagnosticReport | None:
-        """Count one step: the report, or None between measurements."""
+        """Count one step: the report, or None between measurements and on other ranks than 0."""
         assert self.monitor is not None
+        if _rank():
+            return None
         return self.monitor.step()
 
     def stops(self, report: DiagnosticReport | None) -> bool:
-        """Whether a report stops the training."""
-        return report is not None and not self._stop_on.isdisjoint(report.flags)
+        """Whether a report stops the training; every rank gets rank 0's answer."""
+        if not self._stop_on:
+            return False
+        answer = [report is not None and not self._stop_on.isdisjoint(report.flags)]
+        if _rank() is not None:
+            distributed.broadcast_object_list(answer, src=0)
+        return answer[0]
+
+
+def _rank() -> int | None:
+    """This process's rank in a distributed training; None without one."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank()
+    return None

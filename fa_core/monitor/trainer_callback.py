@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from fa_core.errors import missing_package
-from fa_core.monitor import CallbackOptions, MonitorCallback
+from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
 
 try:
     import transformers
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
     """Measures at the end of every epoch, or every `every_n_steps` optimizer steps.
+
+    The numbers stand in the Trainer's own log (``trainer.state.log_history``), under the names of
+    `fa_core.monitor.scalars`. Of several ranks one measures.
 
         callback = ProtocolTrainerCallback(
             eval_batches, taps=["bert.embeddings", "bert.encoder.layer.*"]
@@ -65,19 +68,27 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
     def on_step_end(
         self,
         args: object,
-        state: object,
+        state: transformers.TrainerState,
         control: transformers.TrainerControl,
         **_: object,
     ) -> None:
         if self._every_n_steps is not None:
-            control.should_training_stop |= self.stops(self.step())
+            control.should_training_stop |= self._measured(state)
 
     def on_epoch_end(
         self,
         args: object,
-        state: object,
+        state: transformers.TrainerState,
         control: transformers.TrainerControl,
         **_: object,
     ) -> None:
         if self._every_n_steps is None:
-            control.should_training_stop |= self.stops(self.step())
+            control.should_training_stop |= self._measured(state)
+
+    def _measured(self, state: transformers.TrainerState) -> bool:
+        """Count a step and log what was measured; whether the training is to stop."""
+        report = self.step()
+        if report is not None:
+            place = {"epoch": state.epoch, "step": state.global_step}
+            state.log_history.append({**scalars(report), **place})
+        return self.stops(report)

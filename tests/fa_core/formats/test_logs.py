@@ -445,3 +445,20 @@ def test_nan_is_logged_once_and_gamma_per_layer_goes_before_one_number(tmp_path:
     (trace,) = scan([path]).traces
     assert not [note for note in trace.notes if "more than once" in note]
     assert trace.epochs[0].gamma == [0.4, 0.1]
+
+
+def test_lightnings_hyperparameters_name_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "lightning_logs" / "version_0"
+    folder.mkdir(parents=True)
+    (folder / "metrics.csv").write_text("epoch,step,fa/growth,fa/g_L\n0,9,2.0,0.5\n1,19,3.0,0.4\n")
+    (folder / "hparams.yaml").write_text("lr: 0.1\nmethod: DFA\nseed: 7\nnested:\n  seed: 3\n")
+    (trace,) = scan([tmp_path]).traces
+    assert (trace.method, trace.seed) == ("dfa", 7)
+
+
+def test_a_folder_of_wandb_says_how_to_export_it(tmp_path: Path) -> None:
+    folder = tmp_path / "wandb" / "run-20261101_120000-abc"
+    folder.mkdir(parents=True)
+    (folder / "run-abc.wandb").write_bytes(b":W&B\xcd\xd4\x00" + bytes(64))
+    (problem,) = scan([tmp_path]).problems
+    assert "history().to_csv('log.csv')" in problem.message

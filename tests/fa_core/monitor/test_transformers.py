@@ -68,9 +68,13 @@ def trainer_for(model, sentences, callback, epochs: int, folder: Path):
 
 def test_measures_every_epoch_of_a_real_trainer(bert, sentences, tmp_path: Path) -> None:
     callback = ProtocolTrainerCallback(batches_of(sentences), taps=TAPS)
-    trainer_for(bert, sentences, callback, 2, tmp_path).train()
+    trainer = trainer_for(bert, sentences, callback, 2, tmp_path)
+    trainer.train()
     assert len(callback.monitor.reports) == 2
     report = callback.monitor.reports[-1]
+    logged = [entry for entry in trainer.state.log_history if "fa/growth" in entry]
+    assert [entry["epoch"] for entry in logged] == [1, 2]
+    assert logged[-1]["fa/g_L"] == report.g_L
     assert len(report.residual_norms) == 3
     assert report.coverage == "abc"
 
