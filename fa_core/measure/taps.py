@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, Protocol, TypeAlias, cast
 
 import torch
@@ -122,15 +122,14 @@ def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> T
     Raises:
         TapError: it has no such item, or that is no tensor.
     """
+    chosen: object = None
     if callable(choice):
         chosen = choice(output)
     elif isinstance(choice, str) and not isinstance(output, Mapping):
         chosen = getattr(output, choice, None)
     else:
-        try:
+        with suppress(KeyError, IndexError, TypeError):
             chosen = output[choice]
-        except (KeyError, IndexError, TypeError):
-            chosen = None
     if not isinstance(chosen, Tensor):
         raise TapError(
             f"logits={choice!r} is {described(chosen)} in the network's output, "
