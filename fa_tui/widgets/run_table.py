@@ -17,15 +17,15 @@ from fa_tui.views.columns import BY_NAME, Column, columns_of, ordered, value_of
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import place_label
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import NormBars, RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
 _MANY = 10_000
 """With more runs there is no column of sources."""
-_VERDICT = 7
-"""Cells of a verdict, its gap included."""
+_VERDICT = 9
+"""Cells of a verdict's heading, its arrow and gap included."""
 _MARK = 2
 """Cells of a seed's mark and its gap."""
 _BARS = {"‖h‖": "h_L", "‖g‖": "g_L"}
@@ -183,8 +183,7 @@ class RunTable(RunsView):
         if line is None:
             heading = "  "
             for name, width in self._frozen.items():
-                title = "judged" if name == "verdict" else name
-                heading += f"{title}{self._arrow(name)}"[:width].ljust(width)
+                heading += f"{name}{self._arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
         row = self._session.rows[index]
@@ -211,7 +210,7 @@ class RunTable(RunsView):
             mark,
             (seed.ljust(widths["seed"] - _MARK), tone),
             *verdict,
-            ("  ", "text"),
+            (" " * (_VERDICT - row_width(verdict)), "text"),
             (padded(source, widths["source"]), "source"),
         ]
 

@@ -3,7 +3,7 @@
     a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          fires > 63×
       default 50×        ─────────────◇━━━━━━━●━━━━━━━━━━━━╌╌╌╌╌╌╌╌╌        plateau 11…694
 
-Dashed: values that fire; heavy: the plateau, on which no letter changes; bars: runs.
+Dashed: values that fire; heavy: the plateau, on which no run flips; bars: runs.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         Binding("right,l", "step(1)", "Raise", key_display="→"),
         Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
         Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
-        Binding("left_square_bracket", "flip(-1)", "Letter change", key_display="[ ]"),
-        Binding("right_square_bracket", "flip(1)", "Letter change up", show=False, key_display="]"),
+        Binding("left_square_bracket", "flip(-1)", "Next flip", key_display="[ ]"),
+        Binding("right_square_bracket", "flip(1)", "Next flip up", show=False, key_display="]"),
         Binding("left_curly_bracket", "flip(-1, True)", "Verdict change", key_display="{ }"),
         Binding(
             "right_curly_bracket", "flip(1, True)", "Verdict change up", show=False, key_display="}"
@@ -399,7 +399,7 @@ class ThresholdSlider(Dragged, can_focus=True):
     def action_flip(self, direction: int, verdict: bool = False) -> None:
         """Move to the next value at which a run's letters change, or its verdict."""
         flips = self._flips
-        what = "no run's letters change"
+        what = "no run flips"
         if verdict:
             flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
             what = "no verdict changes"

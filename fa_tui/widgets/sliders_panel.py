@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _TALL_SCREEN = 34
 """On lower screens only the last focused slider has two rows."""
 _MEANING = "walk-back: the claim must be withdrawn or qualified"
-_LEGEND = "track: ─ passes  ╌ fires  ━ no letter changes"
+_LEGEND = "track: ─ passes  ╌ fires  ━ plateau: no run flips"
 
 
 @dataclass

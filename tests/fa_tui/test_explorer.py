@@ -231,7 +231,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
-        assert "[ ] Letter change" in line and "{ } Verdict change" in line
+        assert "[ ] Next flip" in line and "{ } Verdict change" in line
         assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
         await pilot.press("right")
         await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])

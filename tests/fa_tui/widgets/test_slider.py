@@ -84,7 +84,7 @@ async def test_beyond_the_last_flip_the_row_says_so() -> None:
     app = Stage(ticks=[2.0])
     async with app.run_test(size=(120, 5)) as pilot:
         await pilot.press("]")
-        assert "no run's letters change above this value" in app.lines()[0]
+        assert "no run flips above this value" in app.lines()[0]
         await press_each(pilot, app, "left")
         await until(pilot, lambda: "no verdict" not in app.lines()[0])
 
