@@ -392,8 +392,9 @@ class Session:
         return self._count(self.flags)
 
     def doubtful(self) -> int:
-        """Number of runs with an undecided diagnostic."""
-        return self._count(self.undecided)
+        """Number of runs that are undecided: nothing fires on them, and some diagnostic is open."""
+        flags, undecided = self.flags, self.undecided
+        return sum(1 for row in self.counted if undecided[row] and not flags[row])
 
     def measured(self) -> int:
         """Number of runs with at least one measured diagnostic."""

@@ -31,7 +31,7 @@ from fa_core.facts.run_names import canonical_method
 from fa_core.files import read_file
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.numbers import count_text
-from fa_core.option_values import unknown_name
+from fa_core.option_values import listed, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
@@ -242,8 +242,8 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
         rows: judged runs.
 
     Returns:
-        Undecided without two runs, where a run's number is not finite, and where a seed is there
-        twice: the runs are then of two recipes.
+        Undecided without two runs, where a seed that the claim names is not there, where a run's
+        number is not finite, and where a seed is there twice: the runs are then of two recipes.
 
     Source: docs/protocol.md, *Claims*; Student's t for a mean; smallest effect as
     (t_{0.975} + t_{0.8}) · s/√n (Cohen, Statistical Power Analysis, 1988, §2.4).
@@ -255,6 +255,9 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
             return _undecided(claim, why)
     own = _values(claim, rows, claim.method)
     other = _values(claim, rows, claim.versus) if claim.versus else {}
+    absent = sorted(set(claim.seeds) - own.keys())
+    if own and absent:
+        return _undecided(claim, f"no run of {claim.method} with seed {listed(absent)}")
     if not own or (claim.versus and not other):
         missing = claim.versus if own else claim.method
         return _undecided(claim, f"no run of {missing} with {claim.metric}")

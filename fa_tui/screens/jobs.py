@@ -400,7 +400,7 @@ class JobsScreen(ApplicationScreen[None]):
         if job is None:
             nothing = []
         else:
-            nothing = ["nothing was written" if job.over else "nothing written yet"]
+            nothing = ["no log" if job.over else "no log yet"]
         if job is not None:
             at_work = process_words(job, self.table.memory)
         else:

@@ -233,11 +233,16 @@ class RunPage:
         report = self._report
         if not report.flags or self._row.is_control:
             return [self._say(verdict_words(report, self._row.is_control))]
-        letters = sorted(report.flags)
-        fire = "fires" if len(letters) == 1 else "fire"
+        sure = sorted(report.flags - report.undecided)
+        doubtful = sorted(report.flags & report.undecided)
+        parts = []
+        if sure:
+            fire = "fires" if len(sure) == 1 else "fire"
+            parts.append(f"{', '.join(sure)} {fire}")
+        if doubtful:
+            parts.append(f"{', '.join(doubtful)} undecided")
         short = f"needs {WALKS_BACK}"
-        long = f"{short}: {', '.join(letters)} {fire}"
-        return [self._say(long), short]
+        return [self._say(f"{short}: {'; '.join(parts)}"), short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:

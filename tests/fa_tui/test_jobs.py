@@ -330,9 +330,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
         await pilot.press("m", "J")
         await until(
             pilot,
-            lambda: (
-                isinstance(app.screen, JobsScreen) and "nothing was written" in screen_text(app)
-            ),
+            lambda: isinstance(app.screen, JobsScreen) and "no log" in screen_text(app),
         )
         for key in "gt":
             await pilot.press("y")
@@ -341,7 +339,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
             await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         await until(pilot, lambda: len(copied) == 2)
     app.close_jobs()
-    assert copied[0] == "nothing was written\n"
+    assert copied[0] == "no log\n"
     assert "| one s42 | done | cpu |" in copied[1]
 
 

@@ -92,7 +92,8 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
                 False,
                 2,
             ),  # it flipped with this step
-            (f"{fired}--~-", True, 2),
+            # a walk-back, though not a sure one
+            (f"{fired}--~-", False, 2),
         ]
 
 
@@ -142,7 +143,7 @@ def test_many_runs_are_undecided_as_few_are() -> None:
     few = rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST, ep=FIRES)
     many = Session([replace(row, key=f"{row.key}{copy}") for copy in range(copies) for row in few])
     alone = Session(few)
-    assert many.doubtful() == copies * alone.doubtful() == copies * 2
+    assert many.doubtful() == copies * alone.doubtful() == copies
     for row in range(len(few)):
         assert many.cell(row) == alone.cell(row) == run_cell(few[row].report)
         assert many.words(row) == alone.words(row) == few[row].report.words

@@ -205,3 +205,12 @@ def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path: P
     path.write_text(text)
     with pytest.raises(UnreadableInput, match=says):
         read_claims(path)
+
+
+def test_a_seed_that_the_claim_names_and_no_run_has_leaves_it_undecided(
+    published_table: Path,
+) -> None:
+    rows = load_audits([published_table]).rows()
+    claim = Claim(method="bp", metric="growth", at_most=5.0, seeds=[42, 123, 7])
+    result = check_claim(claim, list(rows))
+    assert (result.outcome, result.why) == (UNDECIDED, "no run of bp with seed 7")
