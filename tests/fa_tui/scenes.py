@@ -276,7 +276,7 @@ SCENES = {
     "detail": Scene(("down", "tab", *["down"] * 4), shows="growth"),
     "slider_that_flipped_two": Scene(("a", "5", "enter"), shows="11 of 15"),
     "slider_in_an_interval": Scene(
-        ("down", "down", "down", "c", "right", "right"), with_intervals, shows="3 undecided"
+        ("down", "down", "down", "c", "right", "right"), with_intervals, shows="fires > 0.32"
     ),
     "number_typed_into_a_slider": Scene(("b", *"2e-8"), shows="2e-8"),
     "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
