@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial, reduce
-from operator import or_
+from operator import and_, or_
 
 from textual import on
 from textual.binding import Binding
@@ -292,11 +292,11 @@ class CompareScreen(JudgedScreen):
             same = [*found.everywhere, *partly]
             rest = f"; agree on {', '.join(same)}" if same else ""
             return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
-        # for agreed letters one run represents all; undecided if any of them is
-        flags, doubt = (
-            letters_of(reduce(or_, map(masks.__getitem__, group.rows)))
-            for masks in session.judgement
-        )
+        # for agreed letters one run represents all
+        flags = letters_of(session.flags[group.rows[0]])
+        doubts = [session.undecided[row] for row in group.rows]
+        doubt = letters_of(reduce(and_, doubts))
+        doubted = letters_of(reduce(or_, doubts) & ~reduce(and_, doubts))
         agree = found.everywhere
         if not agree:
             if partly:
@@ -313,7 +313,10 @@ class CompareScreen(JudgedScreen):
             flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode
         )
         tone = "bad" if flags else "good"
-        return [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
+        agreed = [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
+        if doubted:
+            agreed.append((f"  {', '.join(doubted)} undecided on some", "warn"))
+        return agreed
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

@@ -145,6 +145,22 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
         assert app.screen is app.explorer
 
 
+async def test_a_diagnostic_that_is_undecided_on_some_seeds_is_not_agreed_to_be() -> None:
+    fires = {"residual_norms": [1.0, 60.0], "bp_grad_norms": [1.0, 1.0]}
+    reports = [
+        DiagnosticReport(**fires),
+        DiagnosticReport(**fires, intervals={"growth": (40.0, 80.0)}),
+    ]
+    rows = [
+        AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one)
+        for n, one in enumerate(reports)
+    ]
+    app = app_on(Session(rows))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        assert "seeds agree: ✗a-··  a undecided on some" in screen_text(app)
+
+
 async def test_where_one_seed_lacks_a_diagnostic_no_verdict_stands_for_both() -> None:
     quiet = {
         "method_name": "bp",
