@@ -150,9 +150,11 @@ class SlidersPanel(Vertical):
         flipped = ""
         if self._flips:
             flipped = f"  {self._flips}"
-        explained = _MEANING
+        explained = ""
         if self.has_focus_within:
             explained = _LEGEND
+        elif not others:
+            explained = _MEANING
         pieces = [(f" {walked}", "strong"), (flipped, "warn"), (comma + others, "text")]
         explanation = (f"   {explained}", "dim")
         # half an explanation explains nothing
