@@ -175,22 +175,24 @@ def _train(
 
     # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # read by OpenMP when torch is imported: spinning threads take four times the processor time of
-    # waiting ones where other programs run
+    # read by OpenMP when torch is imported: spinning threads take several times the processor time
+    # where other programs run
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
     from fa_core.engine.devices import threads_per_worker
     from fa_core.training.parallel import TrainingProcesses
-    from fa_core.training.train import check_plans, train_run
+    from fa_core.training.train import check_plans, threads_for, train_run
     from fa_tui.commands.progress import TrainingProgress
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     samples = _loaded(plans[0].data)
     check_plans(
         plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")}
     )
+    if threads is None:
+        threads = threads_for(plans, samples)
+    if threads is not None:
+        torch.set_num_threads(threads)
     devices = devices[: len(plans)]
     if len(devices) > 1:
         share = threads or threads_per_worker(devices)

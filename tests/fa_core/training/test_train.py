@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -31,7 +32,7 @@ from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
 from fa_core.text.notes import basis_text
-from fa_core.training.train import EpochProgress, check_plans, train_run
+from fa_core.training.train import EpochProgress, check_plans, threads_for, train_run
 
 from .conftest import plan
 
@@ -268,3 +269,10 @@ def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         train_run(plan("bp"), data, tmp_path, overwrite=True, on_progress=interrupt)
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME, PROGRESS}
+
+
+def test_small_networks_of_vectors_are_trained_on_one_thread(data: DataSet) -> None:
+    small, wide = plan("bp"), plan("dfa")
+    wide = msgspec.structs.replace(wide, arch_args={**wide.arch_args, "d": 700})
+    assert threads_for([small], data) == 1
+    assert threads_for([small, wide], data) is None
