@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 MOST_THREADS = 1024
 """Maximum of CPU threads: more may end the process."""
 
-_THREADS = typer.Option(min=1, max=MOST_THREADS, help="CPU threads (default: PyTorch's).")
+_THREADS = typer.Option(
+    min=1, max=MOST_THREADS, help="CPU threads (default: 1 for small networks, else PyTorch's)."
+)
 _DEVICE_HELP = "auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time on each."
 _JOBS = typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
 _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)

@@ -219,7 +219,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from train' -l resume -d 'Go on wi
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l overwrite -d 'Train again over what is there'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l device -r -d 'auto, cpu, cuda:all, cuda:1, or several with commas: a run at a time…'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l jobs -r -d 'Runs at a time'
-complete -c fa-tui -n '__fish_seen_subcommand_from train' -l threads -r -d 'CPU threads (default: PyTorch\'s)'
+complete -c fa-tui -n '__fish_seen_subcommand_from train' -l threads -r -d 'CPU threads (default: 1 for small networks, else PyTorch\'s)'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l h-norm-explosion-ratio -r -d '(a) fires above this growth per block'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l g-norm-floor -r -d '(b) fires below this deepest ‖g_L‖'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l stability-drift-ceiling -r -d '(c) fires above this drift cosine'

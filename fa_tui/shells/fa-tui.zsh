@@ -247,7 +247,7 @@ _fa-tui() {
                 '*--overwrite[Train again over what is there]' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: a run at a time…]:STR:_files' \
                 '*--jobs=[Runs at a time]:N:_files' \
-                '*--threads=[CPU threads (default\: PyTorch’s)]:INT RANGE:_files' \
+                '*--threads=[CPU threads (default\: 1 for small networks, else PyTorch’s)]:INT RANGE:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
