@@ -38,7 +38,7 @@ SHOTS = (
         "explorer",
         PUBLISHED,
         ("down", "right", "a", "5", "enter"),
-        ("flipped at a > 5", "1 dfa s42", "Undo"),
+        ("flipped at a > 5", "○ dfa s42", "Undo"),
     ),
     Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
     Shot(

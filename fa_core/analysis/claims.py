@@ -260,7 +260,10 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
         return _undecided(claim, f"no run of {claim.method} with seed {listed(absent)}")
     if not own or (claim.versus and not other):
         missing = claim.versus if own else claim.method
-        return _undecided(claim, f"no run of {missing} with {claim.metric}")
+        methods = sorted({row.method for row in rows})
+        if missing in methods:
+            return _undecided(claim, f"no run of {missing} with {claim.metric}")
+        return _undecided(claim, f"no run of {missing}; there are {listed(methods)}")
     values = [*own.values(), *other.values()]
     broken = sum(not math.isfinite(value) for value in values)
     if broken:

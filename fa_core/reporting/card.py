@@ -6,7 +6,6 @@ import json
 import math
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 from fa_core.analysis.claims import ClaimResult
 from fa_core.analysis.seeds import SeedGroup, over_seeds
@@ -15,13 +14,14 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.judgement.judged_run import JudgedRun
-from fa_core.numbers import brief, count_text, with_axes
+from fa_core.numbers import count_text, with_axes
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph, by_note
 from fa_core.reporting.sections import runs
 from fa_core.reporting.sections.claims import claims_blocks, counts_of_claims
 from fa_core.table import AuditTable
-from fa_core.text.diagnostic_record import range_text, record_of
+from fa_core.text.beside import mean_error_text, reference_text, scale_numbers
+from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import depth_text, update_text
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
@@ -118,32 +118,11 @@ def _checks(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[str
         yield f"{title}: {said or NOT_MEASURED}"
 
 
-def _reference(run: JudgedRun) -> str:
-    """How the gradients compare with float64 ones."""
-    found = run.reference_precision
-    if found is None:
-        return ""
-    cosines = [cosine for cosine in found.worst if cosine is not None]
-    worst = f"{min(cosines):.6f}" if cosines else "N/A"
-    lost = max(found.lost, default=0)
-    return f"worst cosine with float64 {worst}, lost on {lost} of {found.samples} samples"
-
-
 def _scale(run: JudgedRun) -> str:
     """Where the stream grows, and how much in all."""
-    norms = run.stream("residual_norms")
-    if len(norms) < 2 or not all(map(math.isfinite, norms)) or min(norms) <= 0:
-        return ""
-    growths = [after / before for before, after in pairwise(norms)]
-    block = growths.index(max(growths))
-    total = brief(norms[-1] / norms[0], 3)
-    return f"largest growth in block {block}, ‖h_L‖/‖h_0‖ {total}"
-
-
-def _mean_error(run: JudgedRun) -> str:
-    """What the record of (c) says of the mean error."""
-    found = [text for text in record_of(run, "c").remarks if "mean error" in text]
-    return "; ".join(found)
+    if len(run.stream("residual_norms")) == 2:
+        return "one block, whose growth is (a)"
+    return ", ".join(scale_numbers(run))
 
 
 def _credit(run: JudgedRun) -> str:
@@ -164,10 +143,10 @@ def _credit(run: JudgedRun) -> str:
 
 
 CHECKS: dict[str, Callable[[JudgedRun], str]] = {
-    "Is the reference valid": _reference,
+    "Is the reference valid": reference_text,
     "Scale of the stream": _scale,
     "Depth": depth_text,
-    "Mean error in (c)": _mean_error,
+    "Mean error in (c)": mean_error_text,
     "Credit and update": _credit,
 }
 """Check → its text for a run; ``""``: not measured."""

@@ -7,6 +7,7 @@ The folder is complete after every epoch. A finished run is measured from its fi
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from fa_core.measure.diagnose import diagnose
 from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import make_method, method_class
 from fa_core.methods.base import OPTIMIZERS
-from fa_core.models import ARCHS, build
+from fa_core.models import ARCHS, build, build_on_meta
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.run_progress import ProgressFiles
@@ -114,7 +115,7 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
     for arch, args in {(plan.arch, msgspec.json.encode(plan.arch_args)) for plan in plans}:
-        net = build(arch, **fitted_args(arch, msgspec.json.decode(args), data))
+        net = build_on_meta(arch, sys.maxsize, **fitted_args(arch, msgspec.json.decode(args), data))
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
             return None

@@ -10,11 +10,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from fa_core.errors import UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, Problem
 from fa_core.sanitize import sanitize
 from fa_core.second_reading import PASS, second_reading
 from fa_core.text.notes import GIVE_ONE, why_inexact
@@ -82,7 +82,14 @@ def check_command(
     required = diagnostic_letters(require, "--require")
     if only_claims and claims is None:
         raise UsageError("--only-claims without --claims", hint="add --claims claims.toml")
-    found = inputs.open_paths(paths)
+    try:
+        found = inputs.open_paths(paths)
+    except UnreadableInput as error:
+        if format != "text":
+            # what reads the form learns of it too
+            unread = Problem(str(error.where), str(error))
+            _print(Checked(runs=[], problems=[unread], summary="nothing was read"), format)
+        raise
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     chosen = selection.chosen()

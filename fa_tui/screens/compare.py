@@ -244,13 +244,13 @@ class CompareScreen(JudgedScreen):
             return
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
-        place = f"   {self._at + 1}/{len(self._groups)} (n p)"
+        place = f"   {self._at + 1}/{len(self._groups)}"
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
         else:
             more = ""
         home = f"{group.home} " if group.home else ""
-        scroll = " (< >)" if window.hides else ""
+        scroll = ", < > for the others" if window.hides else ""
         texts = (home, seen, scroll, more, place)
         about = [(text, "dim") for text in texts]
         if self.session.filter is not None:
@@ -260,7 +260,7 @@ class CompareScreen(JudgedScreen):
         if self._shared or not self._draws:
             bars = ""
         else:
-            bars = "   bars: own scale (z)"
+            bars = "   bars: own scale"
         self.set_title(
             (" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent")
         )

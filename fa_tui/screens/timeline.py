@@ -396,7 +396,7 @@ class TimelineScreen(JudgedScreen):
         count = len(self.charts)
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                others = f"{number} of {count} (keys 1 to {count})" if self._alone else ""
+                others = f"{number} of {count}, keys 1 to {count}" if self._alone else ""
                 chart.show(
                     epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others
                 )

@@ -234,13 +234,13 @@ def title_words(
     if missing:
         pieces.append((f" no trace of {missing}, another run is shown ", "warn"))
     if scope:
-        pieces.append((f" {scope} (f) ", "dim"))
+        pieces.append((f" {scope} ", "dim"))
     if runs > count:
         pieces.append((f" {runs - count} without a trace", "dim"))
     if growing:
         pieces.append((f"  {growing} still growing", "accent"))
     if skipped:
-        pieces.append((f"  {count_text(skipped, 'line')} of traces skipped (P)", "warn"))
+        pieces.append((f"  {count_text(skipped, 'line')} of traces skipped", "warn"))
     if epochs.replay.table.assumed.any():
         pieces.append(("  (d) by an assumed baseline", "warn"))
     if drawn is not None and drawn < count:
@@ -312,7 +312,7 @@ def stop_words(
         kinds: letter → kind of its inexact numbers.
     """
     if stop is None:
-        return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
+        return [(f"{name}: never stopped on {' or '.join(stop_on)}", "dim")]
     here = f"at epoch {stop.epoch}"
     if stop.epoch == epoch:
         here = "here"
@@ -343,7 +343,7 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
     if stopped:
         tone = "strong"
     return [
-        (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
+        (f"stop on {' or '.join(stop_on)}: ", "dim"),
         (f"{stopped} of {runs_words(len(stops))}", ""),
         (f", saves {saved:.0%} of all epochs", tone),
     ]

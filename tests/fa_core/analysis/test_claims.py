@@ -152,7 +152,7 @@ def test_what_was_not_measured_is_named():
     claim = Claim(method="dfa", metric="g_L", at_most=1.0)
     assert check_claim(claim, rows("dfa", [0.3, 0.4])).why == "no run of dfa with g_L"
     claim = Claim(method="dfa", versus="bp", metric="acc", at_most=1.0)
-    assert check_claim(claim, rows("dfa", [0.3, 0.4])).why == "no run of bp with acc"
+    assert check_claim(claim, rows("dfa", [0.3, 0.4])).why == "no run of bp; there are dfa"
 
 
 def test_seeds_and_axes_choose_the_runs():

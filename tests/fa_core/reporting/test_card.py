@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.analysis.claims import check_claims, read_claims
-from fa_core.facts.measurements import ReferencePrecision
+from fa_core.facts.measurements import MeanError, ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import load_audits
 from fa_core.reporting.blocks import to_markdown
@@ -37,7 +38,7 @@ def test_what_is_absent_reads_not_measured() -> None:
     checks = re.findall(r"^\d\. (.*)$", text, re.MULTILINE)
     assert checks == [
         "Is the reference valid: not measured",
-        "Scale of the stream: largest growth in block 0, ‖h_L‖/‖h_0‖ 2",
+        "Scale of the stream: one block, whose growth is (a)",
         "Depth: not measured",
         "Mean error in (c): not measured",
         "Credit and update: not measured",
@@ -51,11 +52,17 @@ def test_a_check_says_once_what_holds_of_every_run_and_names_the_others() -> Non
     text = card_of(
         row("dfa", 1, growth=2.0, g_L=1e-9, reference_precision=exact), row("dfa", 2, growth=2.0)
     )
-    said = (
-        "dfa_s1: worst cosine with float64 1.000000, lost on 0 of 8 samples; dfa_s2: not measured"
-    )
-    assert f"1. Is the reference valid: {said}" in text
-    assert "2. Scale of the stream: largest growth in block 0" in text
+    said = "the reference is exact (cosine 1.000000, none lost): the gradient is small, not noise"
+    assert f"1. Is the reference valid: dfa_s1: {said}; dfa_s2: not measured" in text
+    assert "2. Scale of the stream: one block" in text
+
+
+def test_what_stands_beside_the_diagnostics_stands_on_the_card() -> None:
+    mean_error = MeanError(cosine=0.2, norm=0.1, label=3, excess=0.1)
+    report = row("dfa", cosine=0.4, mean_error=mean_error)
+    text = card_of(replace(report, report=replace(report.report, residual_norms=[2.0, 3.0, 12.0])))
+    assert "Mean error in (c): +0.200 of it by the mean error" in text
+    assert "Scale of the stream: largest in block 1→2" in text
 
 
 def test_a_card_is_short_and_has_claims_verdicts_hashes_and_the_command(

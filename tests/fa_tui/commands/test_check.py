@@ -317,3 +317,12 @@ def test_strict_json_is_json_and_names_what_is_not_finite(
     assert run["h_L"] is None and run["not_finite"]["h_L"] == "inf"
     main(["show", str(tmp_path), "--format", "json"])
     assert "Infinity" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("form", "says"), [("junit", "<error"), ("json", "broken.json")])
+def test_a_named_file_that_cannot_be_read_stands_in_the_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, says: str
+) -> None:
+    (tmp_path / "broken.json").write_text('{"reports": {')
+    assert main(["check", str(tmp_path / "broken.json"), "--format", form]) == 3
+    assert says in capsys.readouterr().out
