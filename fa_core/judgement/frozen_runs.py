@@ -168,5 +168,5 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
             own = facts.get(name, "(none)")
             found.append(f"{name} {other}, not {own}")
     listed = "; ".join(found)
-    hint = "give its accuracy with --frozen-baseline to use it"
+    hint = "give its accuracy as the frozen baseline to use it"
     return len(found), f"the frozen run {run.source} has {listed}; {hint}"

@@ -17,7 +17,10 @@ from fa_core.measure.isolate import EvalNetwork, Inputs, tensors_of, tree_map
 Batch: TypeAlias = tuple[Inputs, Tensor]
 """(x, y)."""
 
-_OWN_TOKEN = re.compile("MaskedLM|TokenClassification|ConditionalGeneration")
+_NEXT_TOKEN = re.compile("CausalLM|LMHead")
+"""Model-hub classes that take the tokens themselves as labels, and predict the next one."""
+
+_OWN_TOKEN = re.compile("MaskedLM|TokenClassification")
 """Model-hub classes whose labels belong to the token at their own position."""
 
 
@@ -50,9 +53,8 @@ def to_device(batch: object, index: int, net: EvalNetwork) -> Batch:
     Args:
         batch: (x, y), anything `torch.as_tensor` takes: x (B, ...), y (B,) integer class indices,
             or (B, T), one per token, -100 for ignored tokens, or (B, H, W), one per pixel, which
-            become (B, H·W). Or a mapping of ``labels`` and the
-            network's keyword arguments: labels (B, T) are then shifted by one for next-token
-            prediction (`predicts_next`).
+            become (B, H·W). Or a mapping of ``labels`` and the network's keyword arguments: labels
+            (B, T) that are the tokens themselves are then shifted by one (`are_tokens`).
         index: the batch's number, for messages.
         net: the network in eval mode.
 
@@ -111,7 +113,7 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
         if _is_per_pixel(tensors_of(inputs), y):
             y = y.flatten(1)
             return inputs, _checked_type(y, where)
-        _check_shapes(tensors_of(inputs), y, where)
+        _check_shapes(tensors_of(inputs), y, where, named=isinstance(batch, Mapping))
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
             f"no tensors: {error}",
@@ -148,29 +150,55 @@ def _split_mapping(batch: Mapping[str, object], where: str, model: nn.Module | N
     for name, value in values.items():
         if isinstance(value, (list, np.ndarray)):
             values[name] = torch.as_tensor(value)
+    prepare = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if prepare is not None and not any(name.startswith("decoder_input") for name in values):
+        # as a model-hub encoder–decoder itself does when it is called with labels
+        values["decoder_input_ids"] = prepare(labels=y)
     if not tensors_of(values):
         raise MeasureError(
             "it holds labels alone",
             where=where,
             hint="add what the network is called with, by name",
         )
-    if y.dim() == 2 and predicts_next(model):
+    if are_tokens(y, values, model):
         y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], IGNORED)], dim=1)
     return values, y
 
 
-def predicts_next(model: nn.Module | None) -> bool:
-    """Whether labels (B, T) of a mapping must be shifted by one (next-token prediction).
+def are_tokens(labels: Tensor, inputs: Mapping[str, object], model: nn.Module | None) -> bool:
+    """Whether labels (B, T) of a mapping are the tokens themselves, each predicted one before it.
 
-    True except for model-hub classes, and classes derived from them, for masked language models,
-    token classification and conditional generation (`_OWN_TOKEN`).
+    The class of the network decides for the model hub's causal and masked language models and token
+    classification (`_NEXT_TOKEN`, `_OWN_TOKEN`), or its config for an encoder–decoder, whose labels
+    belong to their own position. For any other network: whether the labels that count are a copy of
+    an integer input.
     """
-    if model is None:
-        return True
-    for part in (model, *model.children()):
-        if any(_OWN_TOKEN.search(kind.__name__) for kind in type(part).__mro__):
+    if labels.dim() != 2:
+        return False
+    parts = [] if model is None else [model, *model.children()]
+    for part in parts:
+        if getattr(getattr(part, "config", None), "is_encoder_decoder", False):
             return False
-    return True
+        for kind in type(part).__mro__:
+            if _NEXT_TOKEN.search(kind.__name__):
+                return True
+            if _OWN_TOKEN.search(kind.__name__):
+                return False
+    counts = labels != IGNORED
+    for tensor in tensors_of(inputs):
+        if tensor.shape == labels.shape and not tensor.is_floating_point():
+            same = tensor.to(labels) == labels
+            if bool((same | ~counts).all()):
+                return True
+    return False
+
+
+def was_shifted(batch: object, y: Tensor) -> bool:
+    """Whether the labels of a batch were shifted to become `y`."""
+    if not isinstance(batch, Mapping):
+        return False
+    given = torch.as_tensor(batch["labels"]).to(y)
+    return given.shape == y.shape and not torch.equal(given, y)
 
 
 def _recordable(tensor: Tensor) -> Tensor:
@@ -178,7 +206,7 @@ def _recordable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor
 
 
-def _check_shapes(tensors: list[Tensor], y: Tensor, where: str) -> None:
+def _check_shapes(tensors: list[Tensor], y: Tensor, where: str, named: bool) -> None:
     """Refuse a batch without samples, and labels that are neither one per sample nor one per token.
 
     Raises:
@@ -194,6 +222,8 @@ def _check_shapes(tensors: list[Tensor], y: Tensor, where: str) -> None:
         remedy = ": give batches, e.g. DataLoader(dataset, batch_size=128, shuffle=True)"
     elif y.dim() == 2 and len(y) == len(x):
         remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(1) where y is one-hot"
+        if named:
+            remedy = "; an encoder–decoder needs the decoder's inputs (B, T) too"
     raise MeasureError(
         f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
         where=where,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
@@ -17,7 +17,7 @@ from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import as_batches, predicts_next, to_device
+from fa_core.measure.batch_input import as_batches, to_device, was_shifted
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
@@ -284,7 +284,7 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
         notes = [log.note()]
         if net.rng.noticed:
             notes.append(DREW)
-        if isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model):
+        if was_shifted(batch, y):
             notes.append(SHIFTED)
         notes.append(runner.note)
         if isinstance(taps_found, GuessedTaps):

@@ -215,8 +215,13 @@ def custom_functions(nodes: Iterable[Node]) -> list[str]:
 
 
 def has_functions(nodes: Iterable[Node]) -> bool:
-    """Whether a Python `torch.autograd.Function`, custom or of torch, made one of the nodes."""
-    return any(isinstance(node, BackwardCFunction) for node in nodes)
+    """Whether a Python `torch.autograd.Function` made one of the nodes.
+
+    It may be torch's own, which can hide another one inside; those of `torch.distributed` hide
+    none.
+    """
+    functions = [node._forward_cls for node in nodes if isinstance(node, BackwardCFunction)]
+    return any(not made.__module__.startswith("torch.distributed.") for made in functions)
 
 
 def straight_through(nodes: Iterable[Node]) -> list[str]:

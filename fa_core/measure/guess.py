@@ -77,10 +77,10 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
         return guesses[0]
     name = type(model).__name__
     if guesses:
-        lines = [f"--taps '{','.join(guess)}'" for guess in guesses]
+        lines = [f"'{','.join(guess)}'" for guess in guesses]
         raise TapError(
             f"{name} has {len(guesses)} runs of {most} like blocks",
-            hint=f"choose: {' or '.join(lines)}",
+            hint=f"choose one as taps: {' or '.join(lines)}",
         )
     raise TapError(
         f"{name} offers no model(x, return_hidden=True), and no run of like blocks shows what its "

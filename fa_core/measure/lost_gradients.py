@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from types import GetSetDescriptorType
@@ -54,7 +55,8 @@ class LostGradientRecorder(TorchFunctionMode):
     numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A
     lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
     of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
-    `torch.autograd.graph.saved_tensors_hooks`, and steps inside one compiled operation.
+    `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
+    torch's own sharding does around a module (`_is_of_sharding`).
 
     Args:
         inputs_too: also record values read from a leaf of the graph, or from a copy of a leaf.
@@ -85,6 +87,8 @@ class LostGradientRecorder(TorchFunctionMode):
         kwargs: Kwargs | None = None,
     ) -> object:
         kwargs = kwargs or {}
+        if _is_of_sharding():
+            return func(*args, **kwargs)
         if func is Tensor.register_hook:
             self.hooks["tensor hook"] = None
         elif func == _GRAD_FN.__get__:
@@ -138,6 +142,23 @@ class LostGradientRecorder(TorchFunctionMode):
         return False
 
 
+def _is_of_sharding() -> bool:
+    """Whether `torch.distributed` called the operation that a mode receives.
+
+    FSDP2 and tensor parallelism gather and copy shards under ``no_grad`` and hook tensors around
+    a module's forward; their backward is the derivative.
+    """
+    frame = sys._getframe(2)
+    while frame is not None:
+        package, _, rest = frame.f_globals.get("__name__", "").partition(".")
+        if package != "torch" or rest.startswith("nn."):
+            return False
+        if rest.startswith("distributed."):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _floats(values: object) -> list[Tensor]:
     found = []
     # tree_leaves is slow for the most frequent case, a single tensor
@@ -148,7 +169,11 @@ def _floats(values: object) -> list[Tensor]:
 
 
 def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    """Where a tensor's numbers lie; its identity for a subclass that wraps others."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return id(tensor)
 
 
 def _is_input(tensor: Tensor) -> bool:

@@ -249,6 +249,7 @@ class MonitorCallback:
 
     def __init__(self, eval_batches: Sequence[object], **options: Unpack[CallbackOptions]) -> None:
         self.monitor: ProtocolMonitor | None = None
+        self._measures = True
         self._batches = eval_batches
         self._stop_on = diagnostic_letters(options.pop("stop_on", ""), "stop_on")
         self._network = options.pop("network", None)
@@ -257,14 +258,22 @@ class MonitorCallback:
     def begin(self, model: nn.Module, every: int) -> None:
         """Start a monitor of this model that measures on every `every`-th step."""
         network = model if self._network is None else self._network(model)
-        self.monitor = ProtocolMonitor(network, self._batches, every=every, **self._options)
+        options = self._options
+        if _rank():
+            # rank 0 speaks for all
+            options = {**options, "on_fire": None, "to": None, "trace": None}
+        self._measures = not _rank() or _is_sharded(network)
+        self.monitor = ProtocolMonitor(network, self._batches, every=every, **options)
 
     def step(self) -> DiagnosticReport | None:
-        """Count one step: the report, or None between measurements and on other ranks than 0."""
+        """Count one step: the report, or None between measurements and on other ranks than 0.
+
+        Rank 0 measures; of a network whose weights are shared out over the ranks all do, each with
+        the same batches, as a forward pass of it needs them all.
+        """
         assert self.monitor is not None
-        if _rank():
-            return None
-        return self.monitor.step()
+        report = self.monitor.step() if self._measures else None
+        return None if _rank() else report
 
     def stops(self, report: DiagnosticReport | None) -> bool:
         """Whether a report stops the training; every rank gets rank 0's answer."""
@@ -274,6 +283,15 @@ class MonitorCallback:
         if _rank() is not None:
             distributed.broadcast_object_list(answer, src=0)
         return answer[0]
+
+
+def _is_sharded(model: nn.Module) -> bool:
+    """Whether some weights are shared out over the ranks (FSDP2, tensor parallelism)."""
+    if _rank() is None:
+        return False
+    from torch.distributed.tensor import DTensor
+
+    return any(isinstance(weight, DTensor) for weight in model.parameters())
 
 
 def _rank() -> int | None:

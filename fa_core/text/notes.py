@@ -26,7 +26,7 @@ from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief, fixed
 from fa_core.sanitize import sanitize
 
-GIVE_ONE = " (give one with --frozen-baseline)"
+GIVE_ONE = " (give a frozen run, or its accuracy)"
 """Hint for (d) without a baseline."""
 
 _INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}

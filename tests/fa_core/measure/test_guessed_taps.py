@@ -60,7 +60,7 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
         given.bp_grad_norms,
     )
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
-    assert report.notes == "taps guessed: --taps 'embed,blocks.*'"
+    assert report.notes == "taps guessed: 'embed,blocks.*'"
     assert "guessed_taps" not in given.provenance
     run_diagnosis(net, batches(8), on_note=heard.append)
     assert heard == [report.notes]
@@ -125,7 +125,7 @@ class Towers(nn.Module):
 
 def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
     with pytest.raises(
-        TapError, match=r"2 runs of 3 like blocks; choose: --taps 'left.\*' or --taps 'right.\*'"
+        TapError, match=r"2 runs of 3 like blocks; choose one as taps: 'left.\*' or 'right.\*'"
     ):
         diagnose(Towers((3, 3)), batches(1))
     assert guess(Towers((2, 3)), torch.randn(2, 5)) == ["right.*"]
@@ -179,7 +179,7 @@ def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(
     assert report.residual_norms == pytest.approx(branch_states(net, data[0][0]), rel=1e-5)
     assert report.bp_grad_norms == pytest.approx(reference_gradients(net, *data[0]), rel=1e-4)
     assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
-    assert report.notes == ("" if taps else "taps guessed: --taps 'blocks.*:in,head:in'")
+    assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
 
 
 def test_a_state_that_is_read_twice_is_one_layer() -> None:

@@ -198,6 +198,56 @@ def test_labels_of_another_length_than_the_first_input_are_those_of_the_decoder(
     right = net(**data).logits.argmax(2) == labels
     assert report.headline_acc == pytest.approx(float(right[labels != IGNORED].float().mean()))
     assert report.batch_size == int((labels != IGNORED).sum()) and report.notes == ""
+    del data["decoder_input_ids"]
+    alone = diagnose(net, [data], taps="decoder.block.*")
+    assert alone.bp_grad_norms == report.bp_grad_norms
+
+
+class Tokens(nn.Module):
+    """A network of one's own with token inputs, and those of a decoder if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCAB, 8)
+        self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, VOCAB)
+
+    def forward(self, source: Tensor, target: Tensor | None = None) -> Tensor:
+        h = self.embed(source)
+        if target is not None:
+            h = self.embed(target) + h.mean(1, keepdim=True)
+        for block in self.blocks:
+            h = h + block(h).relu()
+        return self.head(h)
+
+
+def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens() -> None:
+    torch.manual_seed(0)
+    net, tokens, others = Tokens(), torch.randint(VOCAB, (4, 6)), torch.randint(VOCAB, (4, 6))
+    counting = tokens.clone()
+    counting[0, 3:] = IGNORED
+    before = F.pad(others[:, :-1], (1, 0))
+    for data, shifted in (
+        ({"source": tokens, "labels": tokens}, True),
+        ({"source": tokens, "labels": counting}, True),
+        ({"source": tokens, "labels": others}, False),
+        ({"source": tokens, "target": before, "labels": others}, False),
+        ({"source": tokens[:, :4], "target": before, "labels": others}, False),
+    ):
+        labels = data["labels"]
+        if shifted:
+            labels = F.pad(labels[:, 1:], (0, 1), value=IGNORED)
+        inputs = {name: value for name, value in data.items() if name != "labels"}
+        right = net(**inputs).argmax(2) == labels
+        report = diagnose(net, [data], taps="blocks.*:in, head:in")
+        assert report.headline_acc == pytest.approx(float(right[labels != IGNORED].float().mean()))
+        assert (report.notes != "") == shifted
+
+
+def test_labels_longer_than_every_input_ask_for_the_decoders() -> None:
+    data = {"source": torch.ones(4, 5, dtype=torch.long), "labels": torch.ones(4, 3).long()}
+    with pytest.raises(MeasureError, match="an encoder–decoder needs the decoder's inputs"):
+        diagnose(Tokens(), [data])
 
 
 def test_a_mapping_with_a_label_per_sample_is_a_classifier() -> None:
