@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from fa_core.decode import Json
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE
 from fa_core.judgement.baseline import FrozenBaseline
@@ -36,7 +37,7 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     judged = []
     for row in rows:
         if row.method not in WITHOUT_BASELINE:
-            facts = facts_of(row.report.provenance, row.seed)
+            facts = _facts(row)
             row = replace(row, report=frozen.judge(row.report, _rule(row), facts))
         judged.append(row)
     return judged
@@ -47,7 +48,7 @@ def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
     for row in rows:
         report = row.report
         if row.method == FROZEN and report.headline_acc is not None:
-            facts = facts_of(report.provenance, row.seed, frozen=True)
+            facts = _facts(row, frozen=True)
             source = row.checkpoint or row.source
             yield FrozenRun(source, _rule(row), facts, report.headline_acc, report.right)
 
@@ -61,4 +62,28 @@ def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
 
 def _rule(row: AuditRow) -> str:
     args = row.report.provenance.get("method_args")
-    return rule_of(row.method, args if isinstance(args, Mapping) else {})
+    if not isinstance(args, Mapping):
+        args = {name: row.axes[name] for name in ("of",) if name in row.axes}
+    return rule_of(row.method, args)
+
+
+def _facts(row: AuditRow, frozen: bool = False) -> Json:
+    """What a run has in common with its baseline (`facts_of`).
+
+    A checkpoint of a network of the user's own records no recipe: its name has to say the rule, the
+    seed and what else differs, as in ``frozen_of-mine_s1.pt``. One of another rule is never used.
+    """
+    provenance = row.report.provenance
+    facts = facts_of(provenance, row.seed, frozen)
+    network = provenance.get("network")
+    if facts or row.seed is None or network is None:
+        return facts
+    named = {name: value for name, value in row.axes.items() if name not in ("of", "lam")}
+    measured_on = provenance.get("data_hash")
+    return {
+        "seed": row.seed,
+        "arch": network,
+        "data_hash": measured_on,
+        **named,
+        "rule": _rule(row),
+    }

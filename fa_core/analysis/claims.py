@@ -31,7 +31,7 @@ from fa_core.facts.run_names import canonical_method
 from fa_core.files import read_file
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.numbers import count_text
-from fa_core.option_values import listed, unknown_name
+from fa_core.option_values import listed, nearest, unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
@@ -221,8 +221,33 @@ def _fault(claim: Claim) -> str:
         return "within must be 0 or more, and 1 or more (a factor) for growth and norms"
     for name, value in claim.axes.items():
         if not isinstance(value, (str, int, float)):
-            return f"{name} is no name of a claim, and an axis has one value"
+            hint = nearest(name, sorted(_NAMES))
+            return f"{sanitize(name)} is no name of a claim, and an axis has one value; {hint}"
     return ""
+
+
+def refuse_unknown_names(claims: Sequence[Claim], rows: Iterable[AuditRow], where: Path) -> None:
+    """Refuse claims about methods and axes that no run has: a slip of the pen proves nothing.
+
+    Raises:
+        UsageError: the first one, and what was meant perhaps.
+    """
+    methods: set[str] = set()
+    axes: set[str] = set()
+    for row in rows:
+        methods.add(row.method)
+        axes.update(row.axes)
+    for number, claim in enumerate(claims, 1):
+        place = f"{where}: claim {number}"
+        for method in filter(None, (claim.method, claim.versus)):
+            if method not in methods:
+                what = f"no run of method {sanitize(method)!r}"
+                raise UsageError(what, where=place, hint=nearest(method, sorted(methods)))
+        for axis in claim.axes:
+            if axis not in axes:
+                what = f"no run with {sanitize(axis)!r}"
+                known = sorted({*_NAMES, *axes})
+                raise UsageError(what, where=place, hint=nearest(axis, known))
 
 
 def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:

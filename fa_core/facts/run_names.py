@@ -220,13 +220,18 @@ def control_of(method: str) -> tuple[str, Json]:
     >>> (control_of("dfa_shallow"), control_of("frozen_of_bp"), control_of("dfa_frozen"),
     ...     control_of("my_frozen"))
     (('shallow', {'of': 'dfa'}), ('frozen', {'of': 'bp'}), ('frozen', {}), ('my_frozen', {}))
+
+    ``frozen_of_`` may be followed by a rule of the user's own:
+
+    >>> control_of("frozen_of_mine")
+    ('frozen', {'of': 'mine'})
     """
     found = _CONTROL.fullmatch(method)
     if found is None:
         return method, {}
     control = found["of"] or found["control"]
     rule = found["trained_by"] or found["rule"]
-    if known_method(rule) != rule:
+    if found["rule"] and known_method(rule) != rule:
         return method, {}
     if rule == TRAINED_BY[control]:
         return control, {}

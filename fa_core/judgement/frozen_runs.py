@@ -169,4 +169,7 @@ def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
             found.append(f"{name} {other}, not {own}")
     listed = "; ".join(found)
     hint = "give its accuracy as the frozen baseline to use it"
+    if run.facts.get("rule") != facts.get("rule"):
+        # known from the names of checkpoints alone
+        hint = f"to use it, name it frozen_of-{facts.get('rule')}, or give its accuracy"
     return len(found), f"the frozen run {run.source} has {listed}; {hint}"

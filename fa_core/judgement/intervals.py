@@ -353,6 +353,12 @@ def _score_bound(b: int, c: int, n: int) -> float:
     return high
 
 
+def sample_count(right: str) -> int:
+    """The number of samples that `packed` text is about; 0 for other texts."""
+    samples, _ = _bits_of(right)
+    return samples
+
+
 def _bits_of(text: str) -> tuple[int, int]:
     """n and the bits of a `packed` text; (0, 0) for other texts."""
     count, _, code = text.partition(":")

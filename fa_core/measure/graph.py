@@ -220,8 +220,12 @@ def has_functions(nodes: Iterable[Node]) -> bool:
     It may be torch's own, which can hide another one inside; those of `torch.distributed` hide
     none.
     """
-    functions = [node._forward_cls for node in nodes if isinstance(node, BackwardCFunction)]
-    return any(not made.__module__.startswith("torch.distributed.") for made in functions)
+    for node in nodes:
+        if not isinstance(node, BackwardCFunction):
+            continue
+        if not node._forward_cls.__module__.startswith("torch.distributed."):
+            return True
+    return False
 
 
 def straight_through(nodes: Iterable[Node]) -> list[str]:

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import GetSetDescriptorType
+from types import FrameType, GetSetDescriptorType
 from typing import TypeAlias, cast
 
 import torch
@@ -148,7 +148,7 @@ def _is_of_sharding() -> bool:
     FSDP2 and tensor parallelism gather and copy shards under ``no_grad`` and hook tensors around
     a module's forward; their backward is the derivative.
     """
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         package, _, rest = frame.f_globals.get("__name__", "").partition(".")
         if package != "torch" or rest.startswith("nn."):

@@ -233,7 +233,7 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     names, styles = _variants(table, range(len(table)))
     figure, axes = page("Norms over layers", styles, 1, 2, {})
     limit = brief(thresholds.h_norm_explosion_ratio)
-    growth = f"(a) residual stream (fires: growth > {limit}× per block)"
+    growth = f"(a) residual stream (fires: > {limit}× per block)"
     gradient = "(b) BP gradient (judged at the deepest layer)"
     shown = {
         "residual_norms": _STREAM._replace(title=growth, unit="median ‖h‖"),

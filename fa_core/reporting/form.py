@@ -45,7 +45,7 @@ from fa_core.reporting.figures import (
     methods_figure,
     timeline_figure,
 )
-from fa_core.reporting.latex import to_latex
+from fa_core.reporting.latex import latex_parts, to_latex
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, metrics, to_csv, to_parquet
@@ -297,7 +297,7 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Ex
     if extras.claims:
         # a list wraps in a column
         further[:0] = [Heading("Claims"), Bullets(tuple(map(claim_line, extras.claims)))]
-    return "\n\n".join([*parts, to_latex(further)])
+    return "\n\n".join([*parts, *latex_parts(further)]) + "\n"
 
 
 def _without_controls(table: AuditTable) -> AuditTable:

@@ -33,7 +33,12 @@ _SIGNS = str.maketrans(_PLAIN)
 
 def to_latex(blocks: Iterable[Block]) -> str:
     """LaTeX without a preamble and without figures."""
-    parts = ["% needs \\usepackage{booktabs}"]
+    return "\n\n".join(["% needs \\usepackage{booktabs}", *latex_parts(blocks)]) + "\n"
+
+
+def latex_parts(blocks: Iterable[Block]) -> list[str]:
+    """The blocks one by one; tables need booktabs."""
+    parts = []
     for block in blocks:
         if isinstance(block, Heading):
             level = "sub" * max(block.level - 2, 0)
@@ -49,7 +54,7 @@ def to_latex(blocks: Iterable[Block]) -> str:
             parts.append("\n".join(lines))
         elif not isinstance(block, Figure):
             parts.append(spelled(block.text))
-    return "\n\n".join(parts) + "\n"
+    return parts
 
 
 def spelled(words: str) -> str:

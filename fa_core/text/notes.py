@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePath
 
 from fa_core.facts.provenance import (
     BASELINE_FROM,
@@ -81,8 +82,12 @@ def basis_text(run: JudgedRun, letter: str) -> str:
     if letter != "d" or kind:
         return kind
     rule = run.provenance.get(BASELINE_RULE)
-    if run.provenance.get(BASELINE_FROM) == GIVEN:
+    source = run.provenance.get(BASELINE_FROM)
+    if source == GIVEN:
         return f"baseline {baseline_text(run)} given by hand"
+    if source and "arch" not in run.provenance:
+        name = sanitize(PurePath(str(source)).name)
+        return f"baseline {baseline_text(run)} of {name}, paired by its name"
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
     return ""

@@ -102,7 +102,7 @@ def check_command(
         runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
     checks: list[Case] = []
     if claims:
-        checks, counts = _claims(claims, list(judged(rows, criteria)))
+        checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
         summary = f"{summary}; {counts}"
     checked = Checked(
         runs=[] if only_claims else runs,
@@ -117,14 +117,24 @@ def check_command(
     raise typer.Exit(checked.exit_code)
 
 
-def _claims(path: Path, rows: Sequence[AuditRow]) -> tuple[list[Case], str]:
-    """The claims of a file, checked, and their counts."""
+def _claims(
+    path: Path, every: Sequence[AuditRow], rows: Sequence[AuditRow]
+) -> tuple[list[Case], str]:
+    """The claims of a file, checked on chosen runs, and their counts; their names are of all."""
     # NumPy is imported where there are claims
-    from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims
+    from fa_core.analysis.claims import (
+        FAILS,
+        HOLDS,
+        check_claims,
+        read_claims,
+        refuse_unknown_names,
+    )
     from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 
     outcomes = {HOLDS: PASSED, FAILS: FAILED}
-    results = check_claims(read_claims(path), rows)
+    claims = read_claims(path)
+    refuse_unknown_names(claims, every, path)
+    results = check_claims(claims, rows)
     cases = []
     for result in results:
         case = Case(

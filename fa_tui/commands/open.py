@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import msgspec
@@ -17,6 +18,10 @@ from fa_tui.views.filters import CELL_LETTERS, ViewState
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 
+_NO_SCREEN = (
+    "fa-tui: the explorer needs stdin, stdout and stderr on a terminal that can draw; "
+    "here is the table"
+)
 
 _SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
 _SHOW = typer.Option(
@@ -74,6 +79,8 @@ def open_command(  # noqa: PLR0913 (options of a command)
     criteria = judged_by.criteria()
     look = ViewState(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
+        if sys.stdout.isatty():
+            print(_NO_SCREEN, file=sys.stderr)
         chosen = Chosen(criteria, filter=filter, log=log)
         raise typer.Exit(print_paths(paths, chosen, "table", look))
     given = {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.judgement.intervals import sample_count
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.numbers import brief
 from fa_core.option_values import listed
@@ -58,6 +59,7 @@ class Doubts:
         self._names: dict[str, list[str]] = {}
         self._interval: dict[str, tuple[str, float]] = {}
         self._unproven: dict[tuple[str, str], list[str]] = {}
+        self._has_more: set[str] = set()
 
     def add(self, report: DiagnosticReport, name: str) -> None:
         """Add a judged run."""
@@ -69,6 +71,8 @@ class Doubts:
                 limit = DIAGNOSTICS[letter].limit(report.thresholds)
                 self._names.setdefault(letter, []).append(name)
                 self._interval[letter] = range_text(report, letter), limit
+                if _has_more_batches(report, letter):
+                    self._has_more.add(letter)
 
     def lines(self) -> Iterator[str]:
         """A line per diagnostic: its runs, the reason, and what would decide it."""
@@ -81,14 +85,24 @@ class Doubts:
             else:
                 holds = f"their 95% intervals hold {brief(limit)}"
             named = listed(names, NAMED_AT_MOST)
-            yield f"({letter}) undecided on {named}: {holds}; {_remedy(letter)}"
+            yield f"({letter}) undecided on {named}: {holds}; {self._remedy(letter)}"
+
+    def _remedy(self, letter: str) -> str:
+        if letter not in self._has_more:
+            return "more test samples narrow it"
+        option = "--batches" if letter == "c" else "--norm-batches"
+        return f"more eval batches ({option}) narrow it"
 
 
-def _remedy(letter: str) -> str:
+def _has_more_batches(report: DiagnosticReport, letter: str) -> bool:
+    """Whether the test samples hold another batch than those that a diagnostic was measured on."""
     if letter == "d":
-        return "a larger test part narrows it"
-    option = "--batches" if letter == "c" else "--norm-batches"
-    return f"more eval batches ({option}) narrow it"
+        return False
+    used = report.n_batches if letter == "c" else report.norm_batches
+    if report.right is None or report.batch_size is None or used is None:
+        return True
+    samples = sample_count(report.right)
+    return not samples or samples >= (used + 1) * report.batch_size
 
 
 class Standings:

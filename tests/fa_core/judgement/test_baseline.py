@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
+from fa_core.facts.run_names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.judgement.intervals import packed, paired_margin
@@ -106,7 +107,7 @@ def test_one_of_another_recipe_data_or_size_is_never_taken_and_the_reason_names_
     assert (found.frozen_baseline_acc, "d" in found.coverage) == (None, False)
     reason = found.unmeasured["d"]
     assert reason.startswith("the frozen run runs/frozenbp_s42 has ") and said in reason
-    assert "--frozen-baseline" in reason
+    assert reason.endswith("; give its accuracy as the frozen baseline to use it")
     # once there is one that fits, the reason is gone
     assert "d" not in judged(replace(row("bp"), report=found), frozen("bp", 0.5)).unmeasured
 
@@ -210,3 +211,44 @@ def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error() -> None:
     baseline.check(["dfa"])
     with pytest.raises(UsageError, match="no run of method 'state_brige'"):
         FrozenBaseline(by_method={"state_brige": 0.3}).check(["dfa"])
+
+
+def named(key: str, acc: float, **facts: Any) -> AuditRow:
+    """A run of a bare checkpoint of the user's network: only its name says what it is."""
+    method, seed, axes = split_key(key)
+    provenance = {"network": "my_nets.Net", "data_hash": "sha256:1", **facts}
+    report = DiagnosticReport(headline_acc=acc, provenance=provenance, method_name=method)
+    source = f"nets/{key}.pt"
+    return AuditRow(
+        source=source,
+        key=key,
+        method=method,
+        seed=seed,
+        axes=axes,
+        report=report,
+        checkpoint=source,
+    )
+
+
+def test_checkpoints_of_ones_own_are_paired_by_their_names() -> None:
+    found = judged(named("mine_s1", 0.9), named("frozen_of-mine_s1", 0.5))
+    assert found.margin_pp == pytest.approx(40.0)
+    assert basis_text(found, "d") == "baseline 0.5 of frozen_of-mine_s1.pt, paired by its name"
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (named("frozen_of-mine_s2", 0.5), None),
+        (named("frozen_of-mine_d512_s1", 0.5), "d 512, not (none)"),
+        (named("frozen_of-mine_s1", 0.5, data_hash="sha256:2"), "data_hash sha256:2"),
+        (named("frozen_of-mine_s1", 0.5, network="my_nets.Other"), None),
+        (named("frozen_of-bp_s1", 0.5), "rule bp, not mine; to use it, name it frozen_of-mine"),
+        (named("frozen_s1", 0.5), "rule dfa, not mine; to use it, name it frozen_of-mine"),
+    ],
+)
+def test_none_of_another_name_network_or_data_is_taken(other: AuditRow, reason: str | None) -> None:
+    found = judged(named("mine_s1", 0.9), other)
+    assert found.frozen_baseline_acc is None
+    assert (reason or "") in found.unmeasured.get("d", "")
+    assert bool(reason) == ("d" in found.unmeasured)

@@ -230,6 +230,27 @@ def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
     assert main([*args, "--claims", str(claims)]) == 0
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("method = 'dfaa'\n", "claim 1: no run of method 'dfaa'; did you mean dfa?"),
+        ("method = 'dfa'\nversus = 'bpp'\n", "claim 1: no run of method 'bpp'; did you mean bp?"),
+        ("method = 'dfa'\nsedes = 42\n", "claim 1: no run with 'sedes'; did you mean seeds?"),
+    ],
+)
+def test_a_claim_about_what_no_run_has_is_exit_code_2(
+    published_table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fields: str,
+    said: str,
+) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text(f"[[claim]]\nmetric = 'growth'\nat_most = 5.0\n{fields}")
+    assert main(["check", str(published_table), "--claims", str(claims)]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_claims_file_that_cannot_be_read_is_exit_code_3(
     published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

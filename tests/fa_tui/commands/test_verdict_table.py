@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.intervals import packed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
+from fa_tui.commands.verdict_remarks import Doubts
 from fa_tui.commands.verdict_table import print_rows
 from fa_tui.option_groups import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
@@ -122,3 +124,35 @@ def test_the_first_record_is_printed_before_the_second_row_is_looked_at(
     monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))
     print_rows(rows, "json", USUAL)
     assert asked[:3] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("letter", "right", "remedy"),
+    [
+        ("c", packed([True] * 640), "more eval batches (--batches) narrow it"),
+        ("c", packed([True] * 130), "more test samples narrow it"),
+        ("b", packed([True] * 640), "more eval batches (--norm-batches) narrow it"),
+        ("b", packed([True] * 20), "more test samples narrow it"),
+        ("c", "x9:", "more eval batches (--batches) narrow it"),
+        ("c", None, "more eval batches (--batches) narrow it"),
+        ("d", packed([True] * 640), "more test samples narrow it"),
+    ],
+)
+def test_what_narrows_an_interval_is_what_there_is_more_of(
+    letter: str, right: str | None, remedy: str
+) -> None:
+    report = DiagnosticReport(
+        bp_grad_norms=(1e-7,),
+        cross_batch_stability=0.3,
+        headline_acc=0.5,
+        frozen_baseline_acc=0.48,
+        intervals={"g_L": (9e-8, 2e-7), "drift": (0.2, 0.4), "margin_pp": (1.0, 3.0)},
+        batch_size=16,
+        n_batches=8,
+        norm_batches=1,
+        right=right,
+    )
+    doubts = Doubts()
+    doubts.add(report, "dfa seed 1")
+    (line,) = [line for line in doubts.lines() if line.startswith(f"({letter})")]
+    assert line.endswith(f"; {remedy}")
