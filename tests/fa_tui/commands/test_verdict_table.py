@@ -146,7 +146,7 @@ def test_what_narrows_an_interval_is_what_there_is_more_of(
         cross_batch_stability=0.3,
         headline_acc=0.5,
         frozen_baseline_acc=0.48,
-        intervals={"g_L": (9e-8, 2e-7), "drift": (0.2, 0.4), "margin_pp": (1.0, 3.0)},
+        intervals={"g_L": (9e-8, 2e-7), "stability": (0.2, 0.4), "margin_pp": (1.0, 3.0)},
         batch_size=16,
         n_batches=8,
         norm_batches=1,
