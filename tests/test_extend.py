@@ -25,7 +25,8 @@ from tests.conftest import REPOSITORY
 formats = importlib.import_module("fa_core.formats.scan")
 READERS = formats.plugin_readers.__wrapped__
 
-PAGE = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
+PAGES = [REPOSITORY / "docs" / name for name in ("extend.md", "extend-data.md")]
+PAGE = "".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 
 

@@ -231,7 +231,7 @@ def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
                 yield from reader.read(place.path)
                 return
     if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
-        hint = "export each run as CSV or JSON lines, a row an epoch (docs/formats.md, Logs)"
+        hint = "export each run as CSV or JSON lines, a row an epoch (docs/logs.md)"
         raise UnreadableInput(
             "a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import PurePath
 
 from fa_core.facts.provenance import (
     BASELINE_FROM,
@@ -86,8 +85,7 @@ def basis_text(run: JudgedRun, letter: str) -> str:
     if source == GIVEN:
         return f"baseline {baseline_text(run)} given by hand"
     if source and "arch" not in run.provenance:
-        name = sanitize(PurePath(str(source)).name)
-        return f"baseline {baseline_text(run)} of {name}, paired by its name"
+        return "baseline that was paired by its file's name"
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
     return ""

@@ -43,10 +43,17 @@ class NotesByRun:
         """Add a note about one run."""
         self._names.setdefault(note, []).append(name)
 
-    def lines(self) -> Iterator[str]:
-        """A line per note, at most `LINES_AT_MOST`."""
+    def lines(self, runs: int) -> Iterator[str]:
+        """A line per note, at most `LINES_AT_MOST`.
+
+        Args:
+            runs: how many there are in all.
+        """
         for note, names in islice(self._names.items(), LINES_AT_MOST):
-            yield f"{listed(names, NAMED_AT_MOST)}: {note}"
+            if len(names) == runs > 1:
+                yield f"all {runs} runs: {note}"
+            else:
+                yield f"{listed(names, NAMED_AT_MOST)}: {note}"
         more = len(self._names) - LINES_AT_MOST
         if more > 0:
             yield f"{more} more of this kind: see --format json, or a run in the explorer"
@@ -199,4 +206,4 @@ class Remarks:
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
         for notes in (self._caveats, self._causes, self._modes, self._oddities):
-            yield from notes.lines()
+            yield from notes.lines(counts.total())
