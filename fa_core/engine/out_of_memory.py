@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -112,6 +113,17 @@ def does_not_fit(where: str, device: str) -> FaError:
     if others >= FULL_OF_OTHERS * total:
         return DeviceFull(what, where=where, hint=hint)
     return MeasureError(what, where=where, hint=hint)
+
+
+@contextmanager
+def memory_for(where: Path, device: str) -> Iterator[None]:
+    """Within, a lack of memory is one line: `does_not_fit`."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise does_not_fit(str(where), device) from error
 
 
 def _gigabytes(size: int) -> str:

@@ -24,6 +24,7 @@ from fa_core.decode import Json, loads, reading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, JobProgress, MeasureOptions, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
+from fa_core.engine.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
 from fa_core.facts.provenance import BASELINE_RULE
@@ -536,7 +537,7 @@ def train_run(
         FaError: the folder cannot be written.
     """
     device = torch.device(device)
-    with deterministic(plan.seed, device):
+    with deterministic(plan.seed, device), memory_for(folder, str(device)):
         run = Training(plan, data, folder, device, thresholds or DiagnosticThresholds())
         finished = run.start_or_resume(resume=resume, overwrite=overwrite)
         if finished is not None:
@@ -569,11 +570,13 @@ def check_plans(
     diagnostic_letters(stop_on, "--stop-on")
     _check_folder(out)
     for plan in plans:
-        run = Training(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
+        folder = out / plan.name
+        with memory_for(folder, "cpu"):
+            run = Training(plan, data, folder, torch.device("cpu"), DiagnosticThresholds())
         if run.optimizer:
             steps_per_epoch(data, run.recipe)
-        if is_run(out / plan.name) and not (resume or overwrite):
-            raise there_already(out / plan.name)
+        if is_run(folder) and not (resume or overwrite):
+            raise there_already(folder)
 
 
 def _check_folder(out: Path) -> None:

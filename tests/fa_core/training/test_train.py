@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from fa_core.data import DataSet, load_data
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
-from fa_core.errors import UsageError
+from fa_core.errors import MeasureError, UsageError
 from fa_core.facts.run_names import (
     AUDIT,
     CREDIT,
@@ -276,3 +276,18 @@ def test_small_networks_of_vectors_are_trained_on_one_thread(data: DataSet) -> N
     wide = msgspec.structs.replace(wide, arch_args={**wide.arch_args, "d": 700})
     assert threads_for([small], data) == 1
     assert threads_for([small, wide], data) is None
+
+
+@pytest.mark.parametrize("when", ["checked", "trained"])
+def test_a_network_larger_than_memory_is_one_line(
+    when: str, data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("fa_core.training.train.Training", full)
+    with pytest.raises(MeasureError, match=r"dfa_s42: out of memory: .*; free the device"):
+        if when == "checked":
+            check_plans([plan()], data, tmp_path)
+        else:
+            train_run(plan(), data, tmp_path / "dfa_s42")
