@@ -17,7 +17,8 @@ from fa_core.errors import UnreadableInput
 from fa_core.files import check_room, open_file
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES, Finding
 from fa_core.formats.log_names import is_log
-from fa_core.formats.logged import MOST_NAMES, Entry, named_by_place, traces_of
+from fa_core.formats.logged import MOST_NAMES, named_by_place, traces_of
+from fa_core.formats.logged_epoch import Entry
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 _CSV_BYTES = 1 << 28

@@ -31,7 +31,8 @@ from fa_core.formats.json_document import (
     convert_spelled,
 )
 from fa_core.formats.log_names import given_in, is_measured
-from fa_core.formats.logged import axes_of, epoch_of, owner, used_in
+from fa_core.formats.logged import axes_of, owner
+from fa_core.formats.logged_epoch import epoch_of, used_in
 from fa_core.option_values import listed
 from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file

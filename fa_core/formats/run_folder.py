@@ -12,7 +12,7 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts import run_names
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.files import MissingFile, exists, is_file, read_file
-from fa_core.formats import logged
+from fa_core.formats import json_log
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import decode_report
 from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
@@ -99,7 +99,7 @@ def _trace(path: Path, row: AuditRow) -> Iterator[Finding]:
     data = _bytes(path)
     if not data or not data.strip():
         return
-    for finding in logged.read(open_document(str(path), data)):
+    for finding in json_log.read(open_document(str(path), data)):
         if isinstance(finding, Trace):
             yield msgspec.structs.replace(
                 finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes)
