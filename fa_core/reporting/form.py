@@ -36,16 +36,10 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.card import audit_card, model_index
-from fa_core.reporting.figures import (
-    FIGURES,
-    architectures,
-    axis_figure,
-    default_figure,
-    gamma_figure,
-    methods_figure,
-    timeline_figure,
-)
+from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
+from fa_core.reporting.figures import FIGURES, architectures, axis_figure
 from fa_core.reporting.latex import latex_parts, to_latex
+from fa_core.reporting.methods_figure import default_figure, methods_figure
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, metrics, to_csv, to_parquet

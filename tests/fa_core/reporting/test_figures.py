@@ -25,19 +25,17 @@ from fa_core.facts.method_style import METHOD_STYLES, method_style, method_style
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
 from fa_core.reporting import panels
 from fa_core.reporting.blocks import Figure
+from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import (
     FIGURES,
     architecture_figure,
     audit_figure,
     axis_figure,
-    default_figure,
-    gamma_figure,
     layers_figure,
-    methods_figure,
     rescue_figure,
-    timeline_figure,
 )
 from fa_core.reporting.form import Extras, reporting_form, write_report
+from fa_core.reporting.methods_figure import default_figure, methods_figure
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table

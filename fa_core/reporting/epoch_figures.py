@@ -1,0 +1,128 @@
+"""Figures over epochs, drawn from traces."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fa_core.facts.method_style import MethodStyle
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.reporting import panels
+from fa_core.reporting.panels import (
+    Signs,
+    fixed_style,
+    laid_out,
+    page,
+    plot,
+    prepare,
+    variants,
+)
+from fa_core.table import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from fa_core.analysis.timeline import EpochPoint, Timeline
+from fa_core.reporting.markers import COURSES, STREAM, as_known
+
+LAYERS_AT_MOST = 11
+"""Of more layers, this many are drawn, with the first and the last."""
+
+
+@fixed_style()
+def timeline_figure(
+    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None
+) -> Figure:
+    """Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs, a curve per run; dotted: first fires."""
+    thresholds = thresholds or DiagnosticThresholds()
+    names, styles = variants((one.method, one.axes) for one in timelines)
+    kinds: dict[str, str] = {}
+    for one in timelines:
+        kinds |= one.evidence
+    signs: Signs = {"first fires": {"linestyle": ":"}}
+    figure, axes = page("Diagnostics over epochs", styles, 2, 2, signs)
+    for panel, what in zip(axes, (COURSES[0], STREAM, *COURSES[1:]), strict=True):
+        curves = []
+        for one in timelines:
+            curves.append(_numbers(map(what.of, one.points)))
+        shown = [*itertools.chain(*curves)]
+        prepare(panel, shown, as_known(what, kinds), thresholds, "not in these traces")
+        _over_epochs(panel, timelines, curves, [styles[name] for name in names])
+        for one, name in zip(timelines, names, strict=True):
+            if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
+                panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
+    return laid_out(figure)
+
+
+@fixed_style()
+def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
+    """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest
+    null.
+
+    A layer's null is √m times as wide as that of a mean over m layers. Runs with a single logged Γ
+    are left out.
+    """
+    drawn = [one for one in timelines if one.gamma_per_layer]
+    names, styles = variants((one.method, one.axes) for one in drawn)
+    layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
+    ends = []
+    for one in drawn:
+        if one.null:
+            mean, std = one.null
+            ends += [mean - 2 * std, mean + 2 * std]
+    spaced = np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
+    shown = [-1, *np.unique(spaced).tolist()]
+    signs: Signs = {}
+    if ends:
+        signs["null ± 2 std"] = panels.NULL
+    figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
+    for panel in axes[len(shown) :]:
+        panel.set_visible(False)
+    for panel, layer in zip(axes, shown, strict=False):
+        curves = []
+        for one in drawn:
+            curves.append(_numbers(_gamma_at(point, layer) for point in one.points))
+        panel.set(title="deep Γ", ylabel="cosine")
+        band = ends
+        if layer >= 0:
+            panel.set(title=f"Γ at l = {layer}")
+            band = [end * math.sqrt(max(layers - 1, 1)) for end in ends]
+        panels.fit(panel, [*itertools.chain(*curves), *band, 0.0])
+        if band:
+            panel.axhspan(min(band), max(band), color=panels.NULL, linewidth=0)
+        _over_epochs(panel, drawn, curves, [styles[name] for name in names])
+    return laid_out(figure)
+
+
+def _over_epochs(
+    panel: Axes,
+    timelines: Sequence[Timeline],
+    curves: Sequence[Floats],
+    styles: Sequence[MethodStyle],
+) -> None:
+    """Draw a curve per run, with its last point marked."""
+    epochs = [point.epoch for one in timelines for point in one.points]
+    panel.set(xlabel="epoch", xlim=(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5))
+    panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    for one, ys, style in zip(timelines, curves, styles, strict=True):
+        xs = [point.epoch for point in one.points]
+        plot(panel, xs, ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
+
+
+def _gamma_at(point: EpochPoint, layer: int) -> float | None:
+    """Γ_l of an epoch; deep Γ for −1."""
+    if layer < 0:
+        return point.deep_gamma
+    if layer < len(point.gamma):
+        return point.gamma[layer]
+    return None
+
+
+def _numbers(values: Iterable[object]) -> Floats:
+    """Numbers as an array, NaN for None."""
+    return np.array([*values], dtype=np.float64)
