@@ -84,7 +84,7 @@ def basis_text(run: JudgedRun, letter: str) -> str:
     source = run.provenance.get(BASELINE_FROM)
     if source == GIVEN:
         return f"baseline {baseline_text(run)} given by hand"
-    if source and "arch" not in run.provenance:
+    if source and "network" in run.provenance and "arch" not in run.provenance:
         return "baseline that was paired by its file's name"
     if rule:
         return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
