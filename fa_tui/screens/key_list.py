@@ -75,7 +75,7 @@ _PLACES = (
     Place(
         "timeline",
         "lens('timeline')",
-        ("screens.timeline:TimelineScreen", "widgets.epoch_chart:Scrubber"),
+        ("screens.timeline:TimelineScreen", "widgets.scrubber:Scrubber"),
     ),
     Place(
         "before and after",

@@ -17,7 +17,7 @@ from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
 from fa_tui.views import epochs as epoch_views
 from fa_tui.views.words import Pieces, place_label
-from fa_tui.widgets import epoch_chart
+from fa_tui.widgets import epoch_chart, epoch_curves, scrubber
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.run_cells import RunsView
@@ -135,7 +135,7 @@ class TimelineScreen(JudgedScreen):
                 show=False,
                 tooltip=f"{shown.title} alone",
             )
-            for place, shown in enumerate(epoch_chart.SHOWN, 1)
+            for place, shown in enumerate(epoch_curves.SHOWN, 1)
         ),
         Binding("0", "only(0)", "All charts", show=False, tooltip="all charts"),
         Binding(
@@ -191,9 +191,9 @@ class TimelineScreen(JudgedScreen):
 
     def body(self) -> Iterable[Widget]:
         self.charts = [
-            epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_chart.SHOWN
+            epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_curves.SHOWN
         ]
-        self.scrubber = epoch_chart.Scrubber(self._epochs.replay.epochs)
+        self.scrubber = scrubber.Scrubber(self._epochs.replay.epochs)
         self.matrix = epoch_chart.EpochMatrix(self._epochs, self.session)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
         yield self.scrubber
@@ -243,8 +243,8 @@ class TimelineScreen(JudgedScreen):
 
     def _read(self) -> None:
         self._points = {
-            shown.column: epoch_chart.points_of(self._epochs.replay, shown)
-            for shown in epoch_chart.SHOWN
+            shown.column: epoch_curves.points_of(self._epochs.replay, shown)
+            for shown in epoch_curves.SHOWN
         }
         self._nulls = null_bands(self._epochs.replay.traces, self.session.table)
         # a number without records has a chart only on request
@@ -253,9 +253,9 @@ class TimelineScreen(JudgedScreen):
 
     # Movement
 
-    @on(epoch_chart.Scrubbed)
-    def _scrubbed(self, message: epoch_chart.Scrubbed) -> None:
-        epoch = epoch_chart.nearest(self._epochs.replay.epochs, message.epoch)
+    @on(scrubber.Scrubbed)
+    def _scrubbed(self, message: scrubber.Scrubbed) -> None:
+        epoch = scrubber.nearest(self._epochs.replay.epochs, message.epoch)
         if epoch != self._epochs.epoch:
             self._go_to(epoch)
 
@@ -380,9 +380,7 @@ class TimelineScreen(JudgedScreen):
             behind = 0
         runs = epoch_chart.drawn_runs(range(len(epochs.rows)), bright, chosen, behind)
         last = max((replay.numbers(run)[-1] for run in bright or runs), default=replay.epochs[-1])
-        x = epoch_chart.zoomed(
-            epoch_chart.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom
-        )
+        x = scrubber.zoomed(scrubber.epoch_scale(replay.epochs[0], last), epochs.epoch, self._zoom)
         # nothing moves beyond the last drawn epoch
         shown = [epoch for epoch in replay.epochs if epoch <= last]
         self.scrubber.set(shown, x, min(epochs.epoch, shown[-1]), replay.flips(epochs.fired), fires)

@@ -16,63 +16,29 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.analysis.timeline import Replay
 from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LOGARITHMIC
-from fa_core.judgement.gamma import deep_gamma, deep_layers
 from fa_core.numbers import short
-from fa_core.trace import Trace
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import COLOURS, Look, SeedLooks
-from fa_tui.views.scale import Scale, covering
-from fa_tui.views.words import limit_words
-from fa_tui.widgets.chart import AXIS, BACKGROUND, Canvas, Chart, Curve, Point, Points, drawable
+from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.scale import Scale
+from fa_tui.widgets.chart import BACKGROUND, Canvas, Chart, Curve, Point, Points
+from fa_tui.widgets.epoch_curves import (
+    Shown,
+    fire_point,
+    fires_when,
+    layer_curves,
+    line_of,
+    null_band,
+    null_words,
+    scale_of,
+    value_near,
+)
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import Dragged, Row
-from fa_tui.widgets.table import clamped
-
-_LEAST_ACCURACY_SPAN = 0.02
-_MOST_ACCURACY = 1.5
-"""Larger values are no accuracies in [0, 1]."""
-
-
-class Shown(NamedTuple):
-    """A quantity drawn over the epochs.
-
-    Attributes:
-        letter: the diagnostic that judges it, or ``""``.
-        title: its name.
-        column: in the replay's table.
-    """
-
-    letter: str
-    title: str
-    column: str
-
-    @property
-    def log(self) -> bool:
-        """Whether its axis is logarithmic."""
-        return self.column in LOGARITHMIC
-
-    @property
-    def is_gamma(self) -> bool:
-        """Whether it is a Γ, which has a null."""
-        return self.column in ("gamma", "layers")
-
-
-SHOWN = (
-    Shown("a", "growth per block", "growth"),
-    Shown("b", "‖g_L‖", "g_L"),
-    Shown("c", "drift", "stability"),
-    Shown("d", "accuracy", "acc"),
-    Shown("", "deep Γ", "gamma"),
-    Shown("", "Γ per layer", "layers"),
-)
-
+from fa_tui.widgets.scrubber import ScrubbedByMouse, axis_width
 
 DIMMED = Look("", BACKGROUND)
 """Look of a run that is neither pinned nor chosen."""
@@ -111,32 +77,6 @@ class Drawn(NamedTuple):
     def curves(self) -> list[tuple[int, Look]]:
         """The runs with their looks, in drawing order."""
         return list(zip(self.runs, self.looks, strict=True))
-
-
-@dataclass
-class Scrubbed(Message):
-    """Another epoch was chosen, by pointer or key."""
-
-    epoch: int
-
-    def can_replace(self, message: Message) -> bool:
-        return isinstance(message, Scrubbed)
-
-
-class ScrubbedByMouse(Dragged):
-    """A widget with an axis of epochs: a click or a drag on it posts `Scrubbed`."""
-
-    presses_from = AXIS
-    epochs_shown = Scale(0.0, 1.0)
-    """The axis."""
-
-    def epoch_at(self, x: int) -> float:
-        """The epoch at a column."""
-        fraction = (x - self.presses_from) / max(1, self.size.width - self.presses_from - 1)
-        return self.epochs_shown.value(fraction)
-
-    def dragged_to(self, x: int) -> None:
-        self.post_message(Scrubbed(round(self.epoch_at(x))))
 
 
 @dataclass
@@ -346,165 +286,6 @@ class EpochChart(Vertical):
                 yield fire_point(points[run], first, scale, self._glyphs)
 
 
-def axis_width(epochs: Sequence[int]) -> int:
-    """Width of the vertical axes in cells, enough for ``epoch 20``."""
-    return max(AXIS, len(f" epoch {epochs[-1]} "))
-
-
-def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
-    """The rule of a diagnostic in a few cells.
-
-    >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
-    ('a > 50', 'd < frozen +2 pp')
-    """
-    one = DIAGNOSTICS[letter]
-    words = limit_words(one, thresholds)
-    if letter == "d":
-        return f"{words.partition('<')[0]}< frozen {one.limit(thresholds):+g} pp"
-    return words
-
-
-def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
-    """Position of the threshold on a quantity's axis; NaN for (d) without a baseline.
-
-    Args:
-        shown: the quantity.
-        thresholds: of the verdicts.
-        baseline: the chosen run's frozen-baseline accuracy, or NaN.
-    """
-    limit = DIAGNOSTICS[shown.letter].limit(thresholds)
-    if shown.letter == "d":
-        return baseline + limit / 100
-    return limit
-
-
-def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
-    """Per run, its points (epoch, value); NaN if not recorded."""
-    curves = []
-    if shown.is_gamma:
-        for trace in replay.traces:
-            points = []
-            for epoch in trace.epochs:
-                points.append((float(epoch.epoch), _gamma(epoch.gamma, trace.method)))
-            curves.append(points)
-        return curves
-    column = getattr(replay.table, shown.column).tolist()
-    for run in range(len(replay.traces)):
-        numbers = map(float, replay.numbers(run))
-        curves.append(list(zip(numbers, column[replay.records(run)], strict=True)))
-    return curves
-
-
-LAYERS_AT_MOST = 11
-"""Layers with a curve, including the first and the last."""
-
-
-def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
-    """Γ_l of a run over the shown epochs, a curve per layer; none without Γ per layer."""
-    last = max((len(epoch.gamma) for epoch in trace.epochs), default=0) - 1
-    if last < 1:
-        return []
-    inside = [epoch for epoch in trace.epochs if x.contains(epoch.epoch)]
-    steps = min(last, LAYERS_AT_MOST - 1)
-    curves = []
-    for step in range(steps + 1):
-        layer = round(last * step / steps)
-        points = []
-        for epoch in inside:
-            gamma = _number(epoch.gamma[layer : layer + 1])
-            points.append((float(epoch.epoch), gamma))
-        colour = step % COLOURS + 1
-        curves.append(Curve(points, f"curve-{colour}", f"l={layer}"))
-    return curves
-
-
-def null_band(trace: Trace, shown: Shown, null: Interval | None) -> Interval | None:
-    """The null's mean ± two standard deviations, if known.
-
-    A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
-    """
-    if null is None or not shown.is_gamma:
-        return None
-    mean, std = null
-    reach = 2 * std
-    if shown.column == "layers":
-        deep = deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method)
-        reach = 2 * std * math.sqrt(len(deep))
-    return mean - reach, mean + reach
-
-
-def null_words(band: Interval | None) -> str:
-    """The shaded range in a few cells.
-
-    >>> null_words((-0.25, 0.75)), null_words(None)
-    ('null -0.25..0.75', 'null not known')
-    """
-    if band is None:
-        return "null not known"
-    low, high = band
-    return f"null {short(low, 2)}..{short(high, 2)}"
-
-
-def _gamma(layers: Sequence[float | None], method: str) -> float:
-    """The mean over layers without free credit, or the only number logged; NaN for none."""
-    if len(layers) == 1:
-        return _number(layers)
-    return deep_gamma({"gamma": list(layers)}, method)
-
-
-def _number(values: Sequence[float | None]) -> float:
-    """The first number, or NaN."""
-    for value in values:
-        if value is not None:
-            return value
-    return math.nan
-
-
-def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
-    """An axis that holds all values and the threshold's line.
-
-    Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis so long that noise does not look
-    like progress.
-    """
-    scale = covering([*values, line], log=shown.log)
-    if scale is None:
-        scale = Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
-    if shown.is_gamma:
-        least = -1.0
-    elif shown.letter == "d" and scale.hi <= _MOST_ACCURACY:
-        least = 0.0
-    else:
-        return scale
-    spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
-    low = max(least, scale.lo - spare)
-    high = min(1.0, scale.hi + spare)
-    if low < high:
-        return Scale(round(low, 6), round(high, 6))
-    return scale
-
-
-def value_near(points: Points, epoch: float) -> float:
-    """The finite value at the nearest epoch, or NaN.
-
-    >>> value_near([(1.0, 5.0), (2.0, 7.0), (3.0, math.nan)], 2.9)
-    7.0
-    """
-    finite = [point for point in points if math.isfinite(point[1])]
-    if not finite:
-        return math.nan
-    _, value = min(finite, key=lambda point: abs(point[0] - epoch))
-    return value
-
-
-def fire_point(points: Points, epoch: int, top: Scale, glyphs: Glyphs) -> Curve:
-    """The mark of a first fire, at its value, or at the top if it is not finite."""
-    x = float(epoch)
-    value = dict(points).get(x, math.nan)
-    if drawable(top, value):
-        return Curve([(x, value)], "bad", glyphs.fires, stays=True)
-    return Curve([(x, top.hi)], "bad", glyphs.nonfinite, stays=True)
-
-
 class EpochMatrix(Matrix):
     """A matrix of runs with a curve.
 
@@ -540,120 +321,6 @@ class EpochMatrix(Matrix):
     def action_unmark(self) -> None:
         """Unpin all runs."""
         self._mark(set())
-
-
-class Scrubber(ScrubbedByMouse, can_focus=True):
-    """The track of epochs, aligned with the charts above; posts `Scrubbed`.
-
-    Args:
-        glyphs: characters to draw with.
-    """
-
-    BINDINGS = [
-        Binding("left,h", "step(-1)", "Earlier", key_display="←"),
-        Binding("right,l", "step(1)", "Later", key_display="→"),
-        Binding("pageup", "stride(-1)", "Tenth back", show=False),
-        Binding("pagedown", "stride(1)", "Tenth on", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("up,k", "screen.choose(-1)", "Run", key_display="↑↓", tooltip="choose another run"),
-        Binding("down,j", "screen.choose(1)", "Run below", show=False),
-    ]
-
-    def __init__(self, epochs: Sequence[int]) -> None:
-        super().__init__()
-        self._epochs = list(epochs)
-        self.epochs_shown = epoch_scale(epochs[0], epochs[-1])
-        self._epoch = self._epochs[-1]
-        self._flips: Sequence[int] = ()
-        self._fires: dict[str, int | None] = {}
-
-    def set(
-        self,
-        epochs: Sequence[int],
-        x: Scale,
-        epoch: int,
-        flips: Sequence[int],
-        fires: dict[str, int | None],
-    ) -> None:
-        """Show an epoch.
-
-        Args:
-            epochs: all epochs.
-            x: the axis.
-            epoch: of the knob.
-            flips: epochs at which letters of some run change.
-            fires: letter → the chosen run's first fire.
-        """
-        self._epochs = list(epochs)
-        self.epochs_shown = x
-        self._epoch = epoch
-        self._flips = flips
-        self._fires = fires
-        self.presses_from = axis_width(epochs)
-        self.repaint()
-
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        cells = max(1, width - self.presses_from)
-        scale = self.epochs_shown
-        glyphs = self._glyphs
-        knob = scale.cell(self._epoch, cells)
-        track = [(glyphs.plateau, "bar")] * knob
-        track += [(glyphs.rule, "dim")] * (cells - knob)
-        for epoch in filter(scale.contains, self._flips):
-            track[scale.cell(epoch, cells)] = (glyphs.tick, "dim")
-        for letter, first in reversed(self._fires.items()):
-            if first is not None and scale.contains(first):
-                track[scale.cell(first, cells)] = (letter, "bad")
-        sign, _ = track[knob]
-        if not sign.isalpha():
-            sign = glyphs.knob
-        tone = "cursor" if self.has_focus else "accent"
-        track[knob] = (sign, tone)
-        head = f" epoch {self._epoch}".ljust(self.presses_from)
-        return [[(head, "strong"), *track]]
-
-    def _go(self, places: int) -> None:
-        epochs = self._epochs
-        place = clamped(epochs.index(self._epoch) + places, len(epochs))
-        self.post_message(Scrubbed(epochs[place]))
-
-    def action_step(self, step: int) -> None:
-        """Move by some recorded epochs."""
-        self._go(step)
-
-    def action_stride(self, direction: int) -> None:
-        """Move by a tenth of all epochs."""
-        self._go(direction * max(1, len(self._epochs) // 10))
-
-    def action_edge(self, direction: int) -> None:
-        """Go to the first or last epoch."""
-        self._go(direction * len(self._epochs))
-
-
-def epoch_scale(first: float, last: float) -> Scale:
-    """The axis from one epoch to another."""
-    return Scale(float(first), float(max(last, first + 1)))
-
-
-def zoomed(x: Scale, epoch: float, steps: int) -> Scale:
-    """A part of an axis, half as long for each step, around an epoch.
-
-    >>> zoomed(Scale(0.0, 40.0), 12.0, 2), zoomed(Scale(0.0, 40.0), 39.0, 1)
-    (Scale(lo=7.0, hi=17.0, log=False), Scale(lo=20.0, hi=40.0, log=False))
-    """
-    length = max(1.0, (x.hi - x.lo) // 2**steps)
-    low = max(x.lo, min(epoch - length // 2, x.hi - length))
-    return Scale(low, low + length)
-
-
-def nearest(epochs: Sequence[int], wanted: float) -> int:
-    """The recorded epoch nearest to a number.
-
-    >>> nearest([1, 5, 10], 7.6)
-    10
-    """
-    return min(epochs, key=lambda epoch: abs(epoch - wanted))
 
 
 def drawn_runs(

@@ -24,15 +24,9 @@ from fa_tui.sharing.export import CHARTS, charts_picture, kinds_of
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.epoch_chart import (
-    DRAWN_AT_MOST,
-    SHOWN,
-    EpochChart,
-    Scrubbed,
-    Scrubber,
-    fire_point,
-    scale_of,
-)
+from fa_tui.widgets.epoch_chart import DRAWN_AT_MOST, EpochChart
+from fa_tui.widgets.epoch_curves import SHOWN, fire_point, scale_of
+from fa_tui.widgets.scrubber import Scrubbed, Scrubber
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
