@@ -280,6 +280,8 @@ def _turned(before: int, after: int) -> str:
 
 _KEYS = {
     "with --healthy and --degenerate": "with the key M",
+    "give a frozen run, or its accuracy": "give one with the key w",
+    "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",
 }
 """Command options → keys of the explorer."""
@@ -288,8 +290,8 @@ _KEYS = {
 def with_keys(text: str) -> str:
     """A command's message with the explorer's keys instead of options.
 
-    >>> with_keys("give one with --frozen-baseline")
-    'give one with the key w'
+    >>> with_keys("give a baseline with --frozen-baseline")
+    'give a baseline with the key w'
     """
     for option, key in _KEYS.items():
         text = text.replace(option, key)
