@@ -20,8 +20,21 @@ Batch: TypeAlias = tuple[Inputs, Tensor]
 _NEXT_TOKEN = re.compile("CausalLM|LMHead")
 """Model-hub classes that take the tokens themselves as labels, and predict the next one."""
 
+_BESIDE_TOKENS = re.compile("mask|position|type|segment", re.IGNORECASE)
+"""Names of integer inputs that belong to tokens."""
+
 _OWN_TOKEN = re.compile("MaskedLM|TokenClassification")
 """Model-hub classes whose labels belong to the token at their own position."""
+
+
+SHIFTED = (
+    "labels are the tokens themselves: position t is judged by the label of t + 1 (those of pairs "
+    "(inputs, labels) are not shifted)"
+)
+"""Note on labels that were shifted."""
+
+KEPT = "labels are a copy of a token input, and each is judged at its own position"
+"""Note on labels that look as if they were to be shifted."""
 
 
 def as_batches(batches: Iterable[object]) -> Collection[object]:
@@ -102,7 +115,7 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
         elif isinstance(batch, (tuple, list)) and len(batch) == 2:
             inputs, y = batch[0], torch.as_tensor(batch[1])
             if not isinstance(inputs, Mapping):
-                inputs = torch.as_tensor(inputs)
+                inputs = _single_input(inputs, where)
         else:
             raise MeasureError(
                 f"it is a {type(batch).__name__}",
@@ -121,6 +134,22 @@ def as_batch(batch: object, index: int, model: nn.Module | None = None) -> Batch
             hint="a batch is a pair (x, y) of arrays, each of one shape",
         ) from error
     return inputs, _checked_type(y, where)
+
+
+def _single_input(inputs: object, where: str) -> Tensor:
+    """The inputs of a pair as one tensor.
+
+    Raises:
+        MeasureError: they are several.
+    """
+    if isinstance(inputs, (tuple, list)) and any(isinstance(part, Tensor) for part in inputs):
+        raise MeasureError(
+            f"its inputs are {len(inputs)} in a {type(inputs).__name__}",
+            where=where,
+            hint="give them by the names of the network's arguments: ({'source': …, 'target': …}, "
+            "labels)",
+        )
+    return torch.as_tensor(inputs)
 
 
 def _checked_type(y: Tensor, where: str) -> Tensor:
@@ -170,11 +199,20 @@ def are_tokens(labels: Tensor, inputs: Mapping[str, object], model: nn.Module | 
 
     The class of the network decides for the model hub's causal and masked language models and token
     classification (`_NEXT_TOKEN`, `_OWN_TOKEN`), or its config for an encoder–decoder, whose labels
-    belong to their own position. For any other network: whether the labels that count are a copy of
-    an integer input.
+    belong to their own position. For any other network: whether its only token input holds the
+    labels that count. One with two token inputs is taken for an encoder–decoder.
     """
     if labels.dim() != 2:
         return False
+    by_class = _tokens_by_class(model)
+    if by_class is not None:
+        return by_class
+    tokens = _token_inputs(inputs)
+    return len(tokens) == 1 and _is_copy(labels, tokens[0])
+
+
+def _tokens_by_class(model: nn.Module | None) -> bool | None:
+    """Whether the class of a network takes the tokens themselves as labels; None if unknown."""
     parts = [] if model is None else [model, *model.children()]
     for part in parts:
         if getattr(getattr(part, "config", None), "is_encoder_decoder", False):
@@ -184,21 +222,43 @@ def are_tokens(labels: Tensor, inputs: Mapping[str, object], model: nn.Module | 
                 return True
             if _OWN_TOKEN.search(kind.__name__):
                 return False
-    counts = labels != IGNORED
-    for tensor in tensors_of(inputs):
-        if tensor.shape == labels.shape and not tensor.is_floating_point():
-            same = tensor.to(labels) == labels
-            if bool((same | ~counts).all()):
-                return True
-    return False
+    return None
 
 
-def was_shifted(batch: object, y: Tensor) -> bool:
-    """Whether the labels of a batch were shifted to become `y`."""
-    if not isinstance(batch, Mapping):
+def _is_copy(labels: Tensor, tokens: Tensor) -> bool:
+    """Whether the labels that count are the tokens at their positions."""
+    if labels.shape != tokens.shape:
         return False
-    given = torch.as_tensor(batch["labels"]).to(y)
-    return given.shape == y.shape and not torch.equal(given, y)
+    return bool(((tokens.to(labels) == labels) | (labels == IGNORED)).all())
+
+
+def _token_inputs(inputs: Mapping[str, object]) -> list[Tensor]:
+    """The integer inputs (B, T) that are no masks, positions or types of tokens."""
+    found = []
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor) or value.dim() != 2 or value.is_floating_point():
+            continue
+        is_mask = bool(((value == 0) | (value == 1)).all())
+        if not is_mask and not _BESIDE_TOKENS.search(name):
+            found.append(value)
+    return found
+
+
+def label_note(batch: object, y: Tensor, model: nn.Module) -> str:
+    """The report's note on labels (B, T) of a mapping that are a copy of a token input; else ""."""
+    if not isinstance(batch, Mapping):
+        return ""
+    labels = torch.as_tensor(batch["labels"]).to(y)
+    if labels.dim() != 2 or labels.shape != y.shape:
+        return ""
+    if not torch.equal(labels, y):
+        return SHIFTED
+    if _tokens_by_class(model) is not None:
+        return ""
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    if any(_is_copy(labels, tokens) for tokens in _token_inputs(inputs)):
+        return KEPT
+    return ""
 
 
 def _recordable(tensor: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import as_batches, to_device, was_shifted
+from fa_core.measure.batch_input import as_batches, label_note, to_device
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
-
-SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
-"""Note in a language model's report whose batches are mappings."""
 
 
 class MeasureOptions(TypedDict, total=False):
@@ -284,8 +281,7 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
         notes = [log.note()]
         if net.rng.noticed:
             notes.append(DREW)
-        if was_shifted(batch, y):
-            notes.append(SHIFTED)
+        notes.append(label_note(batch, y, net.model))
         notes.append(runner.note)
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)

@@ -13,7 +13,8 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError, TapError
 from fa_core.judgement.causes import backward_gain
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.diagnose import SHIFTED, run_diagnosis
+from fa_core.measure.batch_input import KEPT, SHIFTED
+from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resampling import bootstrap
@@ -212,7 +213,7 @@ class Tokens(nn.Module):
         self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
         self.head = nn.Linear(8, VOCAB)
 
-    def forward(self, source: Tensor, target: Tensor | None = None) -> Tensor:
+    def forward(self, source: Tensor, target: Tensor | None = None, **_: Tensor) -> Tensor:
         h = self.embed(source)
         if target is not None:
             h = self.embed(target) + h.mean(1, keepdim=True)
@@ -227,11 +228,16 @@ def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens
     counting = tokens.clone()
     counting[0, 3:] = IGNORED
     before = F.pad(others[:, :-1], (1, 0))
+    places = torch.arange(6).expand(4, 6)
     for data, shifted in (
         ({"source": tokens, "labels": tokens}, True),
         ({"source": tokens, "labels": counting}, True),
         ({"source": tokens, "labels": others}, False),
+        ({"source": tokens, "labels": tokens, "position_ids": places, "mask": places > 0}, True),
         ({"source": tokens, "target": before, "labels": others}, False),
+        # the decoder is given the labels themselves, or a copying task
+        ({"source": tokens, "target": others, "labels": others}, False),
+        ({"source": tokens, "target": before, "labels": tokens}, False),
         ({"source": tokens[:, :4], "target": before, "labels": others}, False),
     ):
         labels = data["labels"]
@@ -241,7 +247,19 @@ def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens
         right = net(**inputs).argmax(2) == labels
         report = diagnose(net, [data], taps="blocks.*:in, head:in")
         assert report.headline_acc == pytest.approx(float(right[labels != IGNORED].float().mean()))
-        assert (report.notes != "") == shifted
+        assert (SHIFTED in report.notes) == shifted
+        assert (KEPT in report.notes) == (
+            not shifted and any(data.get(name) is labels for name in ("source", "target"))
+        )
+
+
+def test_a_pair_is_never_shifted_and_takes_inputs_by_name_alone() -> None:
+    net, tokens = Tokens(), torch.randint(VOCAB, (4, 6))
+    report = diagnose(net, [({"source": tokens}, tokens)], taps="blocks.*:in, head:in")
+    right = net(tokens).argmax(2) == tokens
+    assert (report.headline_acc, report.notes) == (pytest.approx(float(right.float().mean())), "")
+    with pytest.raises(MeasureError, match=r"inputs are 2 in a tuple; give them by the names"):
+        diagnose(net, [((tokens, tokens), tokens)])
 
 
 def test_labels_longer_than_every_input_ask_for_the_decoders() -> None:
