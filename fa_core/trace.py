@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -70,6 +70,10 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _OF_A_REPORT = set(TraceEpoch.__struct_fields__) & set(DiagnosticReport.__struct_fields__)
 
 
+EPOCH, STEP = "epoch", "step"
+"""Units of the numbers of a trace."""
+
+
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """A run over its epochs.
 
@@ -82,6 +86,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         epochs: in increasing order of ``epoch``, each number once.
         unfinished: whether the last line was incomplete (a run in training).
         notes: notes on the numbers: conversions, unused parts of the log.
+        unit: what numbers the entries: ``"epoch"``, or ``"step"`` where the log names no epoch.
     """
 
     source: str
@@ -92,6 +97,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     epochs: list[TraceEpoch] = []
     unfinished: bool = False
     notes: tuple[str, ...] = ()
+    unit: str = EPOCH
+
+
+def common_unit(units: Iterable[str]) -> str:
+    """The unit of several traces: ``"step"`` if all have it, else ``"epoch"``."""
+    if set(units) == {STEP}:
+        return STEP
+    return EPOCH
 
 
 def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> float | None:
@@ -123,16 +136,19 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     return float((h_L / h_0) ** (1.0 / depth))
 
 
-def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: object) -> Json:
+def trace_entry(
+    number: int, report: DiagnosticReport, seconds: float, unit: str = EPOCH, **logged: object
+) -> Json:
     """One line of a trace.
 
     Args:
-        epoch: 1, 2, ...
+        number: of the epoch: 1, 2, ...; or of the step.
         report: measured after it.
         seconds: duration of the epoch.
+        unit: which of the two.
         logged: further fields: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
     """
-    entry: Json = {"epoch": epoch, "test_acc": report.headline_acc}
+    entry: Json = {unit: number, "test_acc": report.headline_acc}
     if report.frozen_baseline_acc is not None:
         entry["frozen_baseline_acc"] = report.frozen_baseline_acc
     return {

@@ -411,17 +411,27 @@ class Session:
         ]
 
     def values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of the runs in scope, rising, then a NaN for each run that fires
-        at every threshold; cached for all screens.
+        """A diagnostic's numbers of the counted runs, rising, then a NaN for each run that fires at
+        every threshold; cached for all screens.
+
+        Where there are controls alone, theirs.
         """
         if letter not in self._values:
-            self._values[letter] = self._judge.values(letter, self.scope)
+            rows: Sequence[int] | None = self.counted or self.in_scope
+            if len(rows or ()) == len(self.rows):
+                rows = None
+            self._values[letter] = self._judge.values(letter, rows)
         return self._values[letter]
+
+    def values_in_scope(self, letter: str) -> Sequence[float]:
+        """Like `values`, with controls."""
+        return self._judge.values(letter, self.scope)
 
     def deciding(self, letter: str) -> Sequence[float]:
         """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
         others = ALL & ~BIT[letter]
-        rows = [row for row in self.in_scope if not self.flags[row] & others]
+        counted = self.counted or self.in_scope
+        rows = [row for row in counted if not self.flags[row] & others]
         return self._judge.values(letter, rows)
 
     def verdict(self, index: int) -> str:

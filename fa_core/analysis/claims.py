@@ -211,7 +211,10 @@ def _fault(claim: Claim) -> str:
     limits = (claim.at_least, claim.at_most, claim.equivalent_to)
     given = [limit for limit in limits if limit is not None]
     if len(given) != 1 or not math.isfinite(given[0]):
-        return "needs one finite number: at_least, at_most or equivalent_to"
+        needs = "needs one finite number: at_least, at_most or equivalent_to"
+        if not given and claim.axes:
+            return f"{needs}; it has {listed([sanitize(name) for name in claim.axes])}"
+        return needs
     if (claim.equivalent_to is None) != (claim.within is None):
         return "equivalent_to and within belong together"
     is_ratio = METRICS[claim.metric].is_ratio
@@ -245,8 +248,8 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Iterable[AuditRow], wher
                 raise UsageError(what, where=place, hint=nearest(method, sorted(methods)))
         for axis in claim.axes:
             if axis not in axes:
-                what = f"no run with {sanitize(axis)!r}"
-                known = sorted({*_NAMES, *axes})
+                what = f"no run has an axis {sanitize(axis)!r}"
+                known = [*sorted(axes), *sorted(_NAMES)]
                 raise UsageError(what, where=place, hint=nearest(axis, known))
 
 

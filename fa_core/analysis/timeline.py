@@ -23,7 +23,7 @@ from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable, Bits, Mask
-from fa_core.trace import Trace, TraceEpoch
+from fa_core.trace import EPOCH, Trace, TraceEpoch
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -110,6 +110,7 @@ class Timeline(Result, frozen=True, kw_only=True):
             run's audit; None without one.
         unfinished: whether the trace was still being written.
         skipped: what could not be judged, the missing inputs, and the trace's `notes`.
+        unit: what numbers the records, see `Trace`.
     """
 
     key: str
@@ -127,6 +128,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     null: tuple[float, float] | None = None
     unfinished: bool = False
     skipped: tuple[str, ...] = ()
+    unit: str = EPOCH
 
     @property
     def gamma_per_layer(self) -> bool:
@@ -186,6 +188,7 @@ def timeline(
         points=_points(trace, table, fired),
         unfinished=trace.unfinished,
         skipped=_skipped(trace, table, measured, stop_on),
+        unit=trace.unit,
     )
 
 

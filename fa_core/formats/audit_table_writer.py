@@ -13,7 +13,7 @@ import msgspec
 from fa_core.atomic import write_json
 from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
-from fa_core.facts.run_names import canonical_method, numbered
+from fa_core.facts.run_names import canonical_method, named_axis, numbered
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace
@@ -196,11 +196,14 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
 
 
 def _own_key(row: AuditRow, axes: Iterable[str]) -> str:
-    if row.seed is None:
-        key = row.method
-    else:
-        key = f"{row.method}_s{row.seed}"
-    return key + "".join(f"_{axis}{row.axes[axis]}" for axis in sorted(axes) if axis in row.axes)
+    differing = {axis: row.axes[axis] for axis in sorted(axes) if axis in row.axes}
+    key = row.method
+    if "of" in differing:
+        # as the run folders of controls are named
+        key += named_axis("of", differing.pop("of"))
+    if row.seed is not None:
+        key += f"_s{row.seed}"
+    return key + "".join(f"_{axis}{value}" for axis, value in differing.items())
 
 
 def _folder(row: AuditRow) -> str:

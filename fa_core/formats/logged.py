@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,7 +44,7 @@ from fa_core.formats.logged_epoch import (
 from fa_core.option_values import listed
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
-from fa_core.trace import Trace, TraceEpoch
+from fa_core.trace import EPOCH, STEP, Trace, TraceEpoch
 
 _AXES = ("lam", "d", "L", "arch", "of")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
@@ -112,9 +113,9 @@ def traces_of(
         method, seed = owner(fields, row_of_file(label) if label else name)
         runs.setdefault((label, method, seed), []).append((where, fields))
     for (label, method, seed), logged in runs.items():
-        epochs, problems, merged_notes = epochs_of(logged)
-        yield from problems
-        if not epochs:
+        merged = epochs_of(logged)
+        yield from merged.problems
+        if not merged.epochs:
             continue
         run = name
         if label:
@@ -122,7 +123,7 @@ def traces_of(
         elif len(runs) > 1:
             run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
         run = msgspec.structs.replace(run, method=method, seed=seed)
-        yield trace_of(run, epochs, (*notes, *merged_notes), unfinished)
+        yield trace_of(run, merged, notes, unfinished)
 
 
 def _run_label(fields: Mapping[str, object]) -> str:
@@ -134,18 +135,19 @@ def _run_label(fields: Mapping[str, object]) -> str:
 
 
 def trace_of(
-    run: AuditRow, epochs: list[TraceEpoch], notes: tuple[str, ...], unfinished: bool = False
+    run: AuditRow, merged: MergedLog, notes: tuple[str, ...] = (), unfinished: bool = False
 ) -> Trace:
-    """The trace of a row's run."""
+    """The trace of a row's run, with further notes before the log's own."""
     return Trace(
         source=run.source,
         key=run.key,
         method=run.method,
         seed=run.seed,
         axes=run.axes,
-        epochs=epochs,
+        epochs=merged.epochs,
         unfinished=unfinished,
-        notes=notes,
+        notes=(*notes, *merged.notes),
+        unit=merged.unit,
     )
 
 
@@ -177,8 +179,24 @@ def axes_of(fields: Mapping[str, object]) -> Json:
     return axes
 
 
-def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
-    """The epochs in increasing order, problems for invalid entries, and notes.
+class MergedLog(NamedTuple):
+    """The epochs of a log.
+
+    Attributes:
+        epochs: in increasing order.
+        problems: of invalid entries.
+        notes: on the numbers.
+        unit: see `Trace`.
+    """
+
+    epochs: list[TraceEpoch]
+    problems: list[Problem]
+    notes: tuple[str, ...]
+    unit: str
+
+
+def epochs_of(entries: Sequence[Entry]) -> MergedLog:
+    """The epochs of a log's entries.
 
     The entries of an epoch are merged; the last value counts.
 
@@ -203,7 +221,7 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
     accuracies = [columns.whole.get(field, "") for field in _ACCURACIES]
     percent = {name for name in accuracies if name and _in_percent(entries, name)}
     entries, notes = _positioned(entries, columns)
-    numbers, how = _numbers(entries, columns)
+    numbers, unit, how = _numbers(entries, columns)
     notes += how
     judged = [name for field, name in columns.whole.items() if field in JUDGED]
     merged: dict[int, tuple[str, Json]] = {}
@@ -233,7 +251,7 @@ def epochs_of(entries: Sequence[Entry]) -> tuple[list[TraceEpoch], list[Problem]
         notes.append(f"the accuracy is {sanitize(accuracy)}")
     notes += [f"{sanitize(name)} is in percent: divided by 100" for name in sorted(percent)]
     notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
-    return epochs, problems, tuple(notes)
+    return MergedLog(epochs, problems, tuple(notes), unit)
 
 
 def _contradict(
@@ -277,26 +295,26 @@ def _in_percent(entries: Sequence[Entry], name: str) -> bool:
     return max(values, default=0.0) <= 100.0 and 2 * above_one > len(values)
 
 
-def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
-    """The epoch of each entry, or its step if epochs do not number the measurements; and notes."""
+def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], str, list[str]]:
+    """The epoch of each entry, or its step if epochs do not number the measurements; which of the
+    two; and notes."""
     epoch, step = columns.whole.get("epoch", ""), columns.whole.get("step", "")
     epochs = [number_in(fields, epoch) for _, fields in entries]
     steps = [number_in(fields, step) for _, fields in entries]
     if columns.whole.keys().isdisjoint(("epoch", "step")):
-        return [*range(1, len(entries) + 1)], [
-            "numbered by entry: the log names neither epoch nor step"
-        ]
+        note = "numbered by entry: the log names neither epoch nor step"
+        return [*range(1, len(entries) + 1)], EPOCH, [note]
     by_step = [_at_end(position) for position in steps]
     if is_own(step):
-        return by_step, []
+        return by_step, STEP, []
     if not epoch:
-        return by_step, ["numbered by step: the log names no epoch"]
+        return by_step, STEP, ["numbered by step: the log names no epoch"]
     judged = {columns.whole[field] for field in JUDGED & columns.whole.keys()}
     measured = [i for i, (_, fields) in enumerate(entries) if not judged.isdisjoint(fields)]
     parted = any(_NEAR < (epochs[i] or 0.0) % 1.0 < 1.0 - _NEAR for i in measured)
     if parted and None not in [steps[i] for i in measured]:
-        return by_step, ["numbered by step: measured at fractions of an epoch"]
-    return [_at_end(position) for position in epochs], []
+        return by_step, STEP, ["numbered by step: measured at fractions of an epoch"]
+    return [_at_end(position) for position in epochs], EPOCH, []
 
 
 _NEAR = 0.05

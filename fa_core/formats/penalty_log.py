@@ -101,7 +101,8 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
         for index, entry in enumerate(log)
         if isinstance(entry, dict)
     ]
-    epochs, problems, notes = epochs_of(entries)
+    merged = epochs_of(entries)
+    epochs, problems, notes = merged.epochs, merged.problems, merged.notes
     if not epochs:
         raise UnreadableInput(
             "no epoch can be read", where=where, hint=problems[0].message if problems else ""
@@ -119,7 +120,7 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     yield msgspec.structs.replace(
         row, report=_final(header, epochs[-1].report(method, seed), row, notes)
     )
-    yield trace_of(row, epochs, notes)
+    yield trace_of(row, merged._replace(notes=notes))
 
 
 _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}

@@ -29,7 +29,7 @@ from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
 from fa_core.measure.diagnose import DiagnoseOptions, diagnose
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
-from fa_core.trace import trace_entry, write_trace
+from fa_core.trace import EPOCH, STEP, trace_entry, write_trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -141,6 +141,7 @@ class ProtocolMonitor:
             ``"trackio"`` (the run started with their ``init``), ``"mlflow"`` (its active run), or a
             function of numbers by name and step.
         trace: trace file to write, for `fa-tui timeline` and the explorer; None = no file.
+        unit: what `step` counts, and the trace is numbered by: ``"step"`` or ``"epoch"``.
         measure: further options of `fa_core.diagnose`: ``taps``, ``thresholds``,
             ``frozen_baseline_acc``, ``norm_batches``, ``dtype``, ...
 
@@ -149,7 +150,7 @@ class ProtocolMonitor:
         first_fired: letter → the first step at which it fired.
 
     Raises:
-        UsageError: `every` below 1, or a logger that is unknown or not installed.
+        UsageError: `every` below 1, another unit, or a logger that is unknown or not installed.
     """
 
     def __init__(
@@ -161,12 +162,15 @@ class ProtocolMonitor:
         on_fire: Callable[[Firing], object] | None = None,
         to: str | Send | None = None,
         trace: str | Path | None = None,
+        unit: str = STEP,
         **measure: Unpack[DiagnoseOptions],
     ) -> None:
         if every < 1:
             raise UsageError(
                 f"every is {every}", hint="give the number of steps between measurements, 1 or more"
             )
+        if unit not in (EPOCH, STEP):
+            raise unknown_name("unit", str(unit), (EPOCH, STEP))
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
         self._model = model
@@ -176,6 +180,7 @@ class ProtocolMonitor:
         self._measure = measure
         self._trace = None if trace is None else Path(trace)
         self._send = None if to is None else _sender(to)
+        self._unit = unit
         self._entries: list[Json] = []
         self._steps = 0
         self._fired: frozenset[str] = frozenset()
@@ -205,7 +210,9 @@ class ProtocolMonitor:
         seconds = time.perf_counter() - start
         self.reports.append(report)
         if self._trace is not None:
-            entry = trace_entry(len(self.reports), report, seconds, step=self._steps, **logged)
+            # `measure` may be called without `step`
+            number = self._steps or len(self.reports)
+            entry = trace_entry(number, report, seconds, unit=self._unit, **logged)
             self._entries.append(entry)
             write_trace(self._trace, self._entries)
         if self._send is not None:
@@ -255,15 +262,15 @@ class MonitorCallback:
         self._network = options.pop("network", None)
         self._options: MonitorOptions = options
 
-    def begin(self, model: nn.Module, every: int) -> None:
-        """Start a monitor of this model that measures on every `every`-th step."""
+    def begin(self, model: nn.Module, every: int, unit: str = STEP) -> None:
+        """Start a monitor of this model that measures on every `every`-th step or epoch."""
         network = model if self._network is None else self._network(model)
         options = self._options
         if _rank():
             # rank 0 speaks for all
             options = {**options, "on_fire": None, "to": None, "trace": None}
         self._measures = not _rank() or _is_sharded(network)
-        self.monitor = ProtocolMonitor(network, self._batches, every=every, **options)
+        self.monitor = ProtocolMonitor(network, self._batches, every=every, unit=unit, **options)
 
     def step(self) -> DiagnosticReport | None:
         """Count one step: the report, or None between measurements and on other ranks than 0.

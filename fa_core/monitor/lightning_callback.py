@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fa_core.errors import missing_package
 from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
+from fa_core.trace import EPOCH
 
 try:
     import lightning.pytorch as pl
@@ -48,7 +49,7 @@ class ProtocolCallback(MonitorCallback, pl.Callback):
         self._every = every_n_epochs
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        self.begin(pl_module, self._every)
+        self.begin(pl_module, self._every, EPOCH)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         report = self.step()

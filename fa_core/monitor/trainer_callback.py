@@ -12,6 +12,7 @@ from torch import nn
 
 from fa_core.errors import missing_package
 from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
+from fa_core.trace import EPOCH, STEP
 
 try:
     import transformers
@@ -63,7 +64,8 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
         **_: object,
     ) -> None:
         assert model is not None
-        self.begin(model, self._every_n_steps or 1)
+        unit = EPOCH if self._every_n_steps is None else STEP
+        self.begin(model, self._every_n_steps or 1, unit)
 
     def on_step_end(
         self,

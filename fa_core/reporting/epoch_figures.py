@@ -22,6 +22,7 @@ from fa_core.reporting.panels import (
     variants,
 )
 from fa_core.table import Floats
+from fa_core.trace import common_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,7 +46,7 @@ def timeline_figure(
     for one in timelines:
         kinds |= one.evidence
     signs: Signs = {"first fires": {"linestyle": ":"}}
-    figure, axes = page("Diagnostics over epochs", styles, 2, 2, signs)
+    figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 2, 2, signs)
     for panel, what in zip(axes, (COURSES[0], STREAM, *COURSES[1:]), strict=True):
         curves = []
         for one in timelines:
@@ -80,7 +81,7 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     signs: Signs = {}
     if ends:
         signs["null ± 2 std"] = panels.NULL
-    figure, axes = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3, signs)
+    figure, axes = page(f"Γ over {_unit(drawn)}s", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
     for panel, layer in zip(axes, shown, strict=False):
@@ -107,7 +108,8 @@ def _over_epochs(
 ) -> None:
     """Draw a curve per run, with its last point marked."""
     epochs = [point.epoch for one in timelines for point in one.points]
-    panel.set(xlabel="epoch", xlim=(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5))
+    first, last = min(epochs, default=0), max(epochs, default=1)
+    panel.set(xlabel=_unit(timelines), xlim=(first - 0.5, last + 0.5))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
         xs = [point.epoch for point in one.points]
@@ -126,3 +128,7 @@ def _gamma_at(point: EpochPoint, layer: int) -> float | None:
 def _numbers(values: Iterable[object]) -> Floats:
     """Numbers as an array, NaN for None."""
     return np.array([*values], dtype=np.float64)
+
+
+def _unit(timelines: Sequence[Timeline]) -> str:
+    return common_unit(one.unit for one in timelines)

@@ -222,7 +222,8 @@ def figures_of(
     if len(table):
         for name, figure in FIGURES.items():
             draw[name] = partial(figure, table, thresholds)
-    for axis in varying_axes(table):
+    # which rule trained a control is no axis of methods
+    for axis in varying_axes(_without_controls(table)):
         if families(table, axis):
             draw[axis] = partial(axis_figure, table, axis, thresholds)
     if "lam" not in draw:

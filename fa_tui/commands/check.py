@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fa_core.errors import UnreadableInput, UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.report import DiagnosticReport
@@ -82,14 +82,8 @@ def check_command(
     required = diagnostic_letters(require, "--require")
     if only_claims and claims is None:
         raise UsageError("--only-claims without --claims", hint="add --claims claims.toml")
-    try:
+    with _said_in_form(format):
         found = inputs.open_paths(paths)
-    except UnreadableInput as error:
-        if format != "text":
-            # what reads the form learns of it too
-            unread = Problem(str(error.where), str(error))
-            _print(Checked(runs=[], problems=[unread], summary="nothing was read"), format)
-        raise
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     chosen = selection.chosen()
@@ -102,8 +96,9 @@ def check_command(
         runs, doubts, summary = _first_reading(rows, criteria, required, detailed)
     checks: list[Case] = []
     if claims:
-        checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
-        summary = f"{summary}; {counts}"
+        with _said_in_form(format):
+            checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
+        summary = counts if only_claims else f"{summary}; {counts}"
     checked = Checked(
         runs=[] if only_claims else runs,
         claims=checks,
@@ -115,6 +110,18 @@ def check_command(
     with contextlib.suppress(BrokenPipeError):
         _print(checked, format)
     raise typer.Exit(checked.exit_code)
+
+
+@contextlib.contextmanager
+def _said_in_form(format: str) -> Iterator[None]:
+    """Within, an error is also printed in the form that a program asked for."""
+    try:
+        yield
+    except FaError as error:
+        if format != "text":
+            unread = Problem(str(error.where), str(error))
+            _print(Checked(runs=[], problems=[unread], summary="nothing was judged"), format)
+        raise
 
 
 def _claims(

@@ -193,7 +193,7 @@ class TimelineScreen(JudgedScreen):
         self.charts = [
             epoch_chart.EpochChart(shown, self.app.terminal.glyphs) for shown in epoch_curves.SHOWN
         ]
-        self.scrubber = scrubber.Scrubber(self._epochs.replay.epochs)
+        self.scrubber = scrubber.Scrubber(self._epochs.replay.epochs, self._epochs.unit)
         self.matrix = epoch_chart.EpochMatrix(self._epochs, self.session)
         yield Vertical(Horizontal(*self.charts[:2]), Horizontal(*self.charts[2:]), id="charts")
         yield self.scrubber

@@ -221,7 +221,7 @@ def format_in(session: Session, quantity: Quantity) -> Write:
         return quantity.write
     numbers: Iterable[float | None]
     if quantity.letter:
-        numbers = session.values(quantity.letter)
+        numbers = session.values_in_scope(quantity.letter)
     else:
         numbers = values_of(quantity, session, session.in_scope)
     return one_format(numbers, NUMBER_CELLS)

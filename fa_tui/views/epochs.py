@@ -18,6 +18,7 @@ from fa_core.numbers import count_text, short
 from fa_core.option_values import listed
 from fa_core.rows import AuditRow
 from fa_core.table import Bits
+from fa_core.trace import common_unit
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.grid import homes_of
@@ -76,18 +77,23 @@ class EpochSession(Session):
         """A run's name among those with a trace."""
         return among(self.rows, self.rows[run])
 
+    @property
+    def unit(self) -> str:
+        """What numbers the records: ``"epoch"`` or ``"step"``."""
+        return common_unit(trace.unit for trace in self.replay.traces)
+
     def when(self, run: int) -> str:
         """The run's own epoch that is shown: ``at epoch 7``, ``at its last epoch, 16``."""
         numbers = self.replay.numbers(run)
         record = self.replay.record_at(run, self.epoch)
         if record is None:
-            return f"before its first epoch, {numbers[0]}"
+            return f"before its first {self.unit}, {numbers[0]}"
         own = numbers[record - self.replay.records(run).start]
         if own == self.epoch:
-            return f"at epoch {own}"
+            return f"at {self.unit} {own}"
         if own == numbers[-1]:
-            return f"at its last epoch, {own}"
-        return f"at its epoch {own}"
+            return f"at its last {self.unit}, {own}"
+        return f"at its {self.unit} {own}"
 
     @property
     def fired(self) -> Bits:
@@ -223,9 +229,9 @@ def title_words(
     """
     numbers = epochs.replay.epochs
     count = len(epochs.rows)
-    span = f"epoch {numbers[0]}"
+    span = f"{epochs.unit} {numbers[0]}"
     if len(numbers) > 1:
-        span = f"epochs {numbers[0]}…{numbers[-1]}"
+        span = f"{epochs.unit}s {numbers[0]}…{numbers[-1]}"
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
     pieces = [
         (" timeline ", "accent"),
@@ -345,7 +351,7 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
     return [
         (f"stop on {' or '.join(stop_on)}: ", "dim"),
         (f"{stopped} of {runs_words(len(stops))}", ""),
-        (f", saves {saved:.0%} of all epochs", tone),
+        (f", saves {saved:.0%} of the training", tone),
     ]
 
 

@@ -200,10 +200,10 @@ class EpochChart(Vertical):
             scale,
             limit=line,
             cursor=min(float(epochs.epoch), x.hi),
-            x_label="epoch",
+            x_label=epochs.unit,
             stop=stop,
             x_spans=len(replay.epochs) > 1,
-            axis=axis_width(replay.epochs),
+            axis=axis_width(replay.epochs, epochs.unit),
             band=band,
         )
         self._canvas.curves = bright

@@ -58,8 +58,9 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         Binding("down,j", "screen.choose(1)", "Run below", show=False),
     ]
 
-    def __init__(self, epochs: Sequence[int]) -> None:
+    def __init__(self, epochs: Sequence[int], unit: str) -> None:
         super().__init__()
+        self._unit = unit
         self._epochs = list(epochs)
         self.epochs_shown = epoch_scale(epochs[0], epochs[-1])
         self._epoch = self._epochs[-1]
@@ -88,7 +89,7 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         self._epoch = epoch
         self._flips = flips
         self._fires = fires
-        self.presses_from = axis_width(epochs)
+        self.presses_from = axis_width(epochs, self._unit)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -108,7 +109,7 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
             sign = glyphs.knob
         tone = "cursor" if self.has_focus else "accent"
         track[knob] = (sign, tone)
-        head = f" epoch {self._epoch}".ljust(self.presses_from)
+        head = f" {self._unit} {self._epoch}".ljust(self.presses_from)
         return [[(head, "strong"), *track]]
 
     def _go(self, places: int) -> None:
@@ -129,9 +130,9 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
         self._go(direction * len(self._epochs))
 
 
-def axis_width(epochs: Sequence[int]) -> int:
+def axis_width(epochs: Sequence[int], unit: str) -> int:
     """Width of the vertical axes in cells, enough for ``epoch 20``."""
-    return max(AXIS, len(f" epoch {epochs[-1]} "))
+    return max(AXIS, len(f" {unit} {epochs[-1]} "))
 
 
 def epoch_scale(first: float, last: float) -> Scale:

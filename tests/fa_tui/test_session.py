@@ -150,3 +150,19 @@ def test_the_numbers_of_a_diagnostic_rise_and_follow_a_changed_run() -> None:
     assert list(values) == sorted(last for _, last in norms)
     session.replace_rows({0: msgspec.structs.replace(session.rows[0], report=JUDGED)})
     assert list(session.values("a")) == sorted([2.0, *(last for _, last in norms[1:])])
+
+
+def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:
+    session = Session(
+        AuditRow(
+            source="",
+            key=f"{method}_s1",
+            method=method,
+            report=DiagnosticReport(residual_norms=[1.0, norm]),
+        )
+        for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
+    )
+    assert list(session.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
+    assert list(session.values_in_scope("a")) == [2.0, 40.0, 60.0]
+    session.narrow(None, [2])
+    assert list(session.values("a")) == [40.0]

@@ -177,7 +177,7 @@ async def test_what_stopping_would_have_saved_follows_run_letters_and_threshold(
         screen = await _open(pilot, "down")
         text = screen_text(app)
         assert "dfa s1 would have stopped at epoch 6 (a): saves 70%" in text
-        assert "2 of 4 runs, saves 31% of all epochs" in text
+        assert "2 of 4 runs, saves 31% of the training" in text
         await pilot.press("s", "s")
         await settled(pilot, screen)
         assert "dfa s1 would have stopped at epoch 9 (b): saves 55%" in screen_text(app)

@@ -17,6 +17,7 @@ from fa_core.judgement.verdict import TRUSTWORTHY
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
 from fa_core.text.verdict import grounds_text
+from fa_core.trace import EPOCH, common_unit
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"
@@ -346,31 +347,35 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     if not timelines:
         yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
+    unit = common_unit(one.unit for one in timelines)
     kinds = set[str]()
     for one in timelines:
         kinds.update(one.evidence.values())
     basis = undecided = gamma = ""
     if kinds:
         basis = (
-            " A bound, a proxy or an assumed baseline is named beside the epoch; all else is exact."
+            f" A bound, a proxy or an assumed baseline is named beside the {unit}; "
+            "all else is exact."
         )
     if BOUND in kinds:
         undecided = " ~: no lower bound was above the threshold, which says nothing."
     yield Grid.of(
         list(map(_method_record, by_method(timelines))),
-        caption="First epoch at which each diagnostic fires, one number per seed (–: never)."
+        caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never)."
         f"{basis}{undecided}",
         words=2 + len(LETTERS),
     )
     records = list(map(_timeline_record, timelines))
     if any(map(_deep_gammas, timelines)):
-        gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback."
+        gamma = (
+            f" Deep Γ: at the first {unit}, halfway and at the last; null: under random feedback."
+        )
         for record, one in zip(records, timelines, strict=True):
             record["null Γ"] = _null(one)
             record["deep Γ"] = _gammas(one)
     yield Grid.of(
         records,
-        caption=f"Per run; in brackets the epoch since which it fires to the end.{basis}{gamma}",
+        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}{gamma}",
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
@@ -402,9 +407,10 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
         stop = f"{one.stop.epoch} ({', '.join(letters)})"
         saved = one.stop.saved
         acc = one.stop.acc
-    record = {"run": one.key, "epochs": str(one.epochs)}
+    count = str(one.epochs)
     if one.unfinished:
-        record["epochs"] += " (growing)"
+        count += " (growing)"
+    record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter in LETTERS:
         record[f"({letter}) first fires"] = _fire_text(one, letter)
     record["stop"] = stop

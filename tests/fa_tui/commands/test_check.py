@@ -235,7 +235,10 @@ def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
     [
         ("method = 'dfaa'\n", "claim 1: no run of method 'dfaa'; did you mean dfa?"),
         ("method = 'dfa'\nversus = 'bpp'\n", "claim 1: no run of method 'bpp'; did you mean bp?"),
-        ("method = 'dfa'\nsedes = 42\n", "claim 1: no run with 'sedes'; did you mean seeds?"),
+        (
+            "method = 'dfa'\nsedes = 42\n",
+            "claim 1: no run has an axis 'sedes'; did you mean seeds?",
+        ),
     ],
 )
 def test_a_claim_about_what_no_run_has_is_exit_code_2(
