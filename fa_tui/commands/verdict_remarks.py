@@ -171,7 +171,7 @@ class Remarks:
             texts = [cause, reference_text(report)]
             self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
         if mode:
-            self._modes.add(mode, name)
+            self._modes.add(f"cause: {mode}", name)
         for oddity in report.nonfinite.values():
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:

@@ -16,7 +16,7 @@ from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, Column, columns_of, ordered, value_of
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
-from fa_tui.views.words import place_label
+from fa_tui.views.words import method_text, place_label
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import NormBars, RunsView, mark_of, verdict_row
 
@@ -97,7 +97,7 @@ class RunTable(RunsView):
         rows = session.rows
         if shown is not None:
             rows = [session.rows[row] for row in shown]
-        methods = {sanitize(row.method) for row in rows}
+        methods = {sanitize(method_text(row)) for row in rows}
         seeds = {str(row.seed) for row in rows}
         # at least as wide as a heading with its arrow
         method = max(7, min(METHOD_LIMIT, _longest(methods))) + 2
@@ -190,7 +190,7 @@ class RunTable(RunsView):
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
         state = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
-        method = cut(self._glyphs.say(row.method), METHOD_LIMIT, ellipsis)
+        method = cut(self._glyphs.say(method_text(row)), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")
