@@ -222,7 +222,9 @@ _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP, show_default=False)
 _ONLY = typer.Option(
     metavar="LIST", help="Only these methods, and diagnostics by their letters: dfa,bp,a,d."
 )
-_WIDTH = typer.Option(help="Of figures: a column (3.25 in) or the page (6.75 in) of a paper.")
+_WIDTH = typer.Option(
+    help="Of figures: a column (3.25 in) or the page (6.75 in) of a paper; default: 7.2 in."
+)
 _STYLE = typer.Option(
     metavar="FILE",
     help="A Matplotlib style file for figures, over the program's own.",

@@ -309,7 +309,7 @@ def no_data(checkpoint: Path | str) -> FaError:
         where=checkpoint,
         hint=(
             "a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data "
-            "cifar10:DIR"
+            "cifar10:DIR; one of a network of your own needs --model module:callable too"
         ),
     )
 

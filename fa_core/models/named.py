@@ -8,6 +8,7 @@ timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME
 from __future__ import annotations
 
 import importlib
+import inspect
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -65,8 +66,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     kind, name, args = network_spec(spec)
     if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
+    maker = _maker(kind, name, weights)
     try:
-        network = _maker(kind, name, weights)(**args)
+        network = maker(**args)
     except FaError:
         raise
     except Exception as error:
@@ -75,9 +77,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         given = "without arguments"
         if args:
             given = f"with {', '.join(args)}"
-        hint = f"give what it takes as literals: {name}(depth=4)"
-        if kind == "hf":
-            hint = ""
+        hint = ""
+        if kind != "hf":
+            hint = f"give what it takes as literals: {name}({_parameters(maker)})"
         what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
         raise UsageError(what, hint=hint) from error
     if not isinstance(network, nn.Module):
@@ -85,6 +87,15 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
             f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
         )
     return network
+
+
+def _parameters(maker: Callable[..., object]) -> str:
+    """What a callable takes: ``width=…, depth=…``; an example if that is not known."""
+    try:
+        taken = inspect.signature(maker).parameters
+    except (TypeError, ValueError):
+        return "depth=4"
+    return ", ".join(f"{name}=…" for name in taken)
 
 
 def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., object]:

@@ -92,6 +92,10 @@ def methods_figure(
     return laid_out(figure)
 
 
+_RANGES = {"c": (-1.0, 1.0), "d": (-100.0, 100.0)}
+"""Letter → the values that its number can have: cosines, percentage points."""
+
+
 def _is_drawn(what: Panel, table: AuditTable, letters: str) -> bool:
     measured = (table.coverage & BIT[what.letter]) != 0
     return what.letter in letters and bool(measured.any())
@@ -126,7 +130,8 @@ def _interval(table: AuditTable, what: Panel, rows: Sequence[int]) -> tuple[floa
     error = float(known.std(ddof=1)) / math.sqrt(len(known))
     reach = student_quantile(0.975, len(known) - 1) * error
     if not what.log:
-        return mean - reach, mean + reach
+        least, most = _RANGES[what.letter]
+        return max(mean - reach, least), min(mean + reach, most)
     return 10.0 ** max(mean - reach, -300.0), 10.0 ** min(mean + reach, 300.0)
 
 

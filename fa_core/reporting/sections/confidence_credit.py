@@ -185,7 +185,7 @@ def _apart(cosine: float | None) -> str:
     return significant(max(0.0, 1 - cosine), 2)
 
 
-NOT_SAVED = "the credit signal (feedback matrices or bridge nets) is not with the numbers"
+NOT_SAVED = "no credit signal (feedback matrices, bridge nets) is recorded with the numbers"
 
 _UNTRAINED = {
     "random_init": "a control has no credit rule",

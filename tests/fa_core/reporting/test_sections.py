@@ -105,7 +105,7 @@ def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:
     )
     text = to_markdown(credit_table(runs))
     assert (
-        "N/A for dfa_s42: the credit signal (feedback matrices or bridge nets) is not with the numbers."
+        "N/A for dfa_s42: no credit signal (feedback matrices, bridge nets) is recorded with the numbers."
         in text
     )
     assert "N/A for bp_s42: the checkpoint has no feedback beside it." in text
