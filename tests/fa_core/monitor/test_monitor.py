@@ -88,9 +88,11 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path) -> 
     monitor = ProtocolMonitor(net, batches, every=2, trace=path)
     train(net, 4, monitor)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(line["epoch"], line["step"]) for line in lines] == [(1, 2), (2, 4)]
+    assert [line["step"] for line in lines] == [2, 4]
+    assert not any("epoch" in line for line in lines)
     assert all(line["loss"] > 0 for line in lines)
     (trace,) = scan([path]).traces
+    assert trace.unit == "step"
     assert [epoch.residual_norms for epoch in trace.epochs] == [
         report.residual_norms for report in monitor.reports
     ]
@@ -99,3 +101,14 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path) -> 
 def test_an_interval_below_one_step_is_refused(net, batches) -> None:
     with pytest.raises(UsageError, match="every is 0"):
         ProtocolMonitor(net, batches, every=0)
+
+
+def test_a_loop_that_counts_epochs_writes_epochs(net, batches, tmp_path: Path) -> None:
+    path = tmp_path / "watched_s7.jsonl"
+    monitor = ProtocolMonitor(net, batches, trace=path, unit="epoch")
+    monitor.step()
+    monitor.step()
+    (trace,) = scan([path]).traces
+    assert (trace.unit, [epoch.epoch for epoch in trace.epochs]) == ("epoch", [1, 2])
+    with pytest.raises(UsageError, match="unknown unit 'batch'"):
+        ProtocolMonitor(net, batches, unit="batch")
