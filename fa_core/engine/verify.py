@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.data.load import is_users_data
 from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
@@ -166,11 +167,14 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         raise UnreadableInput(what, where=where) from error
     if options.model is not None and typed.model is None:
         what = (
-            f"was measured with the network {options.model!r}, and code named by a file is "
-            "never run"
+            f"the network {options.model!r} is the user's code, and code named by a file is never "
+            "run"
         )
-        hint = f"type it yourself if you trust it: --model {options.model}"
-        raise UsageError(what, where=where, hint=hint)
+        wanted = f"--model {options.model}"
+        if options.data and typed.data is None and is_users_data(options.data):
+            wanted += f" --data {options.data}"
+        hint = f"type it yourself if you trust it: {wanted}"
+        raise UsageError(what, where=row.source, hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(
