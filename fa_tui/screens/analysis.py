@@ -299,9 +299,9 @@ class AnalysisScreen(JudgedScreen):
             about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
             curve = verdict_curve(self.runs.table, found[line].letter, self.session.thresholds)
-            self.curve.set_chart(curve_chart(curve, found[line].threshold, len(self.runs)))
-            controls = len(self.session.counted) < len(self.session.in_scope)
-            self.curve_title.set(*analysed.curve_words(curve, found[line], controls=controls))
+            counted = int((~self.runs.table.controls).sum())
+            self.curve.set_chart(curve_chart(curve, found[line].threshold, counted))
+            self.curve_title.set(*analysed.curve_words(curve, found[line]))
         if about and self._notes:
             gap = [""]
         else:

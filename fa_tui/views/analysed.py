@@ -214,23 +214,18 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     return grid
 
 
-def curve_words(
-    curve: VerdictCurve, one: Sensitivity, *, controls: bool = False
-) -> list[tuple[str, str]]:
-    """Legend of the chart's curves at the threshold, and whether they count controls."""
+def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
+    """Legend of the chart's curves at the threshold."""
     fired, walked = curve.at(one.threshold)
     place = f"at {short(one.threshold)}"
     if one.plateau:
         unchanged = interval_words(*curve.unchanged(one.threshold))
         place += f", no letter changes in {plateau_words(one)}, no verdict in {unchanged}"
-    counted = ""
-    if controls:
-        counted = " with controls"
     return [
         (f" {curve.letter}", "accent"),
         (f" fires on {fired}   ", ""),
         ("w", "accent"),
-        (f" walks back {walked}{counted}   ", ""),
+        (f" walks back {walked}   ", ""),
         (place, "dim"),
     ]
 
