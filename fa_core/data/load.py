@@ -235,12 +235,6 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
     return data
 
 
-def is_users_data(spec: str) -> bool:
-    """Whether a data SPEC names code of the user's, or of a plugin."""
-    name, _, _ = spec.partition(":")
-    return name != "imagefolder" and name not in DATA_LOADERS
-
-
 def load_test_data(
     spec: str, *, allow_code: bool = False, train: bool = False
 ) -> DataSet | GivenBatches:

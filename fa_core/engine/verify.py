@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.data.load import is_users_data
 from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, compare
@@ -19,6 +18,7 @@ from fa_core.facts.run_names import canonical_method, is_run, read_manifest
 from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, real_path
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.gamma import null_draws
+from fa_core.option_values import DATA_SETS
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow, Problem
@@ -171,7 +171,8 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
             "run"
         )
         wanted = f"--model {options.model}"
-        if options.data and typed.data is None and is_users_data(options.data):
+        own_data = options.data and options.data.partition(":")[0] not in DATA_SETS
+        if own_data and typed.data is None:
             wanted += f" --data {options.data}"
         hint = f"type it yourself if you trust it: {wanted}"
         raise UsageError(what, where=row.source, hint=hint)
