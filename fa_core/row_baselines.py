@@ -62,9 +62,12 @@ def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
 
 def _rule(row: AuditRow) -> str:
     args = row.report.provenance.get("method_args")
-    if not isinstance(args, Mapping):
-        args = {name: row.axes[name] for name in ("of",) if name in row.axes}
-    return rule_of(row.method, args)
+    if isinstance(args, Mapping):
+        return rule_of(row.method, args)
+    if "of" in row.axes:
+        # as the name of a checkpoint says
+        return rule_of(row.method, {"of": row.axes["of"]})
+    return rule_of(row.method, {})
 
 
 def _facts(row: AuditRow, frozen: bool = False) -> Json:
@@ -79,11 +82,9 @@ def _facts(row: AuditRow, frozen: bool = False) -> Json:
     if facts or row.seed is None or network is None:
         return facts
     named = {name: value for name, value in row.axes.items() if name not in ("of", "lam")}
-    measured_on = provenance.get("data_hash")
-    return {
-        "seed": row.seed,
-        "arch": network,
-        "data_hash": measured_on,
-        **named,
-        "rule": _rule(row),
-    }
+    settings = provenance.get("settings")
+    facts = {"seed": row.seed, "arch": network, "data_hash": provenance.get("data_hash")}
+    if isinstance(settings, Mapping):
+        # the network with its arguments
+        facts["model"] = settings.get("model")
+    return {**facts, **named, "rule": _rule(row)}

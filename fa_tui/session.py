@@ -417,11 +417,13 @@ class Session:
         Where there are controls alone, theirs.
         """
         if letter not in self._values:
-            rows: Sequence[int] | None = self.counted or self.in_scope
-            if len(rows or ()) == len(self.rows):
-                rows = None
-            self._values[letter] = self._judge.values(letter, rows)
+            self._values[letter] = self._judge.values(letter, self._compared)
         return self._values[letter]
+
+    @property
+    def _compared(self) -> Sequence[int]:
+        """The rows that thresholds are set by: the counted ones, or where all are controls, all."""
+        return self.counted or self.in_scope
 
     def values_in_scope(self, letter: str) -> Sequence[float]:
         """Like `values`, with controls."""
@@ -430,8 +432,7 @@ class Session:
     def deciding(self, letter: str) -> Sequence[float]:
         """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
         others = ALL & ~BIT[letter]
-        counted = self.counted or self.in_scope
-        rows = [row for row in counted if not self.flags[row] & others]
+        rows = [row for row in self._compared if not self.flags[row] & others]
         return self._judge.values(letter, rows)
 
     def verdict(self, index: int) -> str:

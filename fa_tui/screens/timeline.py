@@ -428,7 +428,7 @@ class TimelineScreen(JudgedScreen):
             texts["numbers"] = epoch_views.number_words(epochs, chosen)
             texts["fires"] = epoch_views.fire_words(fires, kinds)
             texts["stop"] = epoch_views.stop_words(
-                epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds
+                epochs.label(chosen), stop, self._stop_on, epochs, kinds
             )
             texts["stop-acc"] = [(f"  {there}", "dim")]
         for name, line in self.lines.items():

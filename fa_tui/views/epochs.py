@@ -306,7 +306,7 @@ def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pie
 
 
 def stop_words(
-    name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kinds: Mapping[str, str]
+    name: str, stop: EarlyStop | None, stop_on: str, epochs: EpochSession, kinds: Mapping[str, str]
 ) -> Pieces:
     """A run's early stop and its savings.
 
@@ -314,15 +314,15 @@ def stop_words(
         name: the run.
         stop: the early stop, or None.
         stop_on: the letters that stop a run.
-        epoch: the shown one.
+        epochs: the runs at the shown epoch.
         kinds: letter → kind of its inexact numbers.
     """
     if stop is None:
         return [(f"{name}: never stopped on {' or '.join(stop_on)}", "dim")]
-    here = f"at epoch {stop.epoch}"
-    if stop.epoch == epoch:
+    here = f"at {epochs.unit} {stop.epoch}"
+    if stop.epoch == epochs.epoch:
         here = "here"
-    saves = ": its last epoch so far"
+    saves = f": its last {epochs.unit} so far"
     if stop.saved:
         saves = f": saves {stop.saved:.0%}"
     on = [letter + _kind(kinds, letter) for letter in stop.on]
@@ -343,7 +343,7 @@ def accuracy_words(stop: EarlyStop | None) -> str:
 
 
 def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> Pieces:
-    """Number of runs that would have stopped early, and the share of all epochs that saves."""
+    """Number of runs that would have stopped early, and the share of the training that saves."""
     stopped = len(stops) - stops.count(None)
     tone = "dim"
     if stopped:

@@ -216,7 +216,13 @@ def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error() -> None:
 def named(key: str, acc: float, **facts: Any) -> AuditRow:
     """A run of a bare checkpoint of the user's network: only its name says what it is."""
     method, seed, axes = split_key(key)
-    provenance = {"network": "my_nets.Net", "data_hash": "sha256:1", **facts}
+    settings = {"model": "my_nets:Net"}
+    provenance = {
+        "network": "my_nets.Net",
+        "data_hash": "sha256:1",
+        "settings": settings,
+        **facts,
+    }
     report = DiagnosticReport(headline_acc=acc, provenance=provenance, method_name=method)
     source = f"nets/{key}.pt"
     return AuditRow(
@@ -243,6 +249,10 @@ def test_checkpoints_of_ones_own_are_paired_by_their_names() -> None:
         (named("frozen_of-mine_d512_s1", 0.5), "d 512, not (none)"),
         (named("frozen_of-mine_s1", 0.5, data_hash="sha256:2"), "data_hash sha256:2"),
         (named("frozen_of-mine_s1", 0.5, network="my_nets.Other"), None),
+        (
+            named("frozen_of-mine_s1", 0.5, settings={"model": "my_nets:Net(width=8)"}),
+            "model my_nets:Net(width=8), not my_nets:Net",
+        ),
         (named("frozen_of-bp_s1", 0.5), "rule bp, not mine; to use it, name it frozen_of-mine"),
         (named("frozen_s1", 0.5), "rule dfa, not mine; to use it, name it frozen_of-mine"),
     ],
