@@ -338,6 +338,19 @@ def median(ordered: Sequence[float]) -> float:
     return low / 2 + high / 2
 
 
+def percent(share: float) -> str:
+    """A share as text; 100 % only for all, 0 % only for none.
+
+    >>> percent(1.0), percent(0.999), percent(0.42), percent(0.001), percent(0.0)
+    ('100%', '>99%', '42%', '<1%', '0%')
+    """
+    if 0 < share < 0.01:
+        return "<1%"
+    if 0.99 < share < 1:
+        return ">99%"
+    return f"{share:.0%}"
+
+
 def count_text(count: int, noun: str) -> str:
     """A count with its noun.
 

@@ -170,9 +170,6 @@ GROUPS = {"main": main_set, "wide": wide, "controls": controls, "floor": floor, 
 GATHERED = ("atlas",)
 """Groups kept as one table and one file of traces, without weights."""
 
-RESAMPLES = {"atlas": 200}
-"""Group → resamples of its audits."""
-
 EFFORT = {"pc": 20.0, "ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa": 1.5}
 """How long a step by a rule takes, in steps of backprop: the longest runs are begun first."""
 
@@ -283,9 +280,7 @@ def store(folder: Path, plan: RunPlan) -> str:
         return "audited before"
     data = samples_of(plan.data)
     held = Evaluation(data.test_x, data.test_y, eval_batches(data), data.hash)
-    audit = partial(
-        audit_run, folder, torch.device("cpu"), held, resamples=RESAMPLES.get(folder.parent.name, 0)
-    )
+    audit = partial(audit_run, folder, torch.device("cpu"), held)
     trained = audit()
     whole = {
         path: path.read_bytes() for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()

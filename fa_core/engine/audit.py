@@ -506,8 +506,6 @@ def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
     had = _settings(row)
     if had is None:
         return
-    if had.resamples > options.resamples:
-        yield f"--resamples {had.resamples}"
     if had.precision > options.precision:
         yield "--precision"
     if had.ablate > options.ablate:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
 from msgspec.structs import replace
-from torch import Tensor, nn
+from torch import Tensor
 
 from fa_core.decode import Json
 from fa_core.engine.devices import idle_gpu
@@ -53,14 +53,11 @@ from fa_core.measure.flattening import PER_TOKEN
 from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.microbatches import cut
-from fa_core.measure.null_gamma import null_gamma, oriented
+from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.pass_errors import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.resampling import bootstrap
-from fa_core.measure.update_quality import Optimizer, update_quality
 from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
-from fa_core.models import build
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
 
@@ -380,35 +377,14 @@ def _without_directions(credit: Json, loaded: Loaded) -> Json:
 
 
 def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
-    """Credit quality of the method's saved feedback, with its null if the method draws feedback;
-    at level ``"full"`` also of its parameter update."""
+    """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
     network = loaded.network
     rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
-    null, orientation = None, ""
+    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
     if rule.draws_feedback:
         null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
-        foreign = loaded.manifest is None
-        rule, null, orientation = oriented(network, rule, x, y, null, foreign)
-    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
-    if null is not None:
         found["null"] = null.to_dict()
-    if orientation:
-        found["orientation"] = orientation
-    if loaded.job.options.credit == FULL and loaded.manifest is not None:
-        found = _with_update(found, loaded.network, loaded.manifest, rule, (cast(Tensor, x), y))
     return _without_directions(found, loaded)
-
-
-def _with_update(
-    credit: Json, network: nn.Module, manifest: Manifest, rule: Method, batch: tuple[Tensor, Tensor]
-) -> Json:
-    """The credit with ``update``: a step of the recipe's optimizer against backprop's."""
-    try:
-        optimizer = msgspec.convert(manifest.recipe, Optimizer)
-    except msgspec.ValidationError as error:
-        missing = {**credit.get("missing", {}), "update": f"the recipe: {error}"}
-        return {**credit, "missing": missing}
-    return {**credit, "update": update_quality(network, rule, *batch, optimizer).to_dict()}
 
 
 def _rule(loaded: Loaded, method: str) -> Method:
@@ -448,15 +424,9 @@ def with_ablation(
     report: DiagnosticReport, loaded: Loaded, samples: Evaluation
 ) -> DiagnosticReport:
     """The report with the accuracy on its eval batches without each block."""
-    options, manifest = loaded.job.options, loaded.manifest
-    initial = None
-    if manifest is not None and isinstance(loaded.network, StreamNet):
-        initial = build(manifest.arch, seed=manifest.seed, **loaded.network.arch_args)
-        initial = initial.to(next(loaded.network.parameters()).device)
+    options = loaded.job.options
     try:
-        found = depth_ablation(
-            loaded.network, samples.batches, options.taps or None, initial, options.dtype
-        )
+        found = depth_ablation(loaded.network, samples.batches, options.taps or None, options.dtype)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, ABLATION: str(error)})
     return replace(report, depth_ablation=found)
@@ -506,9 +476,6 @@ def build_report(
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
         note(report.notes)
-    if options.resamples:
-        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(right))
-        report = replace(report, resampling=drawn)
     if options.precision or needs_precision(report):
         report = with_precision(report, partial(precision_of, loaded, batch, note))
     if options.ablate:
@@ -526,13 +493,12 @@ def build_report(
         manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
     )
     credit = measure_credit(loaded, method, batch, report.credit)
-    turned = (credit or {}).get("orientation", "")
     return replace(
         report,
         method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
-        notes="; ".join(filter(None, [other_data, turned, report.notes])),
+        notes="; ".join(filter(None, [other_data, report.notes])),
         # tokens are not independent draws, so their accuracy has no such interval
         intervals=report.intervals
         if per_token

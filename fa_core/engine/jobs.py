@@ -60,7 +60,6 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
             ρ); only where the run saved its credit.
         null_draws: draws of fresh feedback for Γ's null; None = the rule's default.
-        resamples: R of the bootstrap over batches and samples; 0 = none.
         precision: whether to compare the gradients with float64 ones.
         ablate: whether to measure accuracy without each block.
     """
@@ -78,7 +77,6 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str | None = None
     credit: Literal["none", "gamma", "full"] = "gamma"
     null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
-    resamples: int = 0
     precision: bool = False
     ablate: bool = False
 

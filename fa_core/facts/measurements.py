@@ -1,4 +1,4 @@
-"""Nested measurements of a report: resamples, gradients compared with float64, ablations."""
+"""Nested measurements of a report: gradients compared with float64, ablations."""
 
 from __future__ import annotations
 
@@ -12,47 +12,6 @@ Interval: TypeAlias = tuple[float, float]
 
 EXACT_ABOVE = 1 - 5e-7
 """Cosine with float64 that prints as 1.000000."""
-
-
-class Resampling(msgspec.Struct, frozen=True, kw_only=True):
-    """What the same audit would have measured on other samples: one number per resample, in the
-    same order.
-
-    The numbers are kept rather than an interval and a share of them, so that both follow the
-    thresholds and the frozen baseline that a report is judged by (see
-    `fa_core.judgement.confidence`). An empty list = not measured, or not resampled.
-
-    Attributes:
-        growth: (a)'s growth; NaN where a norm is not finite.
-        g_L: (b)'s deepest gradient norm; NaN where the norm of any layer is not finite.
-        stability: (c)'s mean pairwise cosine, of the batches drawn.
-        headline_acc: accuracy, a fraction; empty where it was given instead of counted.
-        seed: of the draws.
-
-    Raises:
-        ValueError: lists of different lengths.
-
-    Source: docs/protocol.md §8 (bootstrap over batches and samples).
-    """
-
-    growth: list[float] = []
-    g_L: list[float] = []
-    stability: list[float] = []
-    headline_acc: list[float] = []
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        lengths = set(map(len, self._draws()))
-        lengths.discard(0)
-        if len(lengths) > 1:
-            raise ValueError(f"resamples of different number: {sorted(lengths)}")
-
-    def __len__(self) -> int:
-        """R."""
-        return max(map(len, self._draws()))
-
-    def _draws(self) -> list[list[float]]:
-        return [self.growth, self.g_L, self.stability, self.headline_acc]
 
 
 class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,10 +88,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
             stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
         accuracy_up_to: per layer l = 0..L-1, with the blocks from l on removed: the readout reads
             h_l; None as above.
-        accuracy_reset: per block, with the block at its initialisation; empty where that is not
-            known.
-        probe: per layer l = 0..L, of a linear probe
-            (`fa_core.measure.depth_ablation.probe_accuracy`); None where a state is not finite.
         samples: how many samples, or tokens, the accuracies are over.
 
     Source: docs/protocol.md, *Depth without retraining*.
@@ -141,8 +96,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
     accuracy: float
     accuracy_without: list[float | None]
     accuracy_up_to: list[float | None]
-    accuracy_reset: list[float | None] = []
-    probe: list[float | None] = []
     samples: int = 0
 
     @property

@@ -37,31 +37,16 @@ class _Null(TypedDict, total=False):
     rank: float | None
 
 
-class Update(TypedDict, total=False):
-    """One optimizer step against backprop's (`fa_core.measure.update_quality`)."""
-
-    parts: list[str]
-    cosine: list[float | None]
-    norm_ratio: list[float | None]
-    decrease: float
-    decrease_bp: float
-    optimizer: str
-
-
 class Credit(TypedDict, total=False):
     """The ``credit`` fields the program reads, with their types."""
 
     gamma: list[float | None]
     rho: list[float | None]
-    rho_relative: list[float | None]
-    rho_finite: list[float | None]
     nudge: list[float | None]
-    nudge_relative: list[float | None]
     zeros: list[float | None]
     gamma_L: float | None
     free_layers: list[int]
     null: _Null
-    update: Update
 
 
 class Provenance(TypedDict, total=False):

@@ -17,7 +17,6 @@ from fa_core.facts.measurements import (
     Interval,
     MeanError,
     ReferencePrecision,
-    Resampling,
 )
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.numbers import as_float, as_floats
@@ -105,7 +104,6 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
             that has none is judged as a point.
         right: which samples behind `headline_acc` were classified rightly
             (`fa_core.judgement.intervals.packed`).
-        resampling: what the numbers would have been on other samples, where that was asked for.
         reference_precision: the gradients against float64 ones, per layer, where that was asked
             for.
         depth_ablation: accuracy without each block, where that was asked for.
@@ -147,7 +145,6 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     credit: Json | None = None
     intervals: dict[str, Interval] = {}
     right: str | None = None
-    resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
     depth_ablation: DepthAblation | None = None
     mean_error: MeanError | None = None

@@ -90,19 +90,16 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
 
 
 EPSILON = 1e-3
-"""Step length of ρ, absolute and relative to ‖h_l‖."""
-
-FINITE = 0.1
-"""Step length of the finite ρ relative to ‖h_l‖, where the loss's curvature shows."""
+"""Step length of ρ."""
 
 ETA = 0.01
-"""Step length of nudge, absolute and relative to ‖h_l‖."""
+"""Step length of nudge."""
 
 DIRECTIONS = 32
 """Default number of random directions of ρ per sample."""
 
-LARGEST = 2**22
-"""Entries of input per call of the tail: 32 MB in float64, without the tail's own activations."""
+LARGEST = 2**21
+"""Entries of input per call of the tail: 16 MB in float64, without the tail's own activations."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +109,7 @@ class CreditQuality:
     Attributes:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
         rho: ρ_l with steps of ε = 1e-3; estimates Γ_l (see `rho`).
-        rho_relative: ρ_l with steps of 1e-3·‖h_l‖; estimates Γ_l as well.
-        rho_finite: ρ_l with steps of 0.1·‖h_l‖, along the same directions.
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
-        nudge_relative: the same with η·‖h_l‖, comparable across scales.
         zeros: share of entries of a_l that are exactly 0, in [0, 1]: underflow in the credit's own
             arithmetic, or inactive units.
         samples: B.
@@ -130,10 +124,7 @@ class CreditQuality:
 
     gamma: Series
     rho: Series
-    rho_relative: Series
-    rho_finite: Series
     nudge: Series
-    nudge_relative: Series
     zeros: Series
     samples: int
     directions: int
@@ -156,16 +147,12 @@ class CreditQuality:
         return {
             "gamma": self.gamma,
             "rho": self.rho,
-            "rho_relative": self.rho_relative,
-            "rho_finite": self.rho_finite,
             "nudge": self.nudge,
-            "nudge_relative": self.nudge_relative,
             "zeros": self.zeros,
             "deep_gamma": self.deep(),
             "deep_rho": mean_over(self.rho, without=self.free),
             "gamma_L": self.gamma[-1],
             **with_free,
-            "deep_rho_finite": mean_over(self.rho_finite, without=self.free),
             **self.pooled,
             "samples": self.samples,
             "directions": self.directions,
@@ -175,18 +162,14 @@ class CreditQuality:
         }
 
 
-NEEDS_DIRECTIONS = (
-    "rho",
-    "rho_relative",
-    "rho_finite",
-    "deep_rho",
-    "deep_rho_finite",
-    "directions",
-)
+NEEDS_DIRECTIONS = ("rho", "deep_rho", "directions")
 """Entries of a report's ``credit`` that need random directions."""
 
-_UNDEFINED: Series = [None] * 5
-"""ρ, relative ρ, finite ρ, nudge and relative nudge of a layer without credit."""
+_Response: TypeAlias = "tuple[float | None, float | None]"
+"""ρ and nudge of a layer."""
+
+_UNDEFINED: _Response = None, None
+"""Of a layer without credit."""
 
 
 def credit_quality(
@@ -200,9 +183,9 @@ def credit_quality(
 ) -> CreditQuality:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
-    Per layer, batched runs of the tail from h_l on carry the 3·M random steps of ρ and the two
-    steps of nudge for every sample. Everything is float64: in a collapsed network the loss changes
-    by less than float32 resolves.
+    Per layer, batched runs of the tail from h_l on carry the M random steps of ρ and the step of
+    nudge for every sample. Everything is float64: in a collapsed network the loss changes by less
+    than float32 resolves.
 
     Args:
         net: the network; it is restored afterwards.
@@ -241,21 +224,16 @@ def credit_quality(
             responses = probe.responses(done.hidden, signal, seed)
     if all(a is None for a in signal):
         missing = {"gamma, rho, nudge": Method.no_credit}
-    rhos, relative_rhos, finite_rhos, nudges, relative_nudges = map(
-        list, zip(*responses, strict=True)
-    )
+    rhos, nudges = zip(*responses, strict=True)
     return CreditQuality(
         gamma=list(map(gamma, signal, gradients)),
-        rho=rhos,
-        rho_relative=relative_rhos,
-        nudge=nudges,
-        nudge_relative=relative_nudges,
+        rho=list(rhos),
+        nudge=list(nudges),
         zeros=[None if a is None else share_of_zeros(a) for a in signal],
         samples=len(y),
         directions=directions,
         missing=missing,
         pooled=pooled_gamma(signal, gradients),
-        rho_finite=finite_rhos,
     )
 
 
@@ -314,16 +292,15 @@ class _Probe:
     y: Tensor
     directions: int
 
-    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[Series]:
-        """ρ, relative ρ, finite ρ, nudge and relative nudge of every layer."""
+    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[_Response]:
+        """ρ and nudge of every layer."""
         draws = torch.Generator().manual_seed(seed)
         found = []
         for l, (state, a) in enumerate(zip(hidden, signal, strict=True)):
             response = _UNDEFINED
             if a is not None:
                 changed = partial(self._changed, l, state)
-                nudges = self._nudges(changed, state, a)
-                response = [*self._rhos(changed, state, a, draws), *nudges]
+                response = self._rho(changed, state, a, draws), _nudge(changed, a)
             found.append(response)
         return found
 
@@ -334,58 +311,35 @@ class _Probe:
             logits = self.tail(l, moved).reshape(len(steps), len(self.y), -1)
         return ce_change(self.logits, logits, self.y)
 
-    def _sizes(self, state: Tensor) -> Tensor:
-        """‖h_l‖ of every sample, (B, 1)."""
-        return sample_norms(self.flattening.vectors(state))[:, None]
-
-    def _nudges(self, changed: _Change, state: Tensor, a: Tensor) -> Series:
-        """Nudge and its relative form."""
-        length = sample_norms(a)
-        # a credit of 0 has no direction: the sample is left out of the mean below
-        pointed = length != 0
-        units = a / length[:, None]
-        downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
-        steps = torch.stack([downhill, downhill * self._sizes(state)])
-        return [mean_where(change, pointed) for change in changed(steps)]
-
-    def _rhos(self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator) -> Series:
-        """ρ with absolute, relative and finite steps, in as few runs as memory allows."""
+    def _rho(
+        self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
+    ) -> float | None:
+        """ρ, in as few runs as memory allows; None without directions."""
         if not self.directions:
-            return [None, None, None]
-        sizes = self._sizes(state)
-        small = _Observations([], [])
-        finite = _Observations([], [])
-        most = max(1, LARGEST // (2 * state.numel()))
+            return None
+        predicted = []
+        changes = []
+        most = max(1, LARGEST // state.numel())
         for first in range(0, self.directions, most):
             m = min(most, self.directions - first)
-            v = random_units(m, len(a), a.shape[1], draws).to(a.device)
-            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
-            small.add(steps, a, changed)
-            finite.add((FINITE * sizes * v)[None], a, changed)
-        return [*small.rhos(), *finite.rhos()]
+            steps = EPSILON * random_units(m, len(a), a.shape[1], draws).to(a.device)
+            predicted.append((steps * a).sum(dim=2))
+            changes.append(changed(steps))
+        return rho(torch.cat(predicted), torch.cat(changes))
 
 
 _Change: TypeAlias = Callable[[Tensor], Tensor]
 """Steps of one state (M, B, D) → change of CE (M, B)."""
 
 
-@dataclass(frozen=True)
-class _Observations:
-    """Predicted and measured changes of the loss for K kinds of steps, (K, M, B) per run."""
-
-    predicted: list[Tensor]
-    changes: list[Tensor]
-
-    def add(self, steps: Tensor, a: Tensor, changed: _Change) -> None:
-        """Run the tail on steps (K, M, B, D) and add the changes."""
-        change = changed(steps.flatten(0, 1))
-        self.predicted.append((steps * a).sum(dim=3))
-        self.changes.append(change.reshape(*steps.shape[:2], -1))
-
-    def rhos(self) -> Series:
-        """ρ of every kind."""
-        predicted = torch.cat(self.predicted, 1)
-        return list(map(rho, predicted, torch.cat(self.changes, 1)))
+def _nudge(changed: _Change, a: Tensor) -> float | None:
+    length = sample_norms(a)
+    # a credit of 0 has no direction: the sample is left out of the mean below
+    pointed = length != 0
+    units = a / length[:, None]
+    downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
+    (change,) = changed(downhill[None])
+    return mean_where(change, pointed)
 
 
 def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:

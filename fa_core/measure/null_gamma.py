@@ -7,14 +7,13 @@ import math
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.judgement.intervals import t_quantile
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit import (
     TrainingBatch,
@@ -29,7 +28,6 @@ from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.microbatches import true_pass
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.methods.base import Method
-from fa_core.methods.feedback import RandomFeedback
 
 NULL_DRAWS = 200
 """Draws for a rule whose credit is linear in its feedback: the spread is known to 5 %."""
@@ -171,63 +169,6 @@ def null_gamma(
 def _deep(method: Method, gammas: Series) -> float | None:
     """Deep Γ: mean over l ≥ 1, without the free layers."""
     return mean_over(gammas, without=free_layers_of(method, gammas))
-
-
-FAR = 2.0
-"""An orientation works if its deep Γ lies this many times the reach of a further draw off the
-null."""
-
-
-def oriented(
-    net: nn.Module,
-    method: Method,
-    x: Inputs,
-    y: Tensor,
-    null: NullGamma,
-    foreign: bool = True,
-) -> tuple[Method, NullGamma, str]:
-    """A rule with its square feedback matrices in the orientation of training.
-
-    Matrices saved from an `nn.Linear` are transposed, which the shape of a square one does not
-    show. Transposed feedback acts as a fresh draw, with deep Γ within the null. So the orientation
-    is clear if one deep Γ lies far outside the null and the other within.
-
-    Args:
-        net: a network with its own stream.
-        method: the method as saved.
-        x: inputs (B, ...).
-        y: (B,) class indices.
-        null: null of the method as saved.
-        foreign: whether another program may have saved it; unclear cases are noted only then.
-
-    Returns:
-        (the rule, its null, a note for the report); the note is "" if the saved orientation is the
-        right one or no matrix is square.
-
-    Source: docs/protocol.md §4.
-    """
-    unchanged = method, null, ""
-    if not isinstance(method, RandomFeedback) or not method.linear_feedback:
-        return unchanged
-    twin = method.transposed()
-    if twin is None or null.observed is None or null.mean is None or not null.std:
-        return unchanged
-    transposed = _deep(twin, method_gamma(net, twin, x, y))
-    if transposed is None or not _all_finite([null.observed, transposed, null.mean, null.std]):
-        return unchanged
-    draws = len(null.deep)
-    # half the width of the interval that holds one more draw
-    reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws) * null.std
-    saved_at = abs(null.observed - null.mean) / reach
-    turned_at = abs(transposed - null.mean) / reach
-    both = f"deep Γ {null.observed:+.3f} as saved, {transposed:+.3f} transposed"
-    if turned_at > FAR and saved_at <= 1:
-        note = f"square feedback matrices are taken transposed: {both}"
-        return twin, replace(null, observed=transposed), note
-    as_saved = saved_at > FAR and turned_at <= 1
-    if as_saved or not foreign:
-        return unchanged
-    return method, null, f"square feedback matrices may have been saved transposed: {both}"
 
 
 DRAWN_AT_ONCE = 2**20

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,9 +12,6 @@ from torch.nn import functional as F
 from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, gaussian_, output_error
 from fa_core.models.base import StreamNet
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class RandomFeedback(Method):
@@ -58,20 +53,6 @@ class RandomFeedback(Method):
             if B.mT.shape == needed[name].shape != B.shape:
                 found[name] = B.mT
         return found
-
-    def transposed(self) -> Self | None:
-        """A copy with every square matrix transposed; None without square matrices.
-
-        The shape of a square matrix does not show whether it was saved as ``B`` or as ``B.T``, the
-        layout of `nn.Linear`.
-        """
-        twin = copy.deepcopy(self)
-        square = [B for B in twin.buffers() if B.ndim == 2 and len(B) == B.shape[1] > 1]
-        for B in square:
-            B.copy_(B.T.clone())
-        if square:
-            return twin
-        return None
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():

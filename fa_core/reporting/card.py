@@ -22,7 +22,7 @@ from fa_core.reporting.sections.claims import claims_blocks, counts_of_claims
 from fa_core.table import AuditTable
 from fa_core.text.beside import mean_error_text, reference_text, scale_numbers
 from fa_core.text.diagnostic_record import range_text
-from fa_core.text.notes import depth_text, update_text
+from fa_core.text.notes import depth_text
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
 
@@ -126,7 +126,7 @@ def _scale(run: JudgedRun) -> str:
 
 
 def _credit(run: JudgedRun) -> str:
-    """Deep Γ with its null, and the step of the parameters against backprop's."""
+    """Deep Γ with its null."""
     gamma = deep_gamma(run.credit, run.method_name)
     parts = []
     if not math.isnan(gamma):
@@ -134,11 +134,6 @@ def _credit(run: JudgedRun) -> str:
         mean, std = null_gamma(run.credit, run.method_name)
         if not math.isnan(mean):
             parts.append(f"under random feedback {mean:+.3f} ± {std:.3f}")
-    step = update_text(run)
-    if step:
-        parts.append(f"update: {step}")
-    elif parts:
-        parts.append(f"update {NOT_MEASURED}")
     return ", ".join(parts)
 
 
@@ -147,7 +142,7 @@ CHECKS: dict[str, Callable[[JudgedRun], str]] = {
     "Scale of the stream": _scale,
     "Depth": depth_text,
     "Mean error in (c)": mean_error_text,
-    "Credit and update": _credit,
+    "Credit": _credit,
 }
 """Check → its text for a run; ``""``: not measured."""
 

@@ -10,7 +10,6 @@ from fa_core.facts.provenance import (
     CUSTOM_BACKWARD,
     GIVEN,
     GRADIENT_BY,
-    Update,
 )
 from fa_core.facts.report_check import NO_REASON
 from fa_core.judgement.baseline import why_no_baseline
@@ -23,8 +22,7 @@ from fa_core.judgement.diagnostics import (
 )
 from fa_core.judgement.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.judgement.judged_run import JudgedRun
-from fa_core.numbers import brief, fixed
-from fa_core.sanitize import sanitize
+from fa_core.numbers import brief
 
 GIVE_ONE = " (give a frozen run, or its accuracy)"
 """Hint for (d) without a baseline."""
@@ -155,25 +153,6 @@ def own_backward_text(run: JudgedRun) -> str:
     else:
         effect = "without its derivative (b) and (c) are not judged"
     return f"own backward pass ({', '.join(names)}): {effect}"
-
-
-def update_text(run: JudgedRun) -> str:
-    """What one optimizer step by the credit does, beside backprop's; ``""`` if not measured.
-
-    >>> step = {"parts": ["embed", "0"], "cosine": [0.5, None], "decrease": 0.004,
-    ...     "decrease_bp": 0.01, "optimizer": "adamw"}
-    >>> update_text(JudgedRun(credit={"update": step}))
-    'cosine to BP embed +0.50, 0 N/A; lowers CE by 0.004, BP by 0.01 (one step of adamw)'
-    """
-    step: Update = (run.credit or {}).get("update") or {}
-    texts = []
-    for part, cosine in zip(step.get("parts", ()), step.get("cosine", ()), strict=False):
-        texts.append(f"{sanitize(part)} {fixed(cosine, 2, sign=True)}")
-    if not texts:
-        return ""
-    own, bp = brief(step.get("decrease", math.nan), 2), brief(step.get("decrease_bp", math.nan), 2)
-    how = sanitize(step.get("optimizer", ""))
-    return f"cosine to BP {', '.join(texts)}; lowers CE by {own}, BP by {bp} (one step of {how})"
 
 
 def _gammas(run: JudgedRun) -> str:

@@ -6,7 +6,7 @@ from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import brief
 from fa_core.text.causes import failure_mode, floor_text
 from fa_core.text.diagnostic_record import records_of
-from fa_core.text.notes import own_backward_text, reduction_text, update_text
+from fa_core.text.notes import own_backward_text, reduction_text
 from fa_core.text.verdict import verdict_words
 
 
@@ -31,9 +31,6 @@ def report_text(run: JudgedRun) -> str:
         lines.append(f"mode: {mode}")
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
-    update = update_text(run)
-    if update:
-        lines.append(f"parameters: {update}")
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     title = f"{run.method_name or 'run'}: {verdict_words(run)}"
     return "\n  ".join([title, *lines])

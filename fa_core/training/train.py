@@ -22,7 +22,7 @@ from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import Json, loads, reading
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, JobProgress, MeasureOptions, input_hashes, versions
+from fa_core.engine.jobs import Job, JobProgress, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.engine.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
@@ -468,7 +468,7 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
 
 
 def audit_run(
-    folder: Path, device: torch.device, samples: Evaluation | None = None, resamples: int = 0
+    folder: Path, device: torch.device, samples: Evaluation | None = None
 ) -> DiagnosticReport:
     """Measure a run with (d)'s baseline from its siblings; write its manifest and ``audit.json``.
 
@@ -476,7 +476,6 @@ def audit_run(
         folder: the run folder.
         device: to measure on.
         samples: its evaluation samples, if loaded already.
-        resamples: R of the bootstrap over batches and samples; 0 = none.
 
     Raises:
         FaError: the run cannot be read or measured, or the report cannot be written.
@@ -485,7 +484,7 @@ def audit_run(
         read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None
     )
     RunWriter(folder).manifest(manifest)
-    job = Job(id=folder.name, checkpoint=str(folder), options=MeasureOptions(resamples=resamples))
+    job = Job(id=folder.name, checkpoint=str(folder))
     report = measure_run(job, str(device), JobProgress(), samples)
     report = judged_by_siblings(report, folder, manifest)
     manifest = msgspec.structs.replace(

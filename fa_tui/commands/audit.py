@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
     from fa_core.formats import Trace
 
-MOST_RESAMPLES = 10_000
-"""Upper limit: each resample adds four numbers to FILE."""
-
-
 _OUT = typer.Option(
     "--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path
 )
@@ -47,18 +43,11 @@ _BATCH_SIZE = typer.Option(
 )
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
 _CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
-_RESAMPLES_HELP = (
-    "Bootstrap over batches and samples: an interval for each diagnostic, and how often the "
-    "verdict is "
-    "the same. 1000 are plenty; 0: none."
-)
 _PRECISION_HELP = (
     "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
     "reference itself right?"
 )
-_ABLATE_HELP = (
-    "Measure accuracy without each block, and a linear probe per layer: passes per block."
-)
+_ABLATE_HELP = "Measure accuracy without each block: passes per block."
 _RESUME = typer.Option(
     "--resume", help="Skip what FILE holds already, measured from the same files and settings."
 )
@@ -85,9 +74,6 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
     credit: Annotated[Literal["none", "gamma", "full"], _CREDIT] = "gamma",
-    resamples: Annotated[
-        int, typer.Option(metavar="N", min=0, max=MOST_RESAMPLES, help=_RESAMPLES_HELP)
-    ] = 0,
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     ablate: Annotated[bool, typer.Option("--ablate", help=_ABLATE_HELP)] = False,
     *,
@@ -117,7 +103,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --out audit.json
 
-        fa-tui audit runs/ --out audit.json --credit full --resamples 1000 --precision --ablate
+        fa-tui audit runs/ --out audit.json --credit full --precision --ablate
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 

@@ -223,7 +223,6 @@ def lost_with(again: Verification) -> list[str]:
     """Parts of the recorded audit that the new measurement lacks."""
     old, new = again.row.report, _paired(again)
     held = {
-        "resamples": (old.resampling, new.resampling),
         "credit": (old.credit, new.credit),
         "float64 gradients": (old.reference_precision, new.reference_precision),
         "the paired interval of (d)": (

@@ -12,16 +12,15 @@ from textual.binding import Binding
 
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.confidence import confidence, percent
 from fa_core.judgement.diagnostics import LETTERS, block_growths
 from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.judgement.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
-from fa_core.numbers import short
+from fa_core.numbers import percent, short
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.text.causes import failure_mode
 from fa_core.text.diagnostic_record import record_of
-from fa_core.text.notes import baseline_text, update_text
+from fa_core.text.notes import baseline_text
 from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_core.text.verdict_cell import run_cell
 from fa_tui.views.columns import peak_block
@@ -172,7 +171,7 @@ class RunPage:
 
     def _diagnostics(self) -> list[Row]:
         """The table of diagnostics, the sparklines, and what follows from the numbers."""
-        table = DiagnosticTable(self._report, confidence(self._report), self._width, self._glyphs)
+        table = DiagnosticTable(self._report, self._width, self._glyphs)
         lines = [*table.rows(), *self._sparklines(), []]
         lines += self._verdict()
         for text, tone in table.remarks():
@@ -350,7 +349,6 @@ class RunPage:
             ("Γ", signed, credit.get("gamma")),
             ("1−cos", apart, precision and precision.cosine),
             ("ρ", signed, credit.get("rho")),
-            ("ρ at .1", signed, credit.get("rho_finite")),
         ]
         for name, written, values in columns:
             if not isinstance(values, (list, tuple)) or not values:
@@ -416,7 +414,6 @@ class RunPage:
             ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, ellipsis)),
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
-            ("update", update_text(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
             *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],

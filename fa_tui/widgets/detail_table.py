@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fa_core.judgement.confidence import Confidence, percent
 from fa_core.judgement.diagnostics import BOUND, DIAGNOSTICS, PROXY, Diagnostic
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
@@ -65,16 +64,12 @@ class DiagnosticTable:
 
     Args:
         report: of the run, judged.
-        found: its resamples, judged.
         width: cells to fill.
         glyphs: characters to draw with.
     """
 
-    def __init__(
-        self, report: DiagnosticReport, found: Confidence | None, width: int, glyphs: Glyphs
-    ) -> None:
+    def __init__(self, report: DiagnosticReport, width: int, glyphs: Glyphs) -> None:
         self._report = report
-        self._found = found
         self._width = width
         self._glyphs = glyphs
         self._peak = peak_block(report.residual_norms)
@@ -110,19 +105,6 @@ class DiagnosticTable:
                 more.append(f"95 % interval {interval}")
             if more:
                 yield f"{letter}: {'; '.join(more)}", "dim"
-        yield from self._resampled()
-
-    def _resampled(self) -> Iterator[tuple[str, str]]:
-        """How often resamples of the batches agree with the verdict."""
-        found = self._found
-        if found is None:
-            return
-        same = f"{percent(found.same_verdict)} of {found.resamples} resamples"
-        shares = []
-        for letter, share in found.fired.items():
-            if share:
-                shares.append(f"{letter} fires in {percent(share)}")
-        yield f"same verdict in {same}: {', '.join(shares) or 'nothing fires'}", "dim"
 
     def _line(self, record: DiagnosticRecord) -> TableLine:
         letter = record.letter
@@ -146,12 +128,9 @@ class DiagnosticTable:
         return f"{sign} {brief(one.limit(self._report.thresholds))}{one.suffix}"
 
     def _interval(self, letter: str) -> str:
-        """The interval of the audit, else of its resamples; ``""`` without one."""
-        one = DIAGNOSTICS[letter]
+        """The interval of the number; ``""`` without one."""
         ends = self._report.interval(letter)
-        if ends is None and self._found is not None:
-            ends = self._found.intervals.get(one.column)
-        return " to ".join(map(one.text, ends or ()))
+        return " to ".join(map(DIAGNOSTICS[letter].text, ends or ()))
 
     def _fitting(self) -> _Layout:
         """The layout with the most words that fits."""

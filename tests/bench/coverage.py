@@ -3,7 +3,7 @@
     python -m tests.bench.coverage [--repeats 2000] [--markdown]
 
 Nominal: 95 %. Samples are drawn from distributions whose true number is known: in closed form for medians and shares,
-as the mean of 20,000 draws for the drift. The bootstrap (percentile, 1,000 resamples over batches) is its peer.
+as the mean of 10,000 draws for the drift.
 """
 
 from __future__ import annotations
@@ -124,20 +124,18 @@ def mean_cosine(units: Floats) -> Floats:
 
 def drift(
     batches: int, noise_over_batch: float, spectrum: str, tail: str, repeats: int
-) -> tuple[float, float, float]:
-    """(c): its true value, the coverage of its interval, and that of the bootstrap over batches."""
+) -> tuple[float, float]:
+    """(c): its true value, and the coverage of its interval."""
     drawn = (directions(batches, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
     true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
-    hits = [0, 0]
+    hits = 0
     for units in directions(batches, noise_over_batch, spectrum, repeats, tail):
         cosines = units @ units.T
         sums = cosines.sum(axis=1) - 1
         ends = drift_interval(float(sums.sum()) / (batches * (batches - 1)), sums.tolist())
         assert ends is not None
-        hits[0] += ends[0] <= true <= ends[1]
-        low, high = bootstrapped(cosines)
-        hits[1] += low <= true <= high
-    return true, hits[0] / repeats, hits[1] / repeats
+        hits += ends[0] <= true <= ends[1]
+    return true, hits / repeats
 
 
 def stopped(noise_over_batch: float, spectrum: str, tail: str, repeats: int) -> tuple[float, float]:
@@ -161,16 +159,6 @@ def decided(cosines: Floats) -> bool | None:
     return None
 
 
-def bootstrapped(cosines: Floats, resamples: int = 1000) -> tuple[float, float]:
-    """Percentiles of the mean cosine over pairs of different batches among K drawn ones."""
-    k = len(cosines)
-    weights = RNG.multinomial(k, np.full(k, 1 / k), size=resamples).astype(float)
-    total = np.einsum("rj,jk,rk->r", weights, cosines - np.diag(np.diag(cosines)), weights)
-    pairs = weights.sum(axis=1) ** 2 - np.square(weights).sum(axis=1)
-    low, high = np.quantile(total[pairs > 0] / pairs[pairs > 0], [0.025, 0.975])
-    return float(low), float(high)
-
-
 def margin(samples: int, better: float, worse: float) -> Interval | None:
     """(d) on the same samples: a share `better` is right in the run alone, `worse` in its baseline alone."""
     place = RNG.random(samples)
@@ -178,8 +166,8 @@ def margin(samples: int, better: float, worse: float) -> Interval | None:
     return paired_margin(packed(ours.tolist()), packed(theirs.tolist()))
 
 
-Case = tuple[str, str, float, float | None]
-"""Which interval, drawn from what, its coverage, and the bootstrap's."""
+Case = tuple[str, str, float]
+"""Which interval, drawn from what, and its coverage."""
 
 
 def cases(repeats: int) -> Iterator[Case]:
@@ -191,24 +179,22 @@ def cases(repeats: int) -> Iterator[Case]:
                 "(a) growth",
                 f"{noise}, n = {samples}, {label}, {shared:.0%} of the noise shared",
                 share,
-                None,
             )
         yield (
             "(b) ‖g_L‖",
             f"{noise}, n = {samples}",
             covered(partial(median, samples, noise), 1.0, repeats),
-            None,
         )
     for tail, spectrum, batches, ratio in product(
         TAILS, SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 10.0)
     ):
-        true, share, bootstrap = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
+        true, share = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
         case = f"noise {spectrum}, {tail}, K = {batches}, c = {true:.2f}"
-        yield f"(c) drift, {tail}", case, share, bootstrap
+        yield f"(c) drift, {tail}", case, share
     for tail, spectrum, ratio in product(TAILS, SPECTRA, (0.5, 1.5, 2.0, 2.7, 4.0, 10.0)):
         true, share = stopped(ratio, spectrum, tail, max(repeats // 4, 1))
         case = f"noise {spectrum}, {tail}, c = {true:.2f}"
-        yield f"(c) by --batches auto, {tail}", case, share, None
+        yield f"(c) by --batches auto, {tail}", case, share
     for samples in (20, 100, 360, 10_000):
         for better, worse in (
             (0.01, 0.01),
@@ -225,14 +211,13 @@ def cases(repeats: int) -> Iterator[Case]:
                 "(d) margin, paired",
                 f"n = {samples}, right alone {better:.1%} and {worse:.1%}",
                 share,
-                None,
             )
         for acc in (0.1, 0.5, 0.9, 0.98):
             share = covered(partial(accuracy, samples, acc), acc, repeats)
-            yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share, None
+            yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share
     for seeds, p in product((3, 5, 10), (0.1, 0.5, 0.9)):
         share = covered(partial(seeds_that_fire, seeds, p), p, repeats)
-        yield "share of seeds", f"{seeds} seeds, share {p:g}", share, None
+        yield "share of seeds", f"{seeds} seeds, share {p:g}", share
 
 
 def accuracy(samples: int, acc: float) -> Interval:
@@ -258,13 +243,10 @@ def main() -> None:
         f"Coverage of the 95 % intervals, {options.repeats} repeats (drift: {max(options.repeats // 4, 1)})\n"
     )
     found = list(cases(options.repeats))
-    shown = [
-        (name, case, f"{share:.3f}", "" if peer is None else f"{peer:.3f}")
-        for name, case, share, peer in found
-    ]
-    table(("interval", "drawn from", "coverage", "bootstrap"), shown)
+    shown = [(name, case, f"{share:.3f}") for name, case, share in found]
+    table(("interval", "drawn from", "coverage"), shown)
     table(
-        ("interval", "cases", "coverage", "bootstrap"),
+        ("interval", "cases", "coverage"),
         list(summary(found)),
         "Least, median and greatest",
     )
@@ -273,9 +255,8 @@ def main() -> None:
 def summary(found: list[Case]) -> Iterator[tuple[str, ...]]:
     """Per interval, the extremes and the median over its cases."""
     for name in dict.fromkeys(name for name, *_ in found):
-        shares = [share for other, _, share, _ in found if other == name]
-        peers = [peer for other, _, _, peer in found if other == name and peer is not None]
-        yield name, str(len(shares)), spread(shares), spread(peers) if peers else ""
+        shares = [share for other, _, share in found if other == name]
+        yield name, str(len(shares)), spread(shares)
 
 
 def spread(shares: list[float]) -> str:

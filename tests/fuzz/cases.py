@@ -49,7 +49,6 @@ REPORT: dict[str, Any] = {
     },
     "intervals": {"growth": [2.0, 5.0], "g_L": [1e-9, 1e-7], "acc": [0.4, 0.6], "margin_pp": [1.0, 3.0]},
     "right": "AQ==",
-    "resampling": {"growth": [4.0, 4.5], "g_L": [1e-8, 2e-8], "stability": [0.2, 0.3], "headline_acc": [0.5, 0.4]},
     "reference_precision": {
         "cosine": [1.0, None, 0.9], "worst": [0.9, 0.8, 0.7], "norm_ratio": [1.0, 1.0, None], "lost": [0, 0, 3],
         "samples": 128,

@@ -1,4 +1,4 @@
-"""Confidence of the verdicts (intervals, resamples, float64 gradients), and credit quality."""
+"""Confidence of the verdicts (intervals, float64 gradients), and credit quality."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import TypeGuard
 
 from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.confidence import Confidence, confidence, percent
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
-from fa_core.numbers import MISSING, brief, fixed, significant
+from fa_core.numbers import MISSING, brief, fixed, percent, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets
 from fa_core.reporting.sections.runs import Run, by_layer, shown_runs
 from fa_core.table import AuditTable
 from fa_core.text.diagnostic_record import records_of
-from fa_core.text.notes import update_text
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp")
 _SHOWN = ("growth", "g_L", "stability", "margin_pp", "acc")
@@ -38,13 +35,12 @@ def _number(name: str, value: float) -> str:
 
 
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Per run: the intervals, the share of resamples with its verdict, 1 − cos(g, g in float64).
+    """Per run: the intervals, 1 − cos(g, g in float64), and what stands beside a diagnostic.
 
     Source: docs/protocol.md §3, §8.
     """
     shown = shown_runs(table, thresholds)
     yield from _intervals([run for run in shown if run.report.judged_intervals])
-    yield from _resamples(shown)
     yield from _precision(shown)
     yield from _beside(shown)
 
@@ -86,44 +82,6 @@ def _intervals(known: Sequence[Run]) -> Iterator[Block]:
             "networks from other training seeds.",
             marked=frozenset(marked),
         )
-
-
-def _resamples(shown: Sequence[Run]) -> Iterator[Block]:
-    rows: list[tuple[str, ...]] = []
-    missing: list[str] = []
-    marked: set[int] = set()
-    sizes: set[int] = set()
-    for run in shown:
-        one = confidence(run.report)
-        if one is None:
-            missing.append(run.name)
-            continue
-        if one.same_verdict < 0.95:
-            marked.add(len(rows))
-        sizes.add(one.resamples)
-        cells = [_judged(one, letter) for letter in LETTERS]
-        accuracy = _interval(one.intervals, "acc")
-        rows.append((run.name, percent(one.same_verdict), *cells, accuracy))
-    if not rows:
-        yield Paragraph("Resamples: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
-        return
-    yield Grid(
-        headings=("run", "same verdict", *_TITLES, "acc"),
-        rows=tuple(rows),
-        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sorted(sizes)))} "
-        "resamples: share with the same verdict, and the central 95% of each number with the share "
-        "in which it fires. (a), (b): samples of the norm batches; (c): batches; accuracy: samples "
-        "of the test part. The baseline of (d) is taken as exact.",
-        marked=frozenset(marked),
-    )
-    if missing:
-        yield Paragraph(f"Not resampled: {listed(missing)}.")
-
-
-def _judged(one: Confidence, letter: str) -> str:
-    if letter not in one.fired:
-        return MISSING
-    return f"{_interval(one.intervals, DIAGNOSTICS[letter].column)}, {percent(one.fired[letter])}"
 
 
 def _interval(intervals: Mapping[str, Interval], name: str) -> str:
@@ -196,10 +154,7 @@ _UNTRAINED = {
 _METRICS = {
     "gamma": "Γ",
     "rho": "ρ, ε = 1e-3",
-    "rho_relative": "ρ, ε = 1e-3·‖h‖",
-    "rho_finite": "ρ, ε = 0.1·‖h‖",
     "nudge": "nudge, η = 0.01",
-    "nudge_relative": "nudge, η = 0.01·‖h‖",
     "zeros": "share of a_l that is 0",
 }
 """Name in the file → name in the table."""
@@ -210,11 +165,12 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     runs = shown_runs(table)
     rows = []
     for run in runs:
-        for metric, values in (run.report.credit or {}).items():
-            if _is_listed(metric, values):
+        for metric, title in _METRICS.items():
+            values = (run.report.credit or {}).get(metric)
+            if _is_listed(values, metric):
                 layers = [_shown(metric, value) for value in values]
                 mean = _deep_mean(run.report, metric)
-                rows.append((run.name, _METRICS.get(metric, metric), mean, *layers))
+                rows.append((run.name, title, mean, *layers))
     if rows:
         yield by_layer(
             ("run", "metric", "deep mean"),
@@ -227,8 +183,7 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "when h_l moves by η "
             "against the credit, in nats; negative is good. ρ at ε = 1e-3 estimates the cosine "
             "that Γ is, and adds no "
-            "evidence to it; at ε = 0.1·‖h‖ it also shows how far the loss is from a straight "
-            "line. The share of the "
+            "evidence to it. The share of the "
             "training credit that is exactly 0 is listed where it is not 0: lost to its "
             "arithmetic, or of units that "
             "take no part.",
@@ -249,12 +204,10 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "vectors joined.",
         )
     yield from _nulls(runs)
-    updates = {run.name: update_text(run.report) for run in runs}
-    yield from bullets([f"{name}: parameters, {text}" for name, text in updates.items() if text])
     yield from _reasons(runs, table.method.tolist())
 
 
-def _is_listed(metric: str, values: object) -> bool:
+def _is_listed(values: object, metric: str) -> TypeGuard[list[float | None]]:
     """Whether a metric has a row; zeros only if some credit is lost."""
     if not _per_layer(values):
         return False
@@ -285,7 +238,7 @@ def _shown(metric: str, value: float | None) -> str:
     if metric == "zeros":
         return percent(value)
     # the loss changes by 1e-8 in a collapsed network, and its sign counts
-    if metric.startswith("nudge"):
+    if metric == "nudge":
         return brief(value, 3)
     return fixed(float(value), 4, sign=True)
 

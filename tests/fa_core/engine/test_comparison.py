@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.engine.record_comparison import compare, excess, relative_tolerance
-from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision
 from fa_core.report import DiagnosticReport
 
 FACTS = {
@@ -116,14 +116,16 @@ def test_a_verdict_worded_as_published_lists_do_is_no_other_verdict():
     assert not compare(replace(RECORD, recorded_verdict="walk-back: (a)"), measured()).agrees
 
 
-def test_resamples_drawn_by_another_torch_cannot_be_compared():
-    record = replace(RECORD, resampling=Resampling(growth=[1.0, 2.0]))
-    other = {"versions": {"torch": "9.0", "python": "3.11.7"}}
-    again = measured(resampling=Resampling(growth=[1.0, 9.0]))
-    assert deciding(record, again) == ["resampling.growth[1]"]
-    comparison = compare(record, replace(again, provenance={**FACTS, **other}))
-    assert (comparison.agrees, comparison.unchecked) == (True, 1)
-    assert "drawn at random by torch 2.13.0, now 9.0" in comparison.lines()[0]
+def test_what_earlier_versions_measured_is_named_and_decides_nothing():
+    credit = {**RECORD.credit, "nudge_relative": [0.1], "update": {"lr": 0.1}}
+    settings = {**RECORD.provenance, "settings": {"resamples": 200}}
+    comparison = compare(replace(RECORD, credit=credit, provenance=settings), measured())
+    assert comparison.agrees
+    assert comparison.outside == [
+        "credit.nudge_relative",
+        "credit.update.lr",
+        "provenance.settings.resamples",
+    ]
 
 
 def test_nan_agrees_with_nan_only():

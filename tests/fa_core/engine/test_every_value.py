@@ -61,7 +61,6 @@ ABSENT = {
 FILLED = {
     "thresholds": "the usual ones, which these are",
     "reference_precision.dtype": "the usual one",
-    "resampling.seed": "the usual one",
 }
 """Where a file does not say, a reader takes what the file said."""
 
@@ -70,7 +69,7 @@ FILLED = {
 def full(tmp_path_factory: pytest.TempPathFactory) -> DiagnosticReport:
     """A report with everything that an audit can measure, judged by two frozen runs."""
     run = make_run(tmp_path_factory.mktemp("runs") / "dfa_s42", "dfa", axes={"lam": 0.01})
-    options = MeasureOptions(credit="full", resamples=3, precision=True)
+    options = MeasureOptions(credit="full", precision=True)
     report = measure_run(Job(id="0", checkpoint=str(run), options=options), "cpu", JobProgress())
     rows = [AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=report)]
     for args in ({}, {"of": "bp"}):

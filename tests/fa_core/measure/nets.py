@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import torch
-from msgspec.structs import replace
 from torch import Tensor, nn
-
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.measure.diagnose import check_accuracies, run_diagnosis
-from fa_core.measure.resampling import RESAMPLES, bootstrap
-from fa_core.report import DiagnosticReport
 
 
 class Block(nn.Module):
@@ -131,24 +122,3 @@ def batches(
         )
         for _ in range(k)
     ]
-
-
-def diagnose_resampled(
-    model: nn.Module,
-    eval_batches: Iterable[Any],
-    headline_acc: float | None = None,
-    frozen_baseline_acc: float | None = None,
-    thresholds: DiagnosticThresholds | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    **options: Any,
-) -> DiagnosticReport:
-    """A report with the bootstrap from the same passes in ``resampling``."""
-    check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    diagnosis = run_diagnosis(model, eval_batches, **options)
-    report = diagnosis.report(
-        headline_acc=headline_acc,
-        frozen_baseline_acc=frozen_baseline_acc,
-        thresholds=thresholds or DiagnosticThresholds(),
-    )
-    return replace(report, resampling=bootstrap(diagnosis.samples(), report, resamples, seed))

@@ -41,7 +41,7 @@ def test_what_is_absent_reads_not_measured() -> None:
         "Scale of the stream: one block, whose growth is (a)",
         "Depth: not measured",
         "Mean error in (c): not measured",
-        "Credit and update: not measured",
+        "Credit: not measured",
         "Claims: none is stated",
     ]
     assert "they cannot be measured again" in text

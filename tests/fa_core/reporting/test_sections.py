@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
@@ -91,9 +92,7 @@ def test_a_control_says_why_its_layers_have_no_gamma() -> None:
 
 
 def test_a_nudge_of_any_size_keeps_its_significant_digits() -> None:
-    (grid,) = credit_table(
-        table(row(growth=2.0, credit={"nudge_relative": [-67281324.6493, -6.8e-06]}))
-    )
+    (grid,) = credit_table(table(row(growth=2.0, credit={"nudge": [-67281324.6493, -6.8e-06]})))
     assert isinstance(grid, Grid)
     assert grid.rows[0][2:] == ("-6.8e-6", "-6.73e7", "-6.8e-6")
 
@@ -140,57 +139,26 @@ def test_both_causes_of_a_fired_floor_show_on_real_runs(sample_runs: Path) -> No
     }
 
 
-def test_confidence_shows_intervals_shares_and_the_distance_from_float64() -> None:
-    drawn = Resampling(growth=[40.0, 45.0, 48.0, 55.0], headline_acc=[0.5, 0.51, 0.52, 0.53])
-    precision = ReferencePrecision(
-        cosine=[1 - 3e-9, None], worst=[0.75, None], norm_ratio=[1.0, None], lost=[0, 7], samples=16
-    )
+def test_confidence_shows_the_distance_from_float64_or_the_option_that_measures_it() -> None:
+    facts = {"norm_ratio": [1.0, None], "lost": [0, 7], "samples": 16}
+    part = ReferencePrecision(cosine=[1 - 3e-9, None], worst=[0.75, None], **facts)
+    broken = ReferencePrecision(cosine=[math.nan, 1.0], worst=[math.nan, 1.0], **facts)
     runs = table(
-        row("dfa", growth=45.0, acc=0.51, resampling=drawn, reference_precision=precision),
-        row("bp", growth=2.0),
+        row("dfa", growth=45.0, reference_precision=part),
+        row("bp", growth=math.nan, reference_precision=broken),
         row("fa", growth=2.0, unmeasured={"reference_precision": "the network casts to float32"}),
     )
     blocks = list(confidence_tables(runs, DiagnosticThresholds()))
-    shares, distances = (block for block in blocks if isinstance(block, Grid))
-    assert shares.rows == (
-        ("dfa_s42", "75%", "[40.4, 54.5], 25%", "N/A", "N/A", "N/A", "[0.5008, 0.5292]"),
+    distances = next(b for b in blocks if isinstance(b, Grid) and "arithmetic" in b.headings)
+    assert distances.marked == {0, 1}
+    assert distances.rows == (
+        ("dfa_s42", "float32", "3.0e-9", "N/A", "0.25", "7"),
+        ("bp_s42", "float32", "NaN", "0", "NaN", "7"),
     )
-    assert shares.marked == distances.marked == {0}
-    assert distances.rows == (("dfa_s42", "float32", "3.0e-9", "N/A", "0.25", "7"),)
     text = to_markdown(blocks)
-    assert "Not resampled: bp_s42, fa_s42." in text
     assert "fa_s42: reference precision is N/A: the network casts to float32" in text
-    (moved, _) = (
-        block
-        for block in confidence_tables(runs, DiagnosticThresholds(h_norm_explosion_ratio=10))
-        if isinstance(block, Grid)
-    )
-    assert moved.rows[0][1:3] == ("100%", "[40.4, 54.5], 100%")
-
-
-def test_confidence_that_nobody_measured_names_the_option_that_does() -> None:
     text = to_markdown(confidence_tables(table(row(growth=2.0)), DiagnosticThresholds()))
-    assert "--resamples" in text and "--precision" in text and "|" not in text
-
-
-def test_non_finite_resamples_read_nan_and_never_a_number() -> None:
-    drawn = Resampling(growth=[float("nan")] * 3, stability=[float("inf")] * 3)
-    precision = ReferencePrecision(
-        cosine=[float("nan")], worst=[float("nan")], norm_ratio=[1.0], lost=[0], samples=1
-    )
-    runs = table(
-        row(
-            growth=float("nan"),
-            cosine=float("inf"),
-            resampling=drawn,
-            reference_precision=precision,
-        )
-    )
-    shares, distances = (
-        b for b in confidence_tables(runs, DiagnosticThresholds()) if isinstance(b, Grid)
-    )
-    assert shares.rows[0][1:5] == ("100%", "[nan, nan], 100%", "N/A", "[inf, inf], 100%")
-    assert distances.rows[0][2:4] == ("NaN", "NaN")
+    assert "--precision" in text and "|" not in text
 
 
 def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.facts.measurements import ReferencePrecision, Resampling
+from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -151,21 +151,10 @@ FIRM = DiagnosticReport(
     residual_norms=[1.0, 45.0],
     bp_grad_norms=[1e-3, 1e-3],
     credit={"gamma": [0.4, 0.1], "rho": [0.3, 0.2]},
-    resampling=Resampling(growth=[40.0, 45.0, 48.0, 55.0], g_L=[1e-3] * 4),
     reference_precision=ReferencePrecision(
         cosine=[1 - 3e-9, None], worst=[0.5, None], norm_ratio=[1.0, None], lost=[0, 7], samples=16
     ),
 )
-
-
-def test_resamples_say_how_firm_the_verdict_is_under_the_sliders_thresholds() -> None:
-    shown = text(run(FIRM))
-    assert "same verdict in 75% of 4 resamples: a fires in 25%" in shown
-    assert "40.38 to 54.48" in shown and "95 % interval" in shown
-    assert "a fires in 100%" in text(
-        run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0)
-    )
-    assert "resamples" not in text(run(DiagnosticReport(residual_norms=[1.0, 45.0])))
 
 
 @given(st.one_of(st.just(FIRM), reports()), st.lists(thresholds(), min_size=2, max_size=4))
