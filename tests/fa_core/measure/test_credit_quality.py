@@ -11,11 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure.credit import credit_quality, method_credit_quality
+from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import ce_change, pearson, rho
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.measure.null_gamma import NullGamma, null_gamma
-from fa_core.methods import Method
+from fa_core.methods import make_method
+from fa_core.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
 
@@ -220,45 +221,6 @@ def test_the_deep_mean_of_nothing_is_nothing() -> None:
     assert mean_over([0.4, None]) is None
 
 
-class Feedback(nn.Module):
-    """Direct feedback alignment in four lines, for any network with a stream."""
-
-    draws_feedback = True
-    linear_feedback = False
-    free_at_L = False
-    no_credit = Method.no_credit
-
-    def __init__(self, matrices: list[Tensor]) -> None:
-        super().__init__()
-        for l, matrix in enumerate(matrices):
-            self.register_buffer(f"B_{l}", matrix)
-
-    def credit(
-        self, net: nn.Module, stream: list[Tensor], logits: Tensor, y: Tensor
-    ) -> list[Tensor]:
-        error = logits.softmax(1) - F.one_hot(y, logits.shape[1])
-        return [error @ matrix for matrix in self.buffers()]
-
-    def fresh(self, generator: torch.Generator) -> Feedback:
-        return Feedback(
-            [torch.randn(matrix.shape, generator=generator) for matrix in self.buffers()]
-        )
-
-
-def test_the_null_is_around_zero_and_the_true_feedback_beyond_it() -> None:
-    net = Tailed(width=64, depth=2)
-    for block in net.blocks:
-        nn.init.zeros_(block.f.weight)
-    x, y = batches(1, size=64)[0]
-    method = Feedback([net.head.weight.detach().clone() for _ in range(3)])
-    assert method_credit_quality(net, method, x, y, directions=4).gamma == pytest.approx([1.0] * 3)
-    null = null_gamma(net, method, x, y, draws=10, seed=1)
-    assert null.observed == pytest.approx(1.0)
-    assert abs(null.mean) < 0.1
-    assert null.rank == pytest.approx(1 / 11)
-    assert len(null.deep) == 10
-
-
 def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
     for null in (
         NullGamma([0.1, math.nan], observed=0.5),
@@ -270,8 +232,6 @@ def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
 
 
 def test_a_rule_that_draws_nothing_has_no_null() -> None:
-    method = Feedback([])
-    method.draws_feedback = False
-    x, y = batches(1)[0]
+    net = build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=0)
     with pytest.raises(UsageError, match="draws no feedback"):
-        null_gamma(Tailed(), method, x, y)
+        null_gamma(net, make_method("bp", net), *batches(1)[0])

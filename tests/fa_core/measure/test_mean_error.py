@@ -88,62 +88,26 @@ def test_labels_in_excess_are_named_and_explain_most_of_c() -> None:
     assert "less than its share" in line
 
 
-def test_without_a_mean_error_it_explains_nothing() -> None:
-    """Every sample is there once with each label, and uniform predictions: ē_T is 0."""
-    torch.manual_seed(0)
-    net = Residual()
-    nn.init.zeros_(net.head.weight)
-    net.head.weight.data[:, 0] = 1.0
-    data = []
-    for x, _ in batches(8):
-        data.append((x.repeat_interleave(4, 0), torch.arange(4).repeat(len(x))))
-    found = diagnose(net, data).mean_error
-    assert found is None or abs(found.cosine) < 1e-6
-
-
 def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
-    """One label, and one input for all samples: every error is the mean error."""
-    net = Residual(kind="gelu").double()
+    """One label, and one input for all samples, or one sample a batch: every error is the mean."""
     torch.manual_seed(3)
-    data = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
-    found = run_diagnosis(net, data)
-    report = found.report()
-    assert report.mean_error is not None
-    pairs = of_pairs(found.samples().drift_cosines)
-    assert report.mean_error.cosine == pytest.approx(pairs, rel=1e-9)
+    alike = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
+    single = [(x[:1], y[:1]) for x, y in batches(8)]
+    for data in (alike, single):
+        found = run_diagnosis(Residual(kind="gelu").double(), data)
+        report = found.report()
+        assert report.mean_error is not None
+        pairs = of_pairs(found.samples().drift_cosines)
+        assert report.mean_error.cosine == pytest.approx(pairs, rel=1e-9)
 
 
-def test_batches_in_parts_have_no_part_of_the_mean_error() -> None:
+def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_none() -> None:
     net = Residual(kind="gelu")
     assert run_diagnosis(net, batches(8), largest_pass=4).report().mean_error is None
-
-
-def test_too_few_batches_and_a_zero_gradient_have_none() -> None:
-    net = Residual(kind="gelu")
     assert diagnose(net, batches(3)).mean_error is None
-    nn.init.zeros_(net.head.weight)
-    assert diagnose(net, batches(8)).mean_error is None
-
-
-def test_a_gradient_that_is_not_finite_has_none() -> None:
-    net = Residual(kind="gelu")
-    nn.init.constant_(net.head.weight, math.nan)
-    assert diagnose(net, batches(8)).mean_error is None
-
-
-def test_one_sample_a_batch_is_its_own_mean_error() -> None:
-    net = Residual(kind="gelu")
-    found = run_diagnosis(net, [(x[:1], y[:1]) for x, y in batches(8)])
-    report = found.report()
-    assert report.mean_error is not None
-    pairs = of_pairs(found.samples().drift_cosines)
-    assert report.mean_error.cosine == pytest.approx(pairs, abs=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_has_one(dtype: torch.dtype) -> None:
-    report = diagnose(Residual(kind="gelu").to(dtype), batches(8), dtype="as-is")
-    assert report.mean_error is not None and math.isfinite(report.mean_error.cosine)
+    for weight in (0.0, math.nan):
+        nn.init.constant_(net.head.weight, weight)
+        assert diagnose(net, batches(8)).mean_error is None
 
 
 @pytest.mark.parametrize(

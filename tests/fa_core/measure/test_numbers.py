@@ -33,30 +33,20 @@ def test_norms_are_exact_at_every_scale(scale: float, dtype: torch.dtype) -> Non
     assert error < 1e-12 if scale > 1e-309 else error < 1e-3
 
 
-def test_norms_of_mixed_rows_do_not_touch_each_other() -> None:
-    rows = torch.tensor(
-        [[0.0, 0.0], [1e-200, 0.0], [3.0, 4.0], [math.inf, 1.0], [math.nan, 1.0]],
-        dtype=torch.float64,
-    )
-    assert sample_norms(rows).tolist()[:4] == [0.0, 1e-200, 5.0, math.inf]
-    assert math.isnan(sample_norms(rows)[4])
-
-
-def test_the_median_is_the_lower_middle_and_nan_is_not_swallowed() -> None:
+def test_a_norm_or_median_of_nan_is_nan_and_rows_do_not_touch_each_other() -> None:
+    rows = [[0.0, 0.0], [1e-200, 0.0], [3.0, 4.0], [math.inf, 1.0], [math.nan, 1.0]]
+    found = sample_norms(torch.tensor(rows, dtype=torch.float64)).tolist()
+    assert found[:4] == [0.0, 1e-200, 5.0, math.inf] and math.isnan(found[4])
     assert lower_median(torch.tensor([1.0, 2.0])).item() == 1.0
     assert math.isnan(lower_median(torch.tensor([1.0, math.nan, 2.0])))
 
 
-@pytest.mark.parametrize("scale", [1e-40, 1e-20, 1.0, 1e30])
-def test_cosines_are_not_clamped(scale: float) -> None:
-    a = torch.tensor([[3.0, 4.0]])
-    b = torch.tensor([[1.0, 0.0]]) * scale
-    assert sample_cosines(a, b).item() == pytest.approx(0.6, rel=1e-12)
-
-
-@pytest.mark.parametrize("bad", [0.0, math.nan, math.inf])
-def test_a_cosine_with_nothing_is_nan(bad: float) -> None:
-    assert math.isnan(sample_cosines(torch.tensor([[bad, 0.0]]), torch.tensor([[1.0, 1.0]])).item())
+def test_cosines_are_not_clamped_and_with_nothing_are_nan() -> None:
+    a, b = torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0]])
+    for scale in (1e-40, 1e-20, 1.0, 1e30):
+        assert sample_cosines(a, b * scale).item() == pytest.approx(0.6, rel=1e-12)
+    for bad in (0.0, math.nan, math.inf):
+        assert math.isnan(sample_cosines(torch.tensor([[bad, 0.0]]), a).item())
 
 
 @given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 1000))
@@ -67,17 +57,12 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
     assert mean_pairwise_cosine(u).item() == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
 
 
-def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
-    means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
-    (found,) = drifts(means[None], least=0)
+def test_drift_of_tiny_gradients_is_exact_and_with_a_nan_is_nan_and_not_unmeasured() -> None:
+    opposite = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
+    broken = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    found, nothing = drifts(torch.stack([opposite, broken]), least=0)
     assert (found.value, found.why) == (-1.0, None)
-
-
-def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
-    means = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    (found,) = drifts(means[None], least=0)
-    assert found.value is not None and math.isnan(found.value)
-    assert found.why is None
+    assert math.isnan(nothing.value) and nothing.why is None
 
 
 class Fixed(nn.Module):
@@ -100,24 +85,14 @@ def test_a_near_tie_is_decided_in_float64() -> None:
     assert net(below).argmax(1).item() == 0
 
 
-def test_an_exact_tie_goes_to_the_lowest_class() -> None:
-    net = Fixed(torch.zeros(2, 3))
-    assert accuracy(net, [(torch.ones(3, 2), torch.tensor([0, 1, 2]))]) == pytest.approx(1 / 3)
-
-
-def test_a_sample_with_a_nan_logit_is_wrong() -> None:
-    net = Fixed(torch.eye(2))
-    x = torch.tensor([[math.nan, 0.0], [1.0, 0.0]])
-    assert accuracy(net, [(x, torch.tensor([0, 0]))]) == 0.5
-
-
-def test_accuracy_weighs_samples_not_batches() -> None:
-    net = Fixed(torch.eye(2))
-    data = [
-        (torch.eye(2)[[0, 0, 0]], torch.tensor([0, 0, 0])),
-        (torch.eye(2)[[0]], torch.tensor([1])),
-    ]
-    assert accuracy(net, data) == 0.75
+def test_a_tie_goes_to_the_lowest_class_nan_is_wrong_and_every_sample_weighs_the_same() -> None:
+    ties = torch.ones(3, 2), torch.tensor([0, 1, 2])
+    assert accuracy(Fixed(torch.zeros(2, 3)), [ties]) == pytest.approx(1 / 3)
+    one_nan = torch.tensor([[math.nan, 0.0], [1.0, 0.0]]), torch.tensor([0, 0])
+    assert accuracy(Fixed(torch.eye(2)), [one_nan]) == 0.5
+    rows = torch.tensor([[1.0, 0.0]] * 3)
+    data = [(rows, torch.zeros(3, dtype=torch.long)), (rows[:1], torch.tensor([1]))]
+    assert accuracy(Fixed(torch.eye(2)), data) == 0.75
 
 
 def test_a_network_that_cannot_run_in_float64_keeps_its_float32_answer() -> None:
@@ -159,8 +134,5 @@ def test_the_output_error_of_stacked_networks_is_each_ones_own() -> None:
 
 def test_the_output_error_of_what_is_not_finite_is_nan() -> None:
     logits = torch.tensor([[math.nan, 0.0], [math.inf, 0.0], [1.0, 0.0]])
-    assert loss_gradient(logits, torch.tensor([0, 0, 1]))[1].isnan().any(dim=1).tolist() == [
-        True,
-        True,
-        False,
-    ]
+    found = loss_gradient(logits, torch.tensor([0, 0, 1]))[1]
+    assert found.isnan().any(dim=1).tolist() == [True, True, False]
