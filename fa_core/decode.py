@@ -85,7 +85,7 @@ def checked(value: object) -> None:
         ValueError: nested too deep, or an integer of more than 64 bits.
     """
     level: list[Any] = [[value]]
-    for _ in range(DEEPEST + 2):
+    for _ in range(DEEPEST + 1):
         inside: list[Any] = []
         for container in level:
             inside += container.values() if type(container) is dict else container

@@ -71,9 +71,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         items = self.members.get(name)
         if not isinstance(items, list):
             return None
-        return Document(
-            path=self.path, kind="list", items=list(enumerate(items)), at=f"$.{name}"
-        )
+        return Document(path=self.path, kind="list", items=list(enumerate(items)), at=f"$.{name}")
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, Json]]:
         """The JSON objects among the items, with their index."""
@@ -235,9 +233,9 @@ def _lines(path: str, data: bytes) -> Document:
     for number, line in enumerate(lines, start=1):
         try:
             items += [(number, loads(line))] if line.strip() else []
-        except RepeatedKey as error:
+        except RepeatedKey as error:  # noqa: PERF203 (a bad line spoils no other)
             raise _repeated(f"{path}: line {number}", error) from error
-        except ValueError as error:  # noqa: PERF203 (a bad line spoils no other)
+        except ValueError as error:
             bad[number] = str(error)
             if len(bad) > MOST_PROBLEMS:
                 what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"
