@@ -33,8 +33,6 @@ LARGEST = 1 << 63
 
 TOO_DEEP = "nested too deep"
 
-_CONTAINERS = frozenset({dict, list})
-
 
 class RepeatedKey(ValueError):
     """A key that stands more than once in a JSON object: one of its values would be lost."""
@@ -86,18 +84,19 @@ def checked(value: object) -> None:
     """
     level: list[Any] = [[value]]
     for _ in range(DEEPEST + 1):
-        inside: list[Any] = []
+        inner = []
         for container in level:
-            inside += container.values() if type(container) is dict else container
-        level = []
-        for member in inside:
-            kind = type(member)
-            if kind in _CONTAINERS:
-                level.append(member)
-            elif kind is int and abs(member) >= LARGEST:
-                raise ValueError("an integer of more than 64 bits")
-        if not level:
+            for member in container.values() if type(container) is dict else container:
+                kind = type(member)
+                if kind is float or kind is str:  # nearly all of them
+                    continue
+                if kind is dict or kind is list:
+                    inner.append(member)
+                elif kind is int and abs(member) >= LARGEST:
+                    raise ValueError("an integer of more than 64 bits")
+        if not inner:
             return
+        level = inner
     raise ValueError(TOO_DEEP)
 
 
