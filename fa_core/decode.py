@@ -6,12 +6,11 @@ infinite), sanitized texts, and unique keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
@@ -19,6 +18,9 @@ from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
 """A decoded JSON object."""
+
+Members: TypeAlias = Callable[[list[tuple[str, object]]], Json]
+"""What makes a JSON object of its pairs."""
 
 DEEPEST = 64
 """Maximum levels of arrays and objects; this project's reports have 5."""
@@ -31,92 +33,87 @@ LARGEST = 1 << 63
 
 TOO_DEEP = "nested too deep"
 
-_HAS_NO_KEYS = {float, bool, type(None)}
+
+class RepeatedKey(ValueError):
+    """A key that stands more than once in a JSON object: one of its values would be lost."""
 
 
-class RepeatedKeys(Json):
-    """A JSON object with repeated keys.
-
-    Attributes:
-        pairs: all its keys and values, in order.
-    """
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        super().__init__(pairs)
-        self.pairs = pairs
-
-
-def loads(data: bytes, *, in_parts: bool = False) -> Any:
+def loads(data: bytes) -> Any:
     """Decode JSON, including NaN and Infinity as written by Python.
 
     Args:
         data: UTF-8.
-        in_parts: whether the caller checks the parts with `checked` instead, so that repeated keys
-            or deep nesting are errors of a part alone. An object with repeated keys is then a
-            `RepeatedKeys`.
 
     Raises:
-        ValueError: malformed, nested too deep, or a repeated key; a `json.JSONDecodeError` has the
-            position.
+        ValueError: malformed, nested too deep, or a repeated key (`RepeatedKey`); a
+            `json.JSONDecodeError` has the position.
         UnreadableInput: more values than memory holds.
     """
     if len(data) > MANY:
         values = sum(data.count(sign) for sign in (b",", b"{", b"["))
         check_room(VALUE_BYTES * values, len(data))
-    if not may_need_sanitizing(data):
-        try:
-            value = msgspec.json.decode(data)
-            # colons occur after keys and within texts: fewer were decoded if a key was repeated
-            if checked(value) >= data.count(b":"):
-                return value
-        except (ValueError, RecursionError):
-            pass
-    import json  # imported for the first file that needs it
-
+    members = _members
+    if may_need_sanitizing(data):
+        members = _sanitized_members
+    text = data.decode()
     try:
-        value = _sanitized(json.loads(data.decode(), parse_int=integer, object_pairs_hook=_object))
+        value = _decoded(text, members, int)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    if not in_parts:
-        checked(value)
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        # an integer of more than 64 bits: a call for each integer costs a tenth of reading
+        value = _decoded(text, members, integer)
+    if members is _sanitized_members:
+        return _sanitized(value)
     return value
 
 
-def checked(value: object, room: int = DEEPEST) -> int:
-    """Check a decoded value; returns its number of colons: keys, and colons within texts.
+def _decoded(text: str, members: Members, parse_int: Callable[[str], float]) -> object:
+    value: object = json.loads(text, parse_int=parse_int, object_pairs_hook=members)
+    checked(value)
+    return value
+
+
+def checked(value: object) -> None:
+    """Check a decoded value.
 
     Raises:
-        ValueError: nested too deep, a repeated key, or an integer of more than 64 bits.
+        ValueError: nested too deep, or an integer of more than 64 bits.
     """
-    if isinstance(value, str):
-        return value.count(":")
-    if isinstance(value, int) and abs(value) >= LARGEST:
-        raise ValueError("an integer of more than 64 bits")
-    if not isinstance(value, (dict, list)):
-        return 0
-    if not room:
-        raise ValueError(TOO_DEEP)
-    if isinstance(value, list):
-        if _HAS_NO_KEYS.issuperset(map(type, value)):
-            return 0
-        return sum(checked(member, room - 1) for member in value)
-    if isinstance(value, RepeatedKeys):
-        names = [name for name, _ in value.pairs]
-        raise ValueError(f"the key {max(names, key=names.count)!r} stands more than once")
-    found = len(value)
-    for name, member in value.items():
-        found += name.count(":")
-        if type(member) not in _HAS_NO_KEYS:
-            found += checked(member, room - 1)
-    return found
+    level: list[Any] = [[value]]
+    for _ in range(DEEPEST + 1):
+        inner = []
+        for container in level:
+            for member in container.values() if type(container) is dict else container:
+                kind = type(member)
+                if kind is float or kind is str:  # nearly all of them
+                    continue
+                if kind is dict or kind is list:
+                    inner.append(member)
+                elif kind is int and abs(member) >= LARGEST:
+                    raise ValueError("an integer of more than 64 bits")
+        if not inner:
+            return
+        level = inner
+    raise ValueError(TOO_DEEP)
 
 
-def _object(pairs: list[tuple[str, object]]) -> Json:
-    pairs = [(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs]
+def _members(pairs: list[tuple[str, object]]) -> Json:
+    """The members of a JSON object as they are decoded, with whatever spelling of their keys."""
     members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    return RepeatedKeys(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise RepeatedKey(f"the key {name!r} stands more than once")
+            seen.add(name)
+    return members
+
+
+def _sanitized_members(pairs: list[tuple[str, object]]) -> Json:
+    return _members([(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs])
 
 
 def _sanitized(value: object) -> object:

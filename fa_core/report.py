@@ -131,9 +131,9 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         Raises:
             InvalidReport: a field of the wrong type, or contradictory numbers.
         """
-        fields = dict(data)
-        if SOURCE_DRIFT in fields:
-            fields.setdefault("cross_batch_stability", fields.pop(SOURCE_DRIFT))
+        fields = data
+        if SOURCE_DRIFT in data:
+            fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
         try:
             report = _converted(fields)
         except ValueError as error:
@@ -147,7 +147,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         return report.check(where)
 
 
-def _converted(fields: Json) -> DiagnosticReport:
+def _converted(fields: Mapping[str, object]) -> DiagnosticReport:
     """A report from fields, with numbers of other types than JSON's converted."""
     try:
         return msgspec.convert(fields, DiagnosticReport)

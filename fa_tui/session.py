@@ -321,7 +321,6 @@ class Session:
                 news.back.append(index)
             missing.discard(index)
             self.gone.discard(index)
-            # even if equal: the old row keeps the old file's text in memory
             self._put(index, row)
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing

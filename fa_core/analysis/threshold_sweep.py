@@ -113,12 +113,13 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) +
     (always) for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
     """
-    table = table.select(~table.controls)
+    claims = ~table.controls
     diagnostic = DIAGNOSTICS[letter]
     values, finite, always = table.judged(letter)
+    values, finite, always = values[claims], finite[claims], always[claims]
     # runs on which none of the other diagnostics fires
-    undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
-    points = flip_points(table, letter)
+    undecided = (table.flags(thresholds)[claims] & (0b1111 ^ BIT[letter])) == 0
+    points = read_only(np.unique(values[finite]))
     fired = _steps(diagnostic, values[finite], points) + int(always.sum())
     decided = int((always | ~undecided).sum())
     walk_backs = _steps(diagnostic, values[finite & undecided], points) + decided

@@ -7,12 +7,18 @@ from functools import partial
 
 import msgspec
 
-from fa_core.decode import Json, RepeatedKeys
-from fa_core.errors import UnreadableInput
-from fa_core.facts.run_names import numbered
+from fa_core.decode import Json
+from fa_core.errors import InvalidReport
+from fa_core.facts.method_style import known_method
 from fa_core.formats.audit_table_writer import unique_keys
-from fa_core.formats.json_document import Attempts, Document, Finding, convert, plain
-from fa_core.formats.report_object import decode_report, read_list, row_of, sniff_list
+from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert
+from fa_core.formats.report_object import (
+    decode_report,
+    method_named,
+    read_list,
+    row_of,
+    sniff_list,
+)
 from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow, Problem
 
@@ -20,6 +26,8 @@ _OF_A_REPORT = frozenset(
     {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
 )
 """Fields of which a report has at least two."""
+
+_ONE_RUN = "both must name the same run"
 
 
 def sniff(document: Document) -> bool:
@@ -29,7 +37,7 @@ def sniff(document: Document) -> bool:
         return document.kind == "object"
     if "summary" in document.members and _listed(document, "summary"):
         return True
-    first = plain(next(iter(document.members.values()), None))
+    first = next(iter(document.members.values()), None)
     return isinstance(first, dict) and len(_OF_A_REPORT & first.keys()) > 1
 
 
@@ -42,7 +50,7 @@ def _listed(document: Document, name: str) -> Document | None:
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The rows, and problems for invalid reports and repeated keys.
+    """The rows, and problems for invalid reports.
 
     Raises:
         UnreadableInput: ``reports`` is not an object.
@@ -56,25 +64,34 @@ def read(document: Document) -> Iterator[Finding]:
         place = f"{document.path}: $.reports"
     else:
         place = f"{document.path}: $"
-    if known and isinstance(members, RepeatedKeys):
-        raise UnreadableInput(
-            "malformed JSON: a key of the table stands more than once", where=document.path
-        )
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
         convert(reports, Json, place)  # the error names the actual type
-    if isinstance(reports, RepeatedKeys):
-        names = numbered(key for key, _ in reports.pairs)
-        for name, (key, _) in zip(names, reports.pairs, strict=True):
-            if name != key:
-                what = f"{place}.{key}: the key stands more than once; one more is read as {name}"
-                yield Problem(document.path, what)
-        reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     attempt = Attempts(document.path)
     for key, node in reports.items():
-        where = f"{document.path}: $.reports.{key}"
-        report = attempt(partial(decode_report, node, where), "report")
-        yield report if isinstance(report, Problem) else row_of(document.path, key, report)
+        yield attempt(partial(_row, document.path, key, node), "report")
+
+
+def _row(path: str, key: str, node: Node) -> AuditRow:
+    """A member of ``reports`` as a row.
+
+    Raises:
+        UnreadableInput: a field of the wrong type.
+        InvalidReport: contradictory numbers, or a report of another run than its key names.
+    """
+    where = f"{path}: $.reports.{key}"
+    report = decode_report(node, where)
+    row = row_of(path, key, report)
+    own = method_named(report)
+    if own and own != row.method:
+        known = known_method(own)
+        if not known or known != known_method(row.method):
+            what = f"the key names method {row.method}, its report names {own}"
+            raise InvalidReport(what, where=where, hint=_ONE_RUN)
+    if report.seed not in (None, row.seed):
+        what = f"the key names seed {row.seed}, its report names seed {report.seed}"
+        raise InvalidReport(what, where=where, hint=_ONE_RUN)
+    return row
 
 
 def sniff_journal(document: Document) -> bool:

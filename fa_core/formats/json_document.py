@@ -1,47 +1,32 @@
 """One JSON file as a document: an object, a list, or lines.
 
-Formats read a document part by part, so that an invalid part (`fa_core.decode`) affects no other.
+A file with a repeated key is refused as a whole (`fa_core.decode`). Formats read a document part by
+part, so that a part of the wrong shape affects no other.
 """
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.decode import Json, checked, loads, reading
+from fa_core.decode import Json, RepeatedKey, loads, reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import check_room
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
 
 Node: TypeAlias = Any
-"""A JSON value: a Python object, or `msgspec.Raw` (the text of a report in a big table)."""
+"""A decoded JSON value."""
 
 Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
 """Results of reading a file."""
 
 T = TypeVar("T")
-
-
-SPLIT_FROM = 1 << 20
-"""Bytes from which a table is split into the texts of its reports, which are decoded into their
-type."""
-
-
-class _Table(msgspec.Struct):
-    reports: dict[str, msgspec.Raw]
-
-
-_TABLE = msgspec.json.Decoder(_Table)
-_HEAD = 256
-_REPORTS = b'"reports"'
-_MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
-_BRACE = 64  # bytes after the last member in which the closing brace must follow
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,40 +68,31 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     def listed(self, name: str) -> Document | None:
         """A list member as a document; None if there is none."""
-        items = plain(self.members.get(name))
-        if isinstance(items, list):
-            items = list(enumerate(items))
-        else:
-            items = None
-        if items is None:
+        items = self.members.get(name)
+        if not isinstance(items, list):
             return None
-        return Document(path=self.path, kind="list", items=items, at=f"$.{name}")
+        return Document(path=self.path, kind="list", items=list(enumerate(items)), at=f"$.{name}")
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, Json]]:
-        """The valid JSON objects among the items, with their index."""
+        """The JSON objects among the items, with their index."""
         for index, item in self.items[:limit]:
-            value = plain(item)
-            if isinstance(value, dict):
-                yield index, value
+            if isinstance(item, dict):
+                yield index, item
 
 
 def open_document(path: str, data: bytes) -> Document:
     """Decode a file's bytes as a document.
 
     Raises:
-        UnreadableInput: empty, truncated or malformed (with the line), or neither object nor list.
+        UnreadableInput: empty, truncated or malformed (with the line), a repeated key, or neither
+            object nor list.
     """
     data = _as_utf8(path, data)
     first = data.lstrip()[:1]
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
-    if len(data) >= SPLIT_FROM and first == b"{" and _REPORTS in data[:_HEAD]:
-        with suppress(ValueError, RecursionError):
-            reports = _split(data)
-            if _is_gapless(data, reports):
-                return Document(path=path, kind="object", data=data, members={"reports": reports})
     try:
-        value = loads(data, in_parts=True)
+        value = loads(data)
     except ValueError as error:
         if first == b"{" and _one_per_line(data):
             return _lines(path, data)
@@ -128,70 +104,11 @@ def open_document(path: str, data: bytes) -> Document:
     raise UnreadableInput("neither a JSON object nor a list", where=path)
 
 
-def _split(data: bytes) -> dict[str, msgspec.Raw]:
-    """The texts of an audit table's reports, which may hold NaN and Infinity.
-
-    msgspec refuses these literals, so it splits a copy with numbers of the same length in their
-    places; the members are views of the original.
-
-    Raises:
-        ValueError: malformed, no object of reports, or a key with one of these numbers.
-    """
-    try:
-        return _TABLE.decode(data).reports
-    except msgspec.DecodeError:
-        masked = data
-    for literal, number in _MASKS.items():
-        masked = masked.replace(literal, number)
-    found = _TABLE.decode(masked).reports
-    if any(number.decode() in key for key in found for number in _MASKS.values()):
-        raise ValueError("a key holds one of the numbers that replace NaN and Infinity")
-    view = memoryview(data)
-    end = 0
-    for key, value in found.items():
-        start = masked.index(bytes(value), end)
-        end = start + len(memoryview(value))
-        found[key] = msgspec.Raw(view[start:end])
-    return found
-
-
-def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the members fill their object without bytes left over, with equal gaps between them.
-
-    A decoder silently drops the earlier of two equal keys; then bytes are left over. Adding lengths
-    costs a hundredth of reading; doubtful files (mixed indentation, escaped keys, ``reports``
-    twice) are read slowly.
-    """
-    names = list(members)
-    joined = "".join(names)
-    if len(names) < 2 or not joined.isascii():
-        return False
-    first, second, last = (bytes(members[name]) for name in (names[0], names[1], names[-1]))
-    start = data.find(first)
-    gap = data.find(second, start + len(first)) - start - len(first)
-    values = sum([len(memoryview(value)) for value in members.values()])
-    between = (gap - len(names[1])) * (len(names) - 1) + len(joined) - len(names[0])
-    end = start + values + between
-    closed = data.startswith(last, end - len(last)) and data[
-        end : end + _BRACE
-    ].lstrip().startswith(b"}")
-    return gap > 0 and closed and data.count(_REPORTS, 0, start) + data.count(_REPORTS, end) == 1
-
-
-def plain(node: Node) -> object:
-    """A part of a document; None if it is invalid (`checked`)."""
-    try:
-        checked(node)
-    except ValueError:
-        return None
-    return node
-
-
 def convert(node: Node, kind: type[T], where: str) -> T:
     """A part of a document as a typed value.
 
     Args:
-        node: a value or its text.
+        node: the part.
         kind: its type.
         where: file and JSON path of the node, for the message.
 
@@ -199,10 +116,6 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         UnreadableInput: invalid, or of another shape; the message has the path inside the node.
     """
     try:
-        if isinstance(node, msgspec.Raw):
-            node = loads(bytes(node))
-        else:
-            checked(node)
         return msgspec.convert(node, kind)
     except ValueError as error:
         what, _, inner = str(error).partition(" - at `$")
@@ -283,10 +196,10 @@ def _as_utf8(path: str, data: bytes) -> bytes:
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:
     """The error for a file that is not JSON."""
-    import json
-
     if isinstance(error, UnicodeDecodeError):
         return UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path)
+    if isinstance(error, RepeatedKey):
+        return _repeated(path, error)
     if not isinstance(error, json.JSONDecodeError):
         return UnreadableInput(f"malformed JSON: {error}", where=path)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
@@ -294,6 +207,10 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
         return UnreadableInput(what, where=path, hint="copy the file again or write it again")
     where = f"{path}: line {error.lineno} column {error.colno}"
     return UnreadableInput(f"malformed JSON: {error.msg}", where=where, hint="correct the file")
+
+
+def _repeated(where: str, error: RepeatedKey) -> UnreadableInput:
+    return UnreadableInput(str(error), where=where, hint="only one of its values can be meant")
 
 
 def _one_per_line(data: bytes) -> bool:
@@ -316,7 +233,9 @@ def _lines(path: str, data: bytes) -> Document:
     for number, line in enumerate(lines, start=1):
         try:
             items += [(number, loads(line))] if line.strip() else []
-        except ValueError as error:  # noqa: PERF203 (a bad line spoils no other)
+        except RepeatedKey as error:  # noqa: PERF203 (a bad line spoils no other)
+            raise _repeated(f"{path}: line {number}", error) from error
+        except ValueError as error:
             bad[number] = str(error)
             if len(bad) > MOST_PROBLEMS:
                 what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"

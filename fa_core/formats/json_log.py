@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Document, Finding, plain
+from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.log_names import is_log
 from fa_core.formats.logged import named_by_place, traces_of
 from fa_core.formats.logged_epoch import Entry
@@ -42,8 +42,8 @@ def read(document: Document) -> Iterator[Finding]:
         return
     for index, node in (history or document).items:
         where = (history or document).place(index)
-        if isinstance(fields := plain(node), dict):
-            logged.append((where, fields))
+        if isinstance(node, dict):
+            logged.append((where, node))
         else:
             yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
     if not logged:

@@ -8,7 +8,7 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.json_document import Document, Finding, plain
+from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.log_names import columns_of
 from fa_core.formats.logged import axes_of, epochs_of, owner, trace_of
 from fa_core.formats.logged_epoch import ends_in
@@ -27,7 +27,7 @@ def sniff(document: Document) -> bool:
         first = next(document.objects(1), (0, Json()))[1]
     else:
         first = document.members
-    log = plain(first.get("log"))
+    log = first.get("log")
     if isinstance(log, list):
         epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry]
     else:

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
-from fa_core.decode import Json, checked
+from fa_core.decode import Json
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.facts.run_names import (
     LONGEST_SEED,
@@ -34,25 +34,26 @@ from fa_core.formats.log_names import given_in, is_measured
 from fa_core.formats.logged import axes_of, owner
 from fa_core.formats.logged_epoch import epoch_of, used_in
 from fa_core.option_values import listed
-from fa_core.report import SOURCE_DRIFT, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.sanitize import may_need_sanitizing, sanitize
+from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
 
 
-_REPORT = msgspec.json.Decoder(DiagnosticReport)
-_OTHER_NAMES = (b'"%s"' % SOURCE_DRIFT.encode(), b'"recorded_verdict"')
-_DECIDING = tuple(
-    b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound")
-)
-"""Fields that decide a verdict."""
-
 _NO_AXES: Json = {}
 """Shared by all rows without axes."""
 
-_canonical = lru_cache(maxsize=4096)(canonical_method)
+
+@lru_cache(maxsize=4096)
+def _split_control(name: str) -> tuple[str, Json]:
+    return control_of(canonical_method(name))
+
+
+def method_named(report: DiagnosticReport) -> str:
+    """The canonical method that a report itself names; ``""`` if it names none."""
+    return _split_control(report.method_name)[0]
 
 
 def decode_report(node: Node, where: str) -> DiagnosticReport:
@@ -66,42 +67,12 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         UnreadableInput: a field of the wrong type.
         InvalidReport: no field of a report at all, or numbers that contradict each other.
     """
-    if isinstance(node, msgspec.Raw):
-        typed = _typed(node)
-        if typed is not None:
-            return typed.check(where)
-    fields = convert(node, Json, where)
-    report = DiagnosticReport.from_dict(fields, where)
-    if not report.residual_norms and MEASURED.isdisjoint(fields):
+    if not isinstance(node, dict):
+        convert(node, Json, where)  # the error names the actual type
+    report = DiagnosticReport.from_dict(node, where)
+    if not report.residual_norms and MEASURED.isdisjoint(node):
         hint = f"a report has some of {', '.join(sorted(MEASURED))}"
         raise InvalidReport("none of a report's fields", where=where, hint=hint)
-    return report
-
-
-def _typed(text: msgspec.Raw) -> DiagnosticReport | None:
-    """A report decoded directly into its type; None if it needs `decode_report`'s checks: other
-    names of fields, repeated keys, text that `loads` rewrites, NaN, no norms, or free-form parts.
-    """
-    data = bytes(text)
-    if may_need_sanitizing(data) or any(name in data for name in _OTHER_NAMES):
-        return None
-    for name in _DECIDING:
-        if data.count(name) > 1:
-            return None
-    try:
-        report = _REPORT.decode(data)
-        checked(report.seed)
-        if report.axes:
-            checked(report.axes)
-    except (ValueError, RecursionError):
-        return None
-    if report.credit or report.provenance or not report.residual_norms:
-        return None
-    if report.recorded_verdict is not None:
-        # a table has few different verdicts: equal ones share a string
-        verdict = sys.intern(report.recorded_verdict)
-        msgspec.structs.force_setattr(report, "recorded_verdict", verdict)
-    msgspec.structs.force_setattr(report, "notes", sys.intern(report.notes))
     return report
 
 
@@ -140,7 +111,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
         else:
             seed = report.seed
         if report.method_name.strip():
-            method, trained_by = control_of(_canonical(report.method_name))
+            method, trained_by = _split_control(report.method_name)
             axes = {**trained_by, **axes}
     if report.provenance:
         checkpoint = report.provenance.get("checkpoint")
@@ -154,7 +125,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
 @lru_cache(maxsize=4096)
 def _method_before_seed(head: str) -> str | None:
     """The part of a key before its seed, if it is exactly a method's name."""
-    method = sys.intern(_canonical(head))
+    method = sys.intern(canonical_method(head))
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
 
 

@@ -1,8 +1,8 @@
 """Judge of many runs: firing and undecided diagnostics as thresholds move.
 
 Per diagnostic the runs are sorted by their number. A threshold has a position in that order, and a
-move changes exactly the runs between the old position and the new one. Pure Python, for 15 and for
-100,000 runs alike.
+move changes exactly the runs between the old position and the new one. Pure Python: the explorer
+needs no NumPy.
 """
 
 from __future__ import annotations
@@ -38,11 +38,19 @@ class Order:
             self.values.append(value)
             self.runs.append(run)
         # a value equal to its threshold does not fire
+        self._fires_above = diagnostic.fires_above
         if diagnostic.fires_above:
             self._find = bisect.bisect_right
         else:
             self._find = bisect.bisect_left
         self._place = 0
+
+    def firing(self, threshold: float) -> Sequence[int]:
+        """The runs of the values that fire at a threshold; moves nothing."""
+        place = self._find(self.values, threshold)
+        if self._fires_above:
+            return self.runs[place:]
+        return self.runs[:place]
 
     def move(self, threshold: float) -> Sequence[int]:
         """Move the threshold; returns the runs of the values it passed."""
@@ -77,24 +85,42 @@ class Judge:
             self._add(place, run, numbers, ends)
         self.numbers: dict[str, Order] = {}
         self._ends: dict[str, Order] = {}
-        self._straddling = bytearray(len(runs))
-        self.flags = bytearray(self.nonfinite)
-        self.undecided = bytearray(len(runs))
+        for letter in LETTERS:
+            self.numbers[letter] = Order(DIAGNOSTICS[letter], numbers[letter])
+            self._ends[letter] = Order(DIAGNOSTICS[letter], ends[letter])
         for letter, diagnostic in DIAGNOSTICS.items():
-            self.numbers[letter] = Order(diagnostic, numbers[letter])
-            self._ends[letter] = Order(diagnostic, ends[letter])
-            # a threshold below every value: all of them fire, or none
-            if diagnostic.fires_above:
-                for _, place in numbers[letter]:
-                    self.flags[place] |= BIT[letter]
-        self.move(thresholds)
-        for place in range(len(runs)):
-            self._decide(place)
+            self.numbers[letter].move(diagnostic.limit(thresholds))
+            self._ends[letter].move(diagnostic.limit(thresholds))
+        self.flags, self._straddling = self._fired(thresholds)
+        self.undecided = self._decided(self.flags, self._straddling)
+
+    def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
+        """Flags and undecided diagnostics of all runs under other thresholds; moves nothing."""
+        flags, straddling = self._fired(thresholds)
+        return flags, self._decided(flags, straddling)
+
+    def _fired(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
+        """Diagnostics that fire, and those of which one end of the interval fires alone."""
+        flags = bytearray(self.nonfinite)
+        straddling = bytearray(len(flags))
+        for letter, diagnostic in DIAGNOSTICS.items():
+            limit = diagnostic.limit(thresholds)
+            for run in self.numbers[letter].firing(limit):
+                flags[run] |= BIT[letter]
+            for run in self._ends[letter].firing(limit):
+                straddling[run] ^= BIT[letter]
+        return flags, straddling
+
+    def _decided(self, flags: bytearray, straddling: bytearray) -> bytearray:
+        undecided = bytearray(straddling)
+        for run, inconclusive in enumerate(self._inconclusive):
+            undecided[run] |= inconclusive & ~flags[run]
+        return undecided
 
     def _add(
         self, place: int, run: JudgedRun, numbers: dict[str, Placed], ends: dict[str, Placed]
     ) -> None:
-        # functions instead of the run's cached properties: 100,000 caches take 100 MB
+        # functions instead of the run's cached properties: 10,000 caches take 10 MB
         nonfinite = nonfinite_in(run)
         self.nonfinite[place] = mask_of(nonfinite)
         decided = 0
@@ -123,12 +149,9 @@ class Judge:
                 self._straddling[run] ^= bit
                 touched.add(run)
         for run in touched:
-            self._decide(run)
+            unproven = self._inconclusive[run] & ~self.flags[run]
+            self.undecided[run] = self._straddling[run] | unproven
         return touched
-
-    def _decide(self, run: int) -> None:
-        unproven = self._inconclusive[run] & ~self.flags[run]
-        self.undecided[run] = self._straddling[run] | unproven
 
     def values(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.

@@ -188,7 +188,7 @@ def _first_reading(
 
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
-    """A run; with its numbers if they are printed, as there may be 100,000 runs."""
+    """A run; with its numbers if they are printed, as there may be thousands of runs."""
     record = check_forms.record_of(row) if detailed else {}
     return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
 

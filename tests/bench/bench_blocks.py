@@ -1,6 +1,6 @@
-"""The longest that one key keeps the explorer's screen from anything else, with 100,000 runs open.
+"""The longest that one key keeps the explorer's screen from anything else, with 10,000 runs open.
 
-    python -m tests.bench.bench_blocks [--runs 100000 --tries 3 --shape methods] [--only filter]
+    python -m tests.bench.bench_blocks [--runs 10000 --tries 3 --shape methods] [--only filter]
 
 The explorer runs in this process, without a terminal. While it handles a key, a timer ticks beside it: the longest
 gap between two ticks is the block, and of it the longest that one garbage collection took is named.
@@ -292,7 +292,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--tries", type=int, default=3)
     parser.add_argument("--shape", choices=SHAPES, default="methods")
     parser.add_argument("--only", default="", help="steps whose words hold this")

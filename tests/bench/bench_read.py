@@ -1,41 +1,30 @@
-"""Reading many reports into an `AuditTable` over `json.load` alone, and what verdicts and the explorer then cost.
+"""Reading many reports into an `AuditTable` over `json.load` alone, and judging them.
 
 Writes an audit table of N reports as the project writes it, reads it with each reader in a process of its own
-(they take turns, so that a busy machine hits all), and prints medians, median ratios, and the peak of memory.
+(they take turns, so that a busy machine hits both), and prints medians and the median ratio.
 
-    python -m tests.bench.bench_read [--reports 100000 --pairs 5]
-
-memory       of the whole program over the file's size: `load_audits`, and the explorer after its first paint, in
-             the long view, and at its peak; on the table as it is written, and without a space and a summary
+    python -m tests.bench.bench_read [--reports 10000 --pairs 5]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from tests.bench.bench_explorer import EXPLORER
-from tests.bench.figures import Figure, amount, ratio_within, report, within
-from tests.e2e.terminal import PseudoTerminal
+from tests.bench.figures import amount, ratio_within, report, within
 
-READ_BUDGET = 1.2
-FLAGS_BUDGET_MS = 1.0
-SHOW_BUDGET = 4.0
-"""Seconds of processor time."""
-MEMORY_BUDGET = 5.0
-"""Over the file's size, at the peak too."""
+READ_BUDGET = 2.0
+JUDGE_BUDGET_MS = 15.0
+"""A judgement of all runs by other thresholds."""
 METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 
 _MEASURE = """
@@ -54,16 +43,15 @@ TABLE = _MEASURE.format(
     setup="import fa_core.table; from fa_core import load_audits",
     read="load_audits([path])",
     after="""
+read.flags()
 took = []
 for _ in range(50):
     start = time.perf_counter()
     read.flags()
+    read.undecided()
     took.append(time.perf_counter() - start)
-times["flags_ms"] = 1000 * sorted(took)[len(took) // 2]
+times["judge_ms"] = 1000 * sorted(took)[len(took) // 2]
 """,
-)
-SCAN = _MEASURE.format(
-    setup="from fa_core.formats import scan; import numpy", read="scan([path])", after=""
 )
 
 
@@ -102,91 +90,27 @@ def measured(code: str, path: Path) -> dict[str, float]:
     return times
 
 
-def compacted(path: Path, to: Path) -> None:
-    """Write a table's reports alone, without a space between them: the least text for as many reports."""
-    to.write_text(
-        json.dumps({"reports": json.loads(path.read_text())["reports"]}, separators=(",", ":"))
-    )
-
-
-def explorer_megabytes(path: Path) -> dict[str, float]:
-    """What the explorer takes after its first paint, in the long view, and at most."""
-    with PseudoTerminal([*EXPLORER, str(path)]) as terminal:
-        terminal.wait_for("walk-back", limit=120)
-        terminal.read(quiet=2.5)  # what opening left is collected after a pause
-        resident = _megabytes(terminal, "VmRSS")
-        terminal.press("t", quiet=1.0)
-        return {
-            "explorer, resident": resident,
-            "explorer, in the long view": _megabytes(terminal, "VmRSS"),
-            "explorer, at its peak": _megabytes(terminal, "VmHWM"),
-        }
-
-
-def _megabytes(terminal: PseudoTerminal, name: str) -> float:
-    status = Path(f"/proc/{terminal.process.pid}/status").read_text()
-    return (
-        next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name))
-        * 1.024e-3
-    )
-
-
-def shown(path: Path) -> float:
-    """Processor seconds of `fa-tui show`."""
-    before = os.times()
-    subprocess.run(
-        [sys.executable, "-m", "fa_tui", "show", str(path)], stdout=subprocess.DEVNULL, check=True
-    )
-    after = os.times()
-    return (
-        after.children_user + after.children_system - before.children_user - before.children_system
-    )
-
-
-def memory(path: Path) -> Iterator[Figure]:
-    """Memory over the file's size."""
-    size = path.stat().st_size / 1e6
-    taken = {"load_audits, at its peak": measured(TABLE, path)["megabytes"]}
-    for name, megabytes in {**taken, **explorer_megabytes(path)}.items():
-        yield ratio_within(
-            name, megabytes / size, MEMORY_BUDGET, amount(megabytes, "MB"), f"file {size:.0f} MB"
-        )
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--reports", type=int, default=100_000)
+    arguments.add_argument("--reports", type=int, default=10_000)
     arguments.add_argument("--pairs", type=int, default=5)
     options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.json"
-        compact = Path(folder) / "compact.json"
-        # in processes of their own: peak memory is inherited
-        for work, what in ((table_of, (options.reports, path)), (compacted, (path, compact))):
-            writing = get_context("spawn").Process(target=work, args=what)
-            writing.start()
-            writing.join()
+        table_of(options.reports, path)
         size = path.stat().st_size / 1e6
-        runs = [
-            [measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)
-        ]
-        show = statistics.median(shown(path) for _ in range(3))
-        as_written, without_spaces = list(memory(path)), list(memory(compact))
-    figures = []
-    floor = statistics.median(run[0]["wall"] for run in runs)
-    for position, name in enumerate(("load_audits", "scan"), 1):
-        wall = amount(statistics.median(run[position]["wall"] for run in runs), "s")
-        over = statistics.median(run[position]["wall"] / run[0]["wall"] for run in runs)
-        budget = READ_BUDGET if name == "load_audits" else None
-        figures.append(ratio_within(name, over, budget, wall, f"json.load {amount(floor, 's')}"))
-    flags = statistics.median(run[1]["flags_ms"] for run in runs)
-    figures.append(within("flags of all rows", flags, "ms", FLAGS_BUDGET_MS))
-    figures.append(within("fa-tui show, processor time", show, "s", SHOW_BUDGET))
+        runs = [[measured(code, path) for code in (FLOOR, TABLE)] for _ in range(options.pairs)]
+    floor, wall = (statistics.median(run[place]["wall"] for run in runs) for place in (0, 1))
+    over = statistics.median(ours["wall"] / least["wall"] for least, ours in runs)
+    least = f"json.load {amount(floor, 's')}"
+    judge = statistics.median(ours["judge_ms"] for _, ours in runs)
+    figures = [
+        ratio_within("load_audits", over, READ_BUDGET, amount(wall, "s"), least),
+        within("flags of all runs by other thresholds", judge, "ms", JUDGE_BUDGET_MS),
+    ]
     report(f"{options.reports:,} reports, {size:.0f} MB", figures)
-    report(f"Memory of {options.reports:,} reports", as_written)
-    report(f"Memory of {options.reports:,} reports without spaces", without_spaces)
 
 
 if __name__ == "__main__":

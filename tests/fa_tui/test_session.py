@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.formats import Trace, json_document, scan, scan_again
+from fa_core.formats import Trace, scan, scan_again
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import letters_of
@@ -115,9 +115,8 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
 
 @pytest.mark.parametrize("given", [None, FrozenBaseline(0.349)])
 def test_a_run_that_came_into_a_big_table_is_the_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: FrozenBaseline | None
+    tmp_path: Path, given: FrozenBaseline | None
 ) -> None:
-    monkeypatch.setattr(json_document, "SPLIT_FROM", 0)
     path = tmp_path / "table.json"
     rows = [
         AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)

@@ -21,50 +21,40 @@ REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1
 COLLAPSED = {**REPORT, "residual_norms": [1.0, 200.0]}
 
 
-def twice(indent: int | None, value: dict[str, Any]) -> str:
-    """A table whose key ``bp_s1`` stands twice, as no writer but a merge by hand makes it."""
-    text = json.dumps(
-        {"reports": {"bp_s1": value, "dfa_s1": REPORT, "bp_s_": COLLAPSED}}, indent=indent
-    )
-    return text.replace("bp_s_", "bp_s1")
-
-
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("first", [REPORT, {**REPORT, "residual_norms": [1.0, float("nan")]}])
-def test_a_key_that_stands_twice_loses_no_report(
-    tmp_path: Path, indent: int | None, first: dict[str, Any]
+@pytest.mark.parametrize(
+    ("key", "fields", "said"),
+    [
+        ("dfa_s1", {"seed": 1}, "the key names method dfa, its report names bp"),
+        ("frozen_s1", {}, "the key names method frozen, its report names bp"),
+        ("bp_s7", {"seed": 42}, "the key names seed 7, its report names seed 42"),
+        ("mine_s1", {}, "the key names method mine, its report names bp"),
+    ],
+)
+def test_a_key_and_its_report_name_the_same_run(
+    tmp_path: Path, key: str, fields: dict[str, Any], said: str
 ) -> None:
-    path = tmp_path / "twice.json"
-    path.write_text(twice(indent, first))
+    path = tmp_path / "table.json"
+    path.write_text(json.dumps({"reports": {key: {**REPORT, **fields}, "bp_s2": REPORT}}))
     table = load_audits(path)
-    assert table.key.tolist() == ["bp_s1", "dfa_s1", "bp_s1#2"]
-    assert table.method.tolist() == ["bp", "dfa", "bp"]
-    assert table.seed.tolist() == [1, 1, 1]
-    assert table.growth[2] == 200.0
-    assert "bp_s1: the key stands more than once" in table.problems[0].message
+    assert table.key.tolist() == ["bp_s2"]
+    assert f"$.reports.{key}: {said}; both must name the same run" in table.problems[0].message
 
 
-def test_mixed_indentation_and_escaped_keys_are_no_repetition(tmp_path: Path) -> None:
-    path = tmp_path / "odd.json"
-    inner = json.dumps(REPORT)
-    path.write_text(
-        f'{{"reports": {{"\\u0062p_s1" :{inner},\n\n "dfa_s2": {inner}   , "ep_s3":{inner} }} }}'
-    )
-    table = load_audits(path)
-    assert table.key.tolist() == ["bp_s1", "dfa_s2", "ep_s3"]
-    assert table.problems == ()
+def test_a_key_may_say_more_than_its_report(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    own = {"bp_penalty_s1": {}, "first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
+    path.write_text(json.dumps({"reports": {key: REPORT | more for key, more in own.items()}}))
+    assert [(row.method, row.seed) for row in scan([path]).rows] == [
+        ("bp_penalty", 1),
+        ("bp", 4),
+        ("bp", 3),
+    ]
 
 
-def test_equal_reports_under_keys_of_equal_length_hide_no_repetition(tmp_path: Path) -> None:
-    path = tmp_path / "twice.json"
-    path.write_text(twice(None, REPORT).replace("200.0", "2.0"))
-    assert load_audits(path).key.tolist() == ["bp_s1", "dfa_s1", "bp_s1#2"]
-    path.write_text(
-        json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": REPORT, "bp_s3": REPORT}}).replace(
-            "s2", "s1"
-        )
-    )
-    assert load_audits(path).key.tolist() == ["bp_s1", "bp_s1#2", "bp_s3"]
+def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path: Path) -> None:
+    report = {**REPORT, "verdict": "trustworthy", "recorded_verdict": "as published"}
+    (tmp_path / "a.json").write_text(json.dumps({"reports": {"bp_s2": report}}))
+    assert load_audits(tmp_path).recorded_verdict.tolist() == ["as published"]
 
 
 @pytest.mark.parametrize(
@@ -93,16 +83,6 @@ def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: st
     assert rows[0].report.verdict == "trustworthy"
     assert rows[1].report.verdict == "needs walk-back: residual stream exploded"
     assert "layer 1" in rows[1].report.nonfinite["a"]
-
-
-def test_one_bad_report_leaves_the_others(tmp_path: Path) -> None:
-    path = tmp_path / "some.json"
-    path.write_text(
-        json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, "headline_acc": 61}}})
-    )
-    found = scan([path])
-    assert [row.key for row in found.rows] == ["bp_s1"]
-    assert "$.reports.bp_s2: headline_acc is 61.0" in found.problems[0].message
 
 
 def test_a_table_without_reports_is_empty_and_no_error(tmp_path: Path) -> None:
@@ -210,10 +190,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out.json"
-    row = AuditRow(
-        source="", key="x", method="bp", seed=1, report=DiagnosticReport(residual_norms=[1.0, 2.0])
-    )
-    write_audit_table(path, [row])
+    write_audit_table(path, [])
     before = path.read_bytes()
 
     def full(descriptor: int) -> None:
@@ -221,15 +198,6 @@ def test_a_write_that_fails_leaves_the_old_file(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FaError, match="No space left"):
-        write_audit_table(path, [msgspec.structs.replace(row, seed=2)])
+        write_audit_table(path, [AuditRow(source="", key="x", method="bp", seed=2)])
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]
-
-
-def test_writing_through_a_link_keeps_the_link(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real/out.json").write_text("{}")
-    (tmp_path / "out.json").symlink_to(tmp_path / "real/out.json")
-    write_audit_table(tmp_path / "out.json", [])
-    assert (tmp_path / "out.json").is_symlink()
-    assert json.loads((tmp_path / "real/out.json").read_text())["reports"] == {}

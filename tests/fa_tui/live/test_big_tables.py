@@ -1,4 +1,4 @@
-"""A big table that changes while it is open."""
+"""A table that changes while it is open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats import json_document, scan
+from fa_core.formats import scan
 from fa_tui.live import Follower
 from fa_tui.session import Session
 
@@ -23,8 +23,7 @@ def write(path: Path, **norms: float) -> None:
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(json_document, "SPLIT_FROM", 0)
+def path(tmp_path: Path) -> Path:
     path = tmp_path / "table.json"
     write(path)
     return path
