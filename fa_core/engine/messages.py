@@ -118,7 +118,7 @@ ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
 
 
-def encode(message: ToWorker | FromWorker) -> bytes:
+def encode(message: msgspec.Struct) -> bytes:
     """A message as one line, NaN and Infinity as in Python's json."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
