@@ -20,14 +20,27 @@ LABELS = ("id2label", "label2id")
 """Keys with the names of classes, which are counted only."""
 
 DROPPED = {
-    *("attn_implementation", "auto_map", "custom_pipelines", "finetuning_task", "language"),
-    *("license", "name", "prefix", "tags", "task", "task_specific_params", "tokenizer_class"),
-    *("transformers_version", "trust_remote_code"),
+    *("attn_impl", "attn_implementation", "auto_map", "custom_pipelines", "finetuning_task"),
+    *(
+        "language",
+        "license",
+        "name",
+        "prefix",
+        "tags",
+        "task",
+        "task_specific_params",
+        "tokenizer_class",
+        "transformers_version",
+        "trust_remote_code",
+    ),
 }
 """Keys that do not say which function a network computes."""
 
-ELSEWHERE = ("backbone", "pretrained", "quantization")
-"""Parts of keys that lead to weights or code of others."""
+ELSEWHERE = {
+    *("backbone", "backbone_config", "backbone_kwargs", "use_pretrained_backbone"),
+    *("use_timm_backbone", "quantization_config"),
+}
+"""Keys that lead to weights or code of others, whatever their value."""
 
 
 def known_keys(described: object) -> Json:
@@ -43,7 +56,7 @@ def known_keys(described: object) -> Json:
         if key in LABELS:
             kept[key] = value
         elif key not in DROPPED and not key.startswith("_"):
-            if value and any(part in key for part in ELSEWHERE):
+            if value and key in ELSEWHERE:
                 raise ValueError(f"{key} leads to weights or code outside this folder")
             kept[key] = _known(key, value)
     return kept
