@@ -24,9 +24,6 @@ EXTRAS: Mapping[str, str] = {
     "torchvision": "torchvision>=0.21",
     "textual-serve": "textual-serve>=1.1.3,<1.2",
     "ray": "ray>=2.49",
-    "tensorboard": "tensorboard>=2.12",
-    "wandb": "wandb>=0.17",
-    "trackio": "trackio>=0.2",
 }
 """Optional package → its requirement, as in the extras of pyproject.toml."""
 

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from fa_core.errors import UnreadableInput
 
 Name: TypeAlias = "str | os.PathLike[str]"
-
-CONTROL_GROUP = Path("/sys/fs/cgroup")
-"""Files with the memory limit of a container on Linux, which system-wide numbers ignore."""
 
 SMALL = 1 << 26
 """Bytes up to which free memory is not checked."""
@@ -156,32 +152,14 @@ def check_room(needed: int, size: int, hint: str = "") -> None:
 
 
 def free_ram() -> int:
-    """Bytes of RAM available to this process, limited by system, container and ``ulimit``."""
+    """Bytes of RAM available to this process, limited by system and ``ulimit``."""
     import psutil  # imported late, for a fast start of the explorer
 
     free: int = psutil.virtual_memory().available
-    return min(free, _left_of_container(), _left_of_limit())
+    return min(free, _left_of_limit())
 
 
 _UNLIMITED = 1 << 62
-
-
-def _left_of_container() -> int:
-    """Bytes of RAM left in a control group (version 2 or 1): limit minus usage without droppable
-    file pages."""
-    for folder, limit, usage, droppable in (
-        ("", "memory.max", "memory.current", "inactive_file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        group = CONTROL_GROUP / folder
-        with suppress(OSError, ValueError):
-            most, used = (int((group / name).read_text()) for name in (limit, usage))
-            for line in (group / "memory.stat").read_text().splitlines():
-                name, _, value = line.partition(" ")
-                if name == droppable:
-                    used -= int(value)
-            return max(0, most - used)
-    return _UNLIMITED
 
 
 def _left_of_limit() -> int:

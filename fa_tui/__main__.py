@@ -21,8 +21,9 @@ def main() -> int:
     # parsing
     gc.disable()
     if sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 (pathlib takes a millisecond to import)
-        # after installed packages: a numpy.py in the current folder must not shadow a library
-        sys.path.append(sys.path.pop(0))
+        # a numpy.py in the current folder must not run; a checkout finds its own packages
+        sys.path.pop(0)
+        sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
     from fa_tui.cli import main as run

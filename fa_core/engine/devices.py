@@ -1,8 +1,7 @@
 """Devices of this machine, their load, and the execution of measurements. No torch.
 
-CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where
-NVML shows none and the system has the file of one (ROCm, a container without NVML), torch is asked
-in a process of its own. MPS follows from machine and system.
+torch says which GPUs there are, in a process of its own; it is not asked where its version file or
+the system shows that there is none. MPS follows from machine and system.
 """
 
 from __future__ import annotations
@@ -14,29 +13,23 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from fa_core.children import start_python
 from fa_core.errors import MeasureError, UsageError, missing_package
 from fa_core.option_values import unknown_name
-
-if TYPE_CHECKING:
-    import psutil
 
 RUNS_PER_WORKER = 8
 """Runs from which another worker on a CPU pays off."""
 
 MOST_CPU_WORKERS = 8
 """Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
-
-
-T = TypeVar("T")
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,22 +63,11 @@ def why_no_cuda() -> str:
     """Why there is no CUDA device here; ``""`` if there is one."""
     if not _torch_has_cuda():
         return "no GPU: this torch is built without CUDA"
-    if _cuda_devices():
-        return ""
-    if _gpu_files():
+    if not _gpu_files():
+        return "no GPU: none is on this machine"
+    if not ask_torch().gpus:
         return f"no GPU: torch can use none, though there is {_gpu_files()[0]}"
-    with _nvml() as nvml:
-        if nvml is None:
-            return "no GPU: no NVIDIA driver answers"
-        return "no GPU: the driver shows none (CUDA_VISIBLE_DEVICES may hide it)"
-
-
-def seen_by_nvml() -> list[str]:
-    """Labels of the cards and MIG instances that NVML shows, usable by torch or not."""
-    with _nvml() as nvml:
-        if nvml is None:
-            return []
-        return [device.label for device in _listed(nvml)]
+    return ""
 
 
 def idle_gpu(devices: Iterable[str]) -> str:
@@ -94,17 +76,21 @@ def idle_gpu(devices: Iterable[str]) -> str:
     Args:
         devices: the devices that measure.
     """
-    if set(devices) != {"cpu"}:
+    files = _gpu_files()
+    if set(devices) != {"cpu"} or not files:
         return ""
-    usable = [device.label for device in _cuda_devices()]
-    labels = usable or seen_by_nvml() or _gpu_files()
-    if usable:
-        why = "--device or the settings say so"
-    else:
-        why = why_no_cuda().removeprefix("no GPU: ")
-    if labels:
-        return f"measured on the CPU beside a GPU ({labels[0]}): {why}"
-    return ""
+    why, name = why_no_cuda().removeprefix("no GPU: "), files[0]
+    if not why:
+        why, name = "--device or the settings say so", ask_torch().gpus[0].name
+    return f"measured on the CPU beside a GPU ({name}): {why}"
+
+
+class Gpu(msgspec.Struct, frozen=True, array_like=True):
+    """A GPU as torch knows it, with its bytes of memory."""
+
+    name: str
+    memory: int
+    uuid: str = ""
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -112,54 +98,35 @@ class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         version: ``""`` if it does not import.
-        gpus: name and bytes of memory of each.
+        gpus: each, in torch's order.
         error: why it does not import.
     """
 
     version: str = ""
-    gpus: list[tuple[str, int]] = []
+    gpus: list[Gpu] = []
     error: str = ""
 
 
-PROBE = """
-import json, torch
-found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-print(json.dumps([torch.__version__, [[gpu.name, gpu.total_memory] for gpu in found]]))
-"""
-
-
-@lru_cache(maxsize=4)
-def ask_torch(probe: str = PROBE) -> TorchAnswer:
+@lru_cache(maxsize=1)
+def ask_torch() -> TorchAnswer:
     """torch's version and GPUs, cached: its import takes seconds."""
+    return _answer("fa_core.engine.torch_probe")
+
+
+def _answer(module: str, seconds: float = 120) -> TorchAnswer:
+    """What a module that asks torch prints."""
+    with start_python(module, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        try:
+            printed, wrong = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return TorchAnswer(error=f"does not import within {seconds:g} s")
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False
-        )
-        return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=TorchAnswer)
-    except subprocess.TimeoutExpired:
-        return TorchAnswer(error="does not import within 120 s")
+        return msgspec.json.decode(printed.strip().rpartition(b"\n")[2], type=TorchAnswer)
     except ValueError:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        words = wrong.decode(errors="replace").strip().splitlines()
+        last = (words or [f"exit code {child.returncode}"])[-1]
         return TorchAnswer(error=f"does not import: {last}")
-
-
-def worker_device(device: str, environment: dict[str, str]) -> str:
-    """A device's name inside its worker. CUDA shows a process only one MIG instance, so each worker
-    is given its own.
-
-    Args:
-        device: its name in `list_devices`.
-        environment: of the worker; CUDA_VISIBLE_DEVICES may be changed in place.
-
-    >>> visible = {"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"}
-    >>> worker_device("cuda:1", visible), visible
-    ('cuda:0', {'CUDA_VISIBLE_DEVICES': 'MIG-b'})
-    """
-    names = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    if not names[0].strip().startswith(_MIG) or not device.startswith("cuda:"):
-        return device
-    environment["CUDA_VISIBLE_DEVICES"] = names[int(device[5:])].strip()
-    return "cuda:0"
 
 
 def check_counts(**counts: int | None) -> None:
@@ -251,162 +218,34 @@ def _cpu() -> Device:
     return Device(name="cpu", label=f"{cores} cores", load=min(1.0, psutil.getloadavg()[0] / cores))
 
 
-class Usage(msgspec.Struct, frozen=True):
-    """Resources used by some processes and their descendants together.
-
-    Attributes:
-        processes: number of processes.
-        memory: resident bytes (shared pages count in each).
-        load: CPU cores they kept busy since the last reading; None at the first.
-        each: given process → resident bytes of it and its descendants.
-    """
-
-    processes: int
-    memory: int
-    load: float | None = None
-    each: dict[int, int] = {}
-
-
-class UsageMeter:
-    """Measures what processes use; the load is that between two readings."""
-
-    def __init__(self) -> None:
-        self._known: dict[psutil.Process, psutil.Process] = {}
-
-    def read(self, pids: Iterable[int]) -> Usage | None:
-        """Current usage of these processes and their descendants; None if none is alive."""
-        import psutil
-
-        family: dict[psutil.Process, int] = {}
-        for pid in pids:
-            with suppress(psutil.Error):
-                process = psutil.Process(pid)
-                family |= dict.fromkeys([process, *process.children(recursive=True)], pid)
-        # psutil measures the time since the last call on the same object: keep these objects
-        before, self._known = self._known, {}
-        each, percent = dict.fromkeys(family.values(), 0), 0.0
-        for process, pid in family.items():
-            process = before.get(process, process)
-            with suppress(psutil.Error):
-                each[pid] += process.memory_info().rss
-                percent += process.cpu_percent()
-                self._known[process] = process
-        if not self._known:
-            return None
-        load = None
-        if before.keys() & self._known.keys():
-            load = percent / 100
-        return Usage(len(self._known), sum(each.values()), load, each)
-
-
 def _cuda_devices() -> list[Device]:
-    if not _torch_has_cuda():
+    if not _torch_has_cuda() or not _gpu_files():
         return []
-    with _nvml() as nvml:
-        listed = _listed(nvml)
-    if listed or not _gpu_files():
-        return listed
-    gpus = enumerate(ask_torch().gpus)
-    return [
-        Device(name=f"cuda:{index}", label=name, memory_total=size) for index, (name, size) in gpus
-    ]
+    return [_loaded(index, gpu) for index, gpu in enumerate(ask_torch().gpus)]
 
 
-def _listed(nvml: ModuleType | None) -> list[Device]:
-    """The visible cards or MIG instances; without NVML, the instances named for CUDA."""
-    if nvml is None:
-        names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-        migs = [name.strip() for name in names if name.strip().startswith(_MIG)]
-        return [
-            Device(name=f"cuda:{index}", label=f"MIG instance {name}")
-            for index, name in enumerate(migs)
-        ]
-    return [_cuda_device(nvml, handle, index) for index, handle in enumerate(_visible(nvml))]
+def _loaded(index: int, gpu: Gpu) -> Device:
+    """A GPU with its current load, which NVML knows if it answers."""
+    device = Device(name=f"cuda:{index}", label=gpu.name, memory_total=gpu.memory)
+    # NVML is imported for a machine with a GPU only
+    import pynvml as nvml
 
-
-_MIG = "MIG-"
-_HIDE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    with suppress(nvml.NVMLError):
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}")
+        device = replace(device, memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+        busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        device = replace(device, load=busy / 100)
+    return device
 
 
 def _gpu_files() -> list[str]:
-    """Device files of a GPU: NVIDIA's, WSL's, AMD's; none if a variable hides GPUs."""
-    if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
-        return []
+    """Device files of a GPU: NVIDIA's, WSL's, AMD's. Without one torch need not be asked."""
     return [
         str(file)
         for name in ("nvidia[0-9]*", "dxg", "kfd")
         for file in sorted(Path("/dev").glob(name))
     ]
-
-
-def _cuda_device(nvml: ModuleType, handle: object, index: int) -> Device:
-    used = total = load = None
-    try:
-        label = nvml.nvmlDeviceGetName(handle)
-    except nvml.NVMLError as error:
-        # a card that just fell off the bus
-        return Device(name=f"cuda:{index}", label=f"does not answer any more ({error})")
-    with suppress(nvml.NVMLError):
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        used, total = int(memory.used), int(memory.total)
-        load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
-    return Device(
-        name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load
-    )
-
-
-def _visible(nvml: ModuleType) -> list[object]:
-    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES selects, orders, and ends at the first
-    unknown name.
-
-    A MIG instance has a handle of its own. A lost card, which has no handle, keeps its place as
-    None.
-    """
-    count = _asked(nvml, nvml.nvmlDeviceGetCount) or 0
-    every = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
-        return every
-    uuids: list[str] = [_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "" for handle in every]
-    handles: list[object] = []
-    for name in (name.strip() for name in chosen.split(",")):
-        if name.startswith(_MIG):
-            handles.append(_asked(nvml, nvml.nvmlDeviceGetHandleByUUID, name))
-            continue
-        places = [
-            place
-            for place, uuid in enumerate(uuids)
-            if name == str(place) or (name and uuid.startswith(name))
-        ]
-        if len(places) != 1:
-            break
-        handles.append(every[places[0]])
-    return handles
-
-
-def _asked(nvml: ModuleType, question: Callable[..., T], *about: object) -> T | None:
-    """NVML's answer; None if the call fails."""
-    try:
-        return question(*about)
-    except nvml.NVMLError:
-        return None
-
-
-@contextmanager
-def _nvml() -> Iterator[ModuleType | None]:
-    """The initialized NVML binding; None without an NVIDIA driver."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield None
-        return
-    try:
-        yield pynvml
-    finally:
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
 
 
 def _has_mps() -> bool:

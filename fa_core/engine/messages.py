@@ -20,8 +20,8 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from fa_core.children import python_environment, start_python
 from fa_core.decode import Json
-from fa_core.engine.devices import worker_device
 from fa_core.engine.jobs import Job
 
 LOG_TAIL_BYTES = 4096
@@ -118,7 +118,7 @@ ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
 
 
-def encode(message: ToWorker | FromWorker) -> bytes:
+def encode(message: msgspec.Struct) -> bytes:
     """A message as one line, NaN and Infinity as in Python's json."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
@@ -143,7 +143,7 @@ class ChildProcess:
     that it never paints over a screen. It ends when its stdin closes.
 
     Args:
-        arguments: those of ``python -m``.
+        arguments: the module and its arguments.
         log: the file for its stdout and stderr.
         environment: its environment.
         says: union of its message types.
@@ -161,16 +161,15 @@ class ChildProcess:
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
-            self._popen = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
+            self._popen = start_python(
+                *arguments,
+                environment=environment,
+                # a worker changes to the user's folder later
+                folder=log.parent,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
-                # -m puts this folder first on the path: a random.py of the user's must not shadow
-                # a library. The child changes to the user's folder later.
-                cwd=log.parent,
-                env=environment,
-                start_new_session=True,
+                own_session=True,
             )
 
     @property
@@ -276,14 +275,8 @@ def worker_process(device: str, *, threads: int | None, measure: str, log: Path)
         measure: what it runs (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         log: the file for its stdout and stderr.
     """
-    variables = environment(threads)
-    arguments = [
-        "fa_core.engine.worker",
-        worker_device(device, variables),
-        measure,
-        str(Path.cwd()),
-    ]
-    return ChildProcess(arguments, log=log, environment=variables, says=FromWorker)
+    arguments = ["fa_core.engine.worker", device, measure, str(Path.cwd())]
+    return ChildProcess(arguments, log=log, environment=environment(threads), says=FromWorker)
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
@@ -326,17 +319,12 @@ def private_stdout() -> IO[bytes]:
 
 def environment(threads: int | None) -> dict[str, str]:
     """The environment of a child with this many CPU threads (None = torch's default)."""
-    environment = dict(os.environ)
+    environment = python_environment()
     # spinning threads make passes 10 to 40 times slower on a busy machine
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if "CUDA_VISIBLE_DEVICES" not in environment:
-        # NVML's order of devices; torch's default puts the fastest first
+        # the order in which `nvidia-smi` lists them; torch's default puts the fastest first
         environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    if paths := environment.get("PYTHONPATH"):
-        # relative paths would break: the child starts in another folder
-        environment["PYTHONPATH"] = os.pathsep.join(
-            map(os.path.abspath, filter(None, paths.split(os.pathsep)))
-        )
     if threads:
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     return environment

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -21,10 +23,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as registering
 
-from fa_core.decode import loads, reading
+from fa_core.children import OFFLINE
+from fa_core.decode import Json, loads, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
 from fa_core.files import TIMES, check_room, is_file, is_folder, read_file, typed_path
 from fa_core.models import ARCHS, build
+from fa_core.models.hub_config import check_alone, known_keys
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
 
@@ -122,7 +126,24 @@ def hub_folder(checkpoint: Path) -> Path | None:
     return None
 
 
+_LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
+"""How arguments of libraries begin that load weights, from a file or the network."""
+
+
+def _check_loads_nothing(args: Json) -> None:
+    """Refuse arguments that load weights.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    for name in args:
+        if name.startswith(_LOADING):
+            hint = "they come from the checkpoint that is measured"
+            raise UsageError(f"--model: {name} would load other weights", hint=hint)
+
+
 def _from_timm(name: str, **args: object) -> object:
+    _check_loads_nothing(args)
     timm = _library("timm")
     if not timm.is_model(name):
         raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
@@ -130,6 +151,7 @@ def _from_timm(name: str, **args: object) -> object:
 
 
 def _from_torchvision(name: str, **args: object) -> object:
+    _check_loads_nothing(args)
     models = _library("torchvision").models
     known = models.list_models(module=models)
     if name not in known:
@@ -144,16 +166,18 @@ def _from_folder(name: str, weights: Weights | None) -> object:
             f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote"
         )
     with reading(folder / CONFIG, "is no configuration"):
-        described = read_file(folder / CONFIG, LARGEST_CONFIG)
-        _check_sizes(loads(described))
+        described = loads(read_file(folder / CONFIG, LARGEST_CONFIG))
+        _check_sizes(described)
+        handed_on = json.dumps(known_keys(described))
     transformers = _library("transformers")
     # it reads a folder, so it gets a private copy: no other process can change that meanwhile
     with tempfile.TemporaryDirectory() as own:
         try:
-            Path(own, CONFIG).write_bytes(described)
+            Path(own, CONFIG).write_text(handed_on)
             config = transformers.AutoConfig.from_pretrained(
                 own, local_files_only=True, trust_remote_code=False
             )
+            check_alone(config)
             networks = [getattr(transformers, arch, None) for arch in config.architectures or ()]
         except Exception as error:
             if "torchvision" in _first_line(error):
@@ -276,6 +300,8 @@ def _library(package: str) -> ModuleType:
         UsageError: it is not installed, or fails to import. A torchvision for another torch may
             raise any exception.
     """
+    for name, value in OFFLINE.items():
+        os.environ.setdefault(name, value)
     try:
         return importlib.import_module(package)
     except Exception as error:

@@ -5,8 +5,8 @@
         ...
         monitor.step()
 
-The numbers may be sent to TensorBoard, Weights & Biases, Trackio or MLflow (``to="wandb"``), under
-the names of `scalars`.
+A function gets the numbers under the names of `scalars`, for a logger: ``to=lambda numbers, step:
+wandb.log({**numbers, "fa/step": step})``.
 
 `fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for
 Lightning and for transformers' Trainer, and need these libraries.
@@ -14,7 +14,6 @@ Lightning and for transformers' Trainer, and need these libraries.
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from torch import distributed, nn
 
 from fa_core.decode import Json
-from fa_core.errors import UsageError, missing_package
+from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
 from fa_core.measure.diagnose import DiagnoseOptions, diagnose
 from fa_core.option_values import unknown_name
@@ -37,14 +36,6 @@ if TYPE_CHECKING:
 Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]
 """Called with numbers by name, and their step."""
-
-_LOGGERS = {
-    "tensorboard": "torch.utils.tensorboard",
-    "wandb": "wandb",
-    "trackio": "trackio",
-    "mlflow": "mlflow",
-}
-"""Package → the module to import."""
 
 
 def scalars(report: DiagnosticReport) -> dict[str, float]:
@@ -68,42 +59,6 @@ def scalars(report: DiagnosticReport) -> dict[str, float]:
     for layer, norm in enumerate(report.bp_grad_norms):
         found[f"g_{layer}"] = norm
     return {f"fa/{name}": value for name, value in found.items() if value is not None}
-
-
-def _sender(to: str | Send) -> Send:
-    """The function that sends numbers to a logger.
-
-    Raises:
-        UsageError: an unknown logger, or one that is not installed.
-    """
-    if callable(to):
-        return to
-    if to not in _LOGGERS:
-        raise unknown_name("logger", str(to), tuple(_LOGGERS))
-    try:
-        logger = importlib.import_module(_LOGGERS[to])
-    except ImportError:
-        raise missing_package(to, f'ProtocolMonitor(to="{to}")') from None
-
-    def log(numbers: Numbers, step: int) -> None:
-        # the step as a number of its own: the run's step belongs to the training loop
-        logger.log({**numbers, "fa/step": step})
-
-    def log_metrics(numbers: Numbers, step: int) -> None:
-        logger.log_metrics(dict(numbers), step=step)
-
-    if to == "mlflow":
-        return log_metrics
-    if to != "tensorboard":
-        return log
-    writer = logger.SummaryWriter()
-
-    def write(numbers: Numbers, step: int) -> None:
-        for name, number in numbers.items():
-            writer.add_scalar(name, number, step)
-        writer.flush()
-
-    return write
 
 
 @dataclass(frozen=True)
@@ -137,9 +92,7 @@ class ProtocolMonitor:
         eval_batches: (x, y) pairs, the same at every measurement.
         every: measure on every `every`-th `step`.
         on_fire: called with a `Firing` when a diagnostic starts to fire.
-        to: destination of the numbers: ``"tensorboard"`` (a new run in ``runs/``), ``"wandb"`` or
-            ``"trackio"`` (the run started with their ``init``), ``"mlflow"`` (its active run), or a
-            function of numbers by name and step.
+        to: a function of numbers by name and step, e.g. one that logs them.
         trace: trace file to write, for `fa-tui timeline` and the explorer; None = no file.
         unit: what `step` counts, and the trace is numbered by: ``"step"`` or ``"epoch"``.
         measure: further options of `fa_core.diagnose`: ``taps``, ``thresholds``,
@@ -150,7 +103,7 @@ class ProtocolMonitor:
         first_fired: letter → the first step at which it fired.
 
     Raises:
-        UsageError: `every` below 1, another unit, or a logger that is unknown or not installed.
+        UsageError: `every` below 1, or another unit.
     """
 
     def __init__(
@@ -160,7 +113,7 @@ class ProtocolMonitor:
         *,
         every: int = 1,
         on_fire: Callable[[Firing], object] | None = None,
-        to: str | Send | None = None,
+        to: Send | None = None,
         trace: str | Path | None = None,
         unit: str = STEP,
         **measure: Unpack[DiagnoseOptions],
@@ -179,7 +132,7 @@ class ProtocolMonitor:
         self._on_fire = on_fire
         self._measure = measure
         self._trace = None if trace is None else Path(trace)
-        self._send = None if to is None else _sender(to)
+        self._send = to
         self._unit = unit
         self._entries: list[Json] = []
         self._steps = 0
@@ -230,7 +183,7 @@ class MonitorOptions(DiagnoseOptions, total=False):
     """Options of `ProtocolMonitor` by name, except ``every``."""
 
     on_fire: Callable[[Firing], object] | None
-    to: str | Send | None
+    to: Send | None
     trace: str | Path | None
 
 

@@ -50,8 +50,6 @@ _LARGEST, _WIDEST = 1e300, 301
 
 INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
 
-_STYLE = Path(__file__).with_name("figures.mplstyle")
-
 _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
@@ -118,7 +116,7 @@ def customised(width: str = "", style: Path | None = None) -> Iterator[None]:
 
 
 def _settings_of(style: Path) -> dict[str, Any]:
-    import matplotlib
+    from fa_core.reporting.plotting import matplotlib
 
     read_file(style, _LARGEST_STYLE)
     try:
@@ -131,11 +129,11 @@ def _settings_of(style: Path) -> dict[str, Any]:
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
-    """Matplotlib's defaults with `_STYLE` instead of the user's settings, which are global, and
+    """Matplotlib's defaults with `STYLE` instead of the user's settings, which are global, and
     with those of `customised`."""
-    import matplotlib
+    from fa_core.reporting.plotting import STYLE, matplotlib
 
-    with _STYLING, matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
+    with _STYLING, matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
         matplotlib.rcParams.update(_CUSTOM.get().settings)  # type: ignore[arg-type]
         # glyphs missing from the font are drawn as boxes
         warnings.simplefilter("ignore")
@@ -149,7 +147,7 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
         figure: a figure with a final layout.
         kind: one of `FIGURE_KINDS`.
     """
-    from matplotlib.backend_bases import get_registered_canvas_class
+    from fa_core.reporting.plotting import get_registered_canvas_class
 
     content = io.BytesIO()
     ending = kind[1:]
@@ -218,7 +216,7 @@ def page(
 
     A narrow figure has one column.
     """
-    from matplotlib.figure import Figure
+    from fa_core.reporting.plotting import Figure
 
     width = _CUSTOM.get().width
     if width < _NARROW and columns > 1 and not share:
@@ -245,8 +243,7 @@ def page(
 
 def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
     """Matplotlib's handles of a legend; none without a name or sign."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
+    from fa_core.reporting.plotting import Line2D, Patch
 
     handles: list[Any] = []
     for name, style in islice(styles.items(), _NAMES_AT_MOST):
@@ -378,7 +375,7 @@ def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float =
 
 def _fit_decades(panel: Axes, exponents: Sequence[float], margin: float) -> None:
     """Scale a log axis to some exponents of ten, with ticks at two powers of ten or more."""
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+    from fa_core.reporting.plotting import LogLocator, NullFormatter, NullLocator
 
     low = min(exponents, default=-1.0)
     high = max(exponents, default=1.0)

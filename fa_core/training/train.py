@@ -62,7 +62,7 @@ class Diverged(FaError):
     """The training loss is no longer finite."""
 
 
-class EpochProgress(msgspec.Struct, frozen=True):
+class EpochProgress(msgspec.Struct, frozen=True, tag_field="is"):
     """Progress of a run.
 
     Attributes:
@@ -98,6 +98,18 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     report: DiagnosticReport | None
     skipped: bool = False
+
+    @property
+    def words(self) -> str:
+        """The result in one line."""
+        report = self.report
+        if report is None:
+            return f"{self.folder}: finished before, left alone"
+        why = f"; {self.manifest.stopped}" if self.manifest.stopped else ""
+        return (
+            f"{self.folder}: {report.words} [{report.coverage} measured], accuracy "
+            f"{report.headline_acc:.4f}{why}"
+        )
 
 
 def ignore(_: object) -> None:

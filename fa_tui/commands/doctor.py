@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from fa_core import __version__
-from fa_core.engine.devices import PROBE, ask_torch, list_devices, seen_by_nvml, why_no_cuda
+from fa_core.engine.devices import ask_torch, list_devices, why_no_cuda
 from fa_core.errors import install_command
 from fa_tui import options
 from fa_tui.commands import output
@@ -76,7 +76,7 @@ def packages() -> Iterator[Finding]:
 
 def devices() -> Iterator[Finding]:
     """PyTorch, asked in a process of its own, and what it can compute on."""
-    torch = ask_torch(PROBE)
+    torch = ask_torch()
     if torch.error:
         yield Finding("torch", f"{torch.error}; pip install torch", "missing")
         return
@@ -84,7 +84,6 @@ def devices() -> Iterator[Finding]:
     for device in list_devices():
         yield Finding("device", f"{device.name}: {device.label}")
     yield Finding("gpu", why_no_cuda() or f"torch sees {len(torch.gpus)}")
-    yield Finding("nvml", ", ".join(seen_by_nvml()) or "sees none")
 
 
 def terminal() -> Iterator[Finding]:

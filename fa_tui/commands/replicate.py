@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from fa_core.children import start_python
 from fa_core.decode import Json
 from fa_core.numbers import brief, spread
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
@@ -91,9 +92,7 @@ def replicate_command(
         place += ["--jobs", str(jobs)]
     for command in commands if run else ():
         print(f"fa-tui: {shlex.join(command)}", file=sys.stderr)
-        if code := subprocess.run(
-            [sys.executable, "-m", "fa_tui", *command, *place], check=False
-        ).returncode:
+        if code := start_python("fa_tui", *command, *place).wait():
             raise typer.Exit(code)
     figures, notes = ([], [QUICK]) if quick else _figures(chosen, out)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
@@ -148,10 +147,8 @@ def evidence_blocks(out: Path) -> Iterator[Block]:
         ]
         as_json = [*words, "--format", "json"]
         if claim.command not in printed:
-            command = [sys.executable, "-m", "fa_tui", *as_json]
-            printed[claim.command] = json.loads(
-                subprocess.run(command, check=True, capture_output=True).stdout
-            )
+            with start_python("fa_tui", *as_json, stdout=subprocess.PIPE) as child:
+                printed[claim.command] = json.loads(child.communicate()[0])
         here = claim.found_in(printed[claim.command])
         if claim.agrees(here):
             outcome = "agrees"

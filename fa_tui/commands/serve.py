@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fa_core.children import python_command, python_environment
 from fa_core.errors import missing_package
 from fa_tui import options
 from fa_tui.commands import inputs
@@ -39,8 +40,9 @@ def serve_command(
     inputs.open_paths(paths)  # problems are reported here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
     title = " ".join(["fa-tui", *(Path(path).name for path in paths or ())])
-    server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title)
+    server = TokenServer(python_command("fa_tui", "open", *words), port, title)
     # inherited by the explorers: the browser's terminal can show everything
+    os.environ.update(python_environment())
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
     for name in ("NO_COLOR", "TMUX", "STY"):
         os.environ.pop(name, None)

@@ -20,7 +20,6 @@ from fa_tui.option_groups import ThresholdOptions
 if TYPE_CHECKING:
     from fa_core.data.dataset import DataSet
     from fa_core.training.plan import RunPlan
-    from fa_core.training.train import Trained
 
 
 MOST_THREADS = 1024
@@ -202,8 +201,8 @@ def _train(
             TrainingProgress(len(plans)) as progress,
             TrainingProcesses(devices, out, share, choice) as processes,
         ):
-            for done in processes.train(plans, progress.update):
-                progress.finished(_result(done))
+            for words in processes.train(plans, progress.update):
+                progress.finished(words)
         return
     target = devices[0]
     samples = samples.to(target)
@@ -213,7 +212,7 @@ def _train(
             done = train_run(
                 plan, samples, folder, device=target, on_progress=progress.update, **choice
             )
-            progress.finished(_result(done))
+            progress.finished(done.words)
 
 
 def _loaded(spec: str) -> DataSet:
@@ -228,17 +227,6 @@ def _loaded(spec: str) -> DataSet:
         raise UsageError(
             f"--data {spec} raised {reason_of(error)}", hint="--debug shows where"
         ) from error
-
-
-def _result(done: Trained) -> str:
-    if done.report is None:
-        return f"{done.folder}: finished before, left alone"
-    why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
-    report = done.report
-    return (
-        f"{done.folder}: {report.words} [{report.coverage} measured], accuracy "
-        f"{report.headline_acc:.4f}{why}"
-    )
 
 
 def _arguments(option: str, values: list[str] | None) -> Json:

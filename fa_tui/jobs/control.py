@@ -96,7 +96,7 @@ class JobControl:
     def machine_watch(self) -> MachineWatch:
         """Looks at the machine, from the first time that a screen shows it."""
         if self._machine_watch is None:
-            self._machine_watch = MachineWatch(self.pids)
+            self._machine_watch = MachineWatch()
             self._machine_watch.start()
         return self._machine_watch
 
@@ -186,10 +186,6 @@ class JobControl:
         """Retry a failed or cancelled job."""
         if job_id in [job.id for job in self.measuring.listed() if job.can_retry]:
             self.measuring.retry(job_id)
-
-    def pids(self) -> list[int]:
-        """Process ids of the workers."""
-        return self.measuring.pids()
 
     def unfinished(self) -> int:
         """Number of unfinished jobs of this explorer."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from fa_tui.views.glyphs import Glyphs
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Device, Usage
+    from fa_core.engine.devices import Device
     from fa_core.engine.jobs import JobView
 
 
@@ -247,29 +247,23 @@ class Machine(msgspec.Struct, frozen=True):
     Attributes:
         devices: usable devices, the CPU last.
         no_gpu: why there is no CUDA device (``""`` if there is one).
-        workers: what the workers use; None if none lives, or the system does not report it.
         loads: device → its load at every look of the last minutes, the latest last.
     """
 
     devices: list[Device]
     no_gpu: str = ""
-    workers: Usage | None = None
     loads: Mapping[str, Sequence[float]] = {}
 
 
 class MachineWatch(threading.Thread):
     """Looks at the machine every second until it is stopped.
 
-    Args:
-        pids: the workers' processes.
-
     Attributes:
         report: called in this thread with what it saw, if anything is.
     """
 
-    def __init__(self, pids: Callable[[], Collection[int]]) -> None:
+    def __init__(self) -> None:
         super().__init__(name="machine", daemon=True)
-        self._pids = pids
         self.report: Callable[[Machine], object] | None = None
         self._stopped = threading.Event()
         self._loads: defaultdict[str, deque[float]] = defaultdict(
@@ -277,9 +271,8 @@ class MachineWatch(threading.Thread):
         )
 
     def run(self) -> None:
-        from fa_core.engine.devices import UsageMeter, list_devices, why_no_cuda
+        from fa_core.engine.devices import list_devices, why_no_cuda
 
-        meter = UsageMeter()
         while not self._stopped.is_set():
             devices = list_devices()
             if len(devices) > 1:
@@ -292,7 +285,7 @@ class MachineWatch(threading.Thread):
             loads = {name: tuple(history) for name, history in self._loads.items()}
             report = self.report
             if report is not None:
-                report(Machine(devices, no_gpu, meter.read(self._pids()), loads))
+                report(Machine(devices, no_gpu, loads))
             self._stopped.wait(_SECONDS)
 
     def stop(self) -> None:
@@ -326,17 +319,6 @@ def machine_lines(machine: Machine, glyphs: Glyphs, jobs: Sequence[Listed] = ())
             parts.append(f"and {len(on_it) - 1} more")
         lines.append("   ".join(parts))
     lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
-    used = machine.workers
-    if used is not None:
-        if used.processes == 1:
-            word = "process"
-        else:
-            word = "processes"
-        if used.load is None:
-            load = ""
-        else:
-            load = f"   {used.load:.1f} cores busy"
-        lines.append(f"workers  {used.processes} {word}   {size_words(used.memory)}{load}")
     return lines
 
 

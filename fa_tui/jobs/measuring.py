@@ -382,12 +382,6 @@ class Measuring:
         """All jobs as listed on the jobs screen."""
         return [self._listed(view) for view in self.jobs()]
 
-    def pids(self) -> list[int]:
-        """Process ids of the workers."""
-        if self._pool is None:
-            return []
-        return self._pool.pids()
-
     def name(self, job_id: str) -> str:
         """Unique name of a job's run, e.g. ``dfa s42``."""
         return self._names[job_id]

@@ -10,20 +10,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fa_core.children import start_python
 from fa_core.errors import FaError, UsageError
 from fa_core.files import real_path
 from fa_tui.jobs.listing import Listed, Pace
 
 WRITING = "writing"
 """What the ids of these jobs begin with, and what they do."""
-
-_CODE = Path(__file__).parents[2]
 
 Order = Callable[[Path], bytes]
 """The path to write to → the order to the process, on its stdin."""
@@ -129,16 +127,13 @@ class Writing(threading.Thread):
         Raises:
             FaError: what went wrong, as it says.
         """
-        paths = [str(_CODE), os.environ.get("PYTHONPATH", "")]
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-m", self._module],
+        self._process = process = start_python(
+            self._module,
+            folder=self._stage,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # an empty folder: python -m puts it first on the path
-            cwd=self._stage,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            start_new_session=True,
+            own_session=True,
         )
         if self.state != "running":
             # cancelled while it started

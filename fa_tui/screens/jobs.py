@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_HEADINGS = ("state", "progress", "time", "device", "pid, memory, rate", "what it says")
+_HEADINGS = ("state", "progress", "time", "device", "pid, rate", "what it says")
 _STATE, _TIME = 10, 12
 _COUNTS = range(7, 18)
 """Cells of ``done/total`` with its blanks, after the bar."""
@@ -37,7 +37,7 @@ _DEVICES = range(8, 25)
 _WIDE = 100
 """Width of the window that has room for it."""
 _PID, _PROCESS, _ROOMY = 9, 26, 120
-"""Cells of a process, where there is room for it; with memory and rate in a window of this width.
+"""Cells of a process, where there is room for it; with its rate in a window of this width.
 The log's title has all three."""
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
@@ -64,7 +64,6 @@ class JobsTable(LineTable):
         super().__init__(id="jobs")
         self._jobs: list[Listed] = []
         self._bar = 0
-        self.memory: Mapping[int, int] = {}
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
         """Show other jobs."""
@@ -151,7 +150,7 @@ class JobsTable(LineTable):
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        process = process_words(job, self.memory)
+        process = process_words(job)
         if width < _PROCESS:
             process = str(job.pid or "")
         texts = (job.state, "", listing.times_of(job), job.device, process, job.says)
@@ -188,15 +187,13 @@ def _within(bounds: range, wanted: Sequence[int]) -> int:
     return max(bounds.start, min(max(wanted, default=0), bounds.stop - 1))
 
 
-def process_words(job: Listed, memory: Mapping[int, int]) -> str:
-    """A job's process, memory and rate, if known.
+def process_words(job: Listed) -> str:
+    """A job's process and rate, if known.
 
-    >>> process_words(Listed(id="1", name="x", state="running", pid=71, rate=2.5), {71: 400 << 20})
-    '71  400 MiB  2.5/s'
+    >>> process_words(Listed(id="1", name="x", state="running", pid=71, rate=2.5))
+    '71  2.5/s'
     """
-    used = memory.get(job.pid)
-    size = listing.size_words(used) if used else ""
-    words = (str(job.pid or ""), size, listing.rate_words(job.rate))
+    words = (str(job.pid or ""), listing.rate_words(job.rate))
     return "  ".join(filter(None, words))
 
 
@@ -292,10 +289,6 @@ class JobsScreen(ApplicationScreen[None]):
         """Show how busy the machine is, and the jobs: the times left are others."""
         glyphs = self.app.terminal.glyphs
         self.machine.set_lines(listing.machine_lines(machine, glyphs, self._jobs.listed()))
-        if machine.workers is None:
-            self.table.memory = {}
-        else:
-            self.table.memory = machine.workers.each
         self.jobs_changed()
 
     def jobs_changed(self) -> None:
@@ -402,7 +395,7 @@ class JobsScreen(ApplicationScreen[None]):
         else:
             nothing = ["no log" if job.over else "no log yet"]
         if job is not None:
-            at_work = process_words(job, self.table.memory)
+            at_work = process_words(job)
         else:
             at_work = ""
         self._log_title.set((f" {at_work} " if at_work else "", ""), (f" log {log}", "dim"))

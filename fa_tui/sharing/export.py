@@ -167,9 +167,8 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
 
     Curves of methods have their colours; others use Matplotlib's.
     """
-    from matplotlib.ticker import NullFormatter
-
     from fa_core.reporting.panels import NULL, fixed_style, laid_out, page, rendered
+    from fa_core.reporting.plotting import NullFormatter
 
     with fixed_style():
         columns = min(2, len(charts))

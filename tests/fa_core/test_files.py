@@ -16,7 +16,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fa_core import files
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files import MissingFile, check_size, open_file, read_file
 from fa_core.formats import scan
@@ -258,24 +257,3 @@ def test_an_audit_whose_checkpoint_is_no_file_opens(
     assert list(changed_since([row])) == []
     with pytest.raises(FaError):
         input_hashes(tmp_path / "weights")
-
-
-@pytest.mark.parametrize(
-    ("folder", "limit", "usage", "droppable"),
-    [
-        ("", "memory.max", "memory.current", "inactive_file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ],
-)
-def test_free_memory_is_what_the_container_leaves(
-    folder: str, limit: str, usage: str, droppable: str, tmp_path: Path, monkeypatch
-) -> None:
-    group = tmp_path / folder
-    group.mkdir(exist_ok=True)
-    (group / limit).write_text("1000\n")
-    (group / usage).write_text("900\n")
-    (group / "memory.stat").write_text(f"anon 300\n{droppable} 250\nactive_file 200\n")
-    monkeypatch.setattr(files, "CONTROL_GROUP", tmp_path)
-    assert files.free_ram() == 350
-    (group / limit).write_text("max\n")
-    assert files.free_ram() > 1000

@@ -13,7 +13,7 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.engine.devices import Device, Usage
+from fa_core.engine.devices import Device
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -228,7 +228,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
         name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87
     )
     cpu = Device(name="cpu", label="16 cores", load=0.5)
-    screen.show_machine(Machine([gpu, cpu], "", Usage(2, 900 << 20, 1.5)))
+    screen.show_machine(Machine([gpu, cpu]))
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.messages import Ready, worker_process
-
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 ROOT = Path(__file__).parents[3]
@@ -78,40 +76,3 @@ def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path, fault: s
         time.sleep(0.05)
     assert gone(worker)
     assert list(temporary.iterdir()) == []
-
-
-@pytest.fixture
-def hostile(tmp_path: Path) -> Path:
-    """A folder with files named like libraries, which say that they were run."""
-    folder = tmp_path / "hostile"
-    folder.mkdir()
-    for name in HOSTILE:
-        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({name!r})")
-    return folder
-
-
-def test_the_program_runs_nothing_of_the_folder_it_is_started_in(hostile: Path) -> None:
-    code = "import sys; sys.path.insert(0, ''); sys.argv = ['fa-tui', 'show']; from fa_tui.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code]
-        if sys.version_info >= (3, 11)
-        else [sys.executable, "-c", code],
-        cwd=hostile,
-        capture_output=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert b"trustworthy" in done.stdout
-    assert not (hostile / "ran").exists()
-
-
-def test_a_worker_runs_nothing_of_the_folder_it_is_started_in(
-    hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(hostile)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    measure = "fa_core.engine.group_runner:GroupRunner"
-    worker = worker_process("cpu", threads=1, measure=measure, log=tmp_path / "logs" / "worker.log")
-    assert isinstance(worker.receive(), Ready)
-    worker.close(10)
-    assert not (hostile / "ran").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -37,17 +38,17 @@ def test_a_network_of_torchvision_takes_its_arguments() -> None:
     [
         ("timm:vit_tinyy", r"unknown network of timm 'vit_tinyy'; did you mean vit_tiny"),
         ("timm:hf-hub:timm/vit", "unknown network of timm"),
-        (
-            "timm:vit_tiny_patch16_224(pretrained=True)",
-            "cannot be called with pretrained .*multiple values",
-        ),
-        ("timm:vit_tiny_patch16_224(checkpoint_path='x.pt')", "multiple values"),
+        ("timm:local-dir:/x", "unknown network of timm"),
+        ("timm:vit_tiny_patch16_224(pretrained=True)", "pretrained would load other weights"),
+        ("timm:vit_tiny_patch16_224(checkpoint_path='x.pt')", "checkpoint_path would load"),
+        ("timm:vit_tiny_patch16_224(pretrained_cfg='x')", "pretrained_cfg would load"),
+        ("torchvision:resnet18(weights_backbone='DEFAULT')", "weights_backbone would load"),
         ("timm:vit_tiny_patch16_224(dept=3)", "with dept .*unexpected keyword argument 'dept'"),
         (
             "torchvision:resnet19",
             "unknown network of torchvision 'resnet19'; did you mean resnet18",
         ),
-        ("torchvision:resnet18(weights='DEFAULT')", "with weights .*multiple values"),
+        ("torchvision:resnet18(weights='DEFAULT')", "weights would load other weights"),
         ("torchvision:fasterrcnn_resnet50_fpn", "unknown network of torchvision"),
         (
             "resnet19",
@@ -163,6 +164,73 @@ def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: 
     save_file(fewer, tmp_path / "model.safetensors")
     with pytest.raises(UnreadableInput, match=r"tensors do not fit the network: .*missing"):
         network_for(load_checkpoint(tmp_path / "model.safetensors"))
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Calls that would open a connection, which fail."""
+    tried: list[object] = []
+
+    def connect(*asked: object, **_: object) -> None:
+        tried.append(asked)
+        raise OSError("no network here")
+
+    for owner, name in (
+        (socket.socket, "connect"),
+        (socket.socket, "connect_ex"),
+        (socket, "getaddrinfo"),
+        (socket, "create_connection"),
+    ):
+        monkeypatch.setattr(owner, name, connect)
+    return tried
+
+
+BERT = {"model_type": "bert", "architectures": ["BertModel"], "num_hidden_layers": 1}
+DETR = {"model_type": "detr", "architectures": ["DetrForObjectDetection"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (DETR | {"backbone": "evil/backbone"}, "backbone leads to weights or code outside"),
+        (DETR | {"use_pretrained_backbone": True}, "use_pretrained_backbone leads to weights"),
+        (DETR, "its backbone is a network with weights of its own"),
+        (DETR | {"backbone_config": {"model_type": "resnet"}}, "backbone_config leads to"),
+        (BERT | {"quantization_config": {"quant_method": "evil"}}, "quantization_config leads to"),
+        (BERT | {"vision_tower": "evil/tower"}, "vision_tower is a name, 'evil/tower'"),
+        (BERT | {"text_config": {"tower": ["evil"]}}, "tower is a name, 'evil'"),
+        ({"model_type": "timm_wrapper", "architecture": "resnet18"}, "architecture is a name"),
+        ([BERT], "it holds no object"),
+    ],
+)
+def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_connection(
+    config: Any, said: str, tmp_path: Path, no_network: list[object]
+) -> None:
+    pytest.importorskip("transformers")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnreadableInput, match=said) as raised:
+        network_of(f"hf:{tmp_path}")
+    assert "\n" not in str(raised.value)
+    assert no_network == []
+
+
+def test_keys_that_name_code_of_others_are_not_handed_on(
+    hub: Path, no_network: list[object]
+) -> None:
+    config = json.loads((hub / "config.json").read_text())
+    config |= {"attn_implementation": "kernels-community/evil", "_attn_implementation": "evil/x"}
+    config |= {"auto_map": {"AutoConfig": "evil/x--theirs.Config"}, "id2label": {"0": "a/b"}}
+    (hub / "config.json").write_text(json.dumps(config))
+    net = network_of(f"hf:{hub}")
+    assert net.config._attn_implementation in ("eager", "sdpa")
+    assert net.config.num_labels == 1
+    assert no_network == []
+
+
+@pytest.mark.parametrize("spec", [f"timm:vit_tiny_patch16_224({TINY})", "torchvision:resnet18"])
+def test_a_network_of_a_library_opens_no_connection(spec: str, no_network: list[object]) -> None:
+    network_of(spec)
+    assert no_network == []
 
 
 def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:

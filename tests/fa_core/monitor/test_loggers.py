@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.models import build
 from fa_core.monitor import ProtocolMonitor, scalars
@@ -48,12 +45,6 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
-def fake(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
-    module = ModuleType(name)
-    vars(module).update(members)
-    monkeypatch.setitem(sys.modules, name, module)
-
-
 def test_a_function_gets_the_numbers_by_name_and_the_step(net, batches) -> None:
     sent: list[tuple[dict[str, float], int]] = []
     monitor = ProtocolMonitor(
@@ -68,53 +59,6 @@ def test_a_function_gets_the_numbers_by_name_and_the_step(net, batches) -> None:
     assert [step for _, step in sent] == [2, 4]
     assert list(sent[0][0]) == [f"fa/{name}" for name in NAMES]
     assert sent[1][0] == scalars(monitor.reports[1])
-
-
-@pytest.mark.parametrize("name", ["wandb", "trackio"])
-def test_a_logger_keeps_the_step_of_its_own_run(net, batches, monkeypatch, name) -> None:
-    logged: list[dict[str, float]] = []
-    fake(monkeypatch, name, log=logged.append)
-    monitor = ProtocolMonitor(net, batches, every=3, to=name)
-    for _ in range(3):
-        monitor.step()
-    assert logged == [{**scalars(monitor.reports[0]), "fa/step": 3}]
-
-
-def test_tensorboard_gets_a_scalar_per_number_and_is_flushed(net, batches, monkeypatch) -> None:
-    calls: list[tuple[Any, ...]] = []
-
-    class SummaryWriter:
-        def add_scalar(self, tag: str, value: float, step: int) -> None:
-            calls.append((tag, value, step))
-
-        def flush(self) -> None:
-            calls.append(("flush",))
-
-    fake(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
-    monitor = ProtocolMonitor(net, batches, to="tensorboard")
-    monitor.step()
-    assert calls == [
-        *((tag, value, 1) for tag, value in scalars(monitor.reports[0]).items()),
-        ("flush",),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")]
-)
-def test_a_logger_that_is_not_installed_is_named_before_training(
-    net, batches, monkeypatch, name, module
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(
-        UsageError, match=rf"needs {name}, which is not installed; pip install '{name}>="
-    ):
-        ProtocolMonitor(net, batches, to=name)
-
-
-def test_an_unknown_logger_is_refused(net, batches) -> None:
-    with pytest.raises(UsageError, match="'aim'"):
-        ProtocolMonitor(net, batches, to="aim")
 
 
 def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
@@ -143,12 +87,3 @@ def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numb
         assert [epoch.epoch for epoch in trace.epochs] == [16]
         same_numbers(trace.epochs[0].report(), monitor.reports[0])
     assert "left out, because they have no fa/step: 1 of 2 entries" in traces[1].notes
-
-
-def test_mlflow_gets_the_numbers_at_their_step(
-    monkeypatch: pytest.MonkeyPatch, net: nn.Module, batches: Any
-) -> None:
-    logged: list[tuple[dict[str, float], int]] = []
-    fake(monkeypatch, "mlflow", log_metrics=lambda numbers, step: logged.append((numbers, step)))
-    report = ProtocolMonitor(net, batches, to="mlflow").measure()
-    assert logged == [(scalars(report), 0)]

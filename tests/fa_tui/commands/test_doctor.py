@@ -30,11 +30,15 @@ def test_every_area_is_there(capsys):
     assert all(finding["found"] for finding in findings.values())
 
 
-def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypatch):
-    monkeypatch.setattr(doctor, "PROBE", "raise ImportError('libcudart.so.13 not found')")
+def test_a_torch_that_does_not_import_and_a_missing_gpu_say_why(monkeypatch):
+    answer = TorchAnswer(error="does not import: libcudart.so.13 not found")
+    monkeypatch.setattr(doctor, "ask_torch", lambda: answer)
     (finding,) = doctor.devices()
     assert finding.state == "missing"
     assert "libcudart.so.13" in finding.found and "pip install torch" in finding.found
+    monkeypatch.setattr(doctor, "ask_torch", lambda: TorchAnswer("2.13"))
+    monkeypatch.setattr(doctor, "why_no_cuda", lambda: "no GPU: x")
+    assert {one.name: one.found for one in doctor.devices()}["gpu"] == "no GPU: x"
 
 
 def test_a_missing_extra_names_what_it_costs_and_the_line_that_gets_it(monkeypatch):
@@ -47,15 +51,6 @@ def test_a_missing_extra_names_what_it_costs_and_the_line_that_gets_it(monkeypat
     found = {finding.name: finding for finding in doctor.packages()}
     assert found["ray"].state == "note" and found["textual"].state == "ok"
     assert "--engine ray" in found["ray"].found and "pip install 'ray>=2.49'" in found["ray"].found
-
-
-def test_without_a_gpu_the_reason_and_what_nvml_sees_are_named(monkeypatch):
-    monkeypatch.setattr(doctor, "ask_torch", lambda probe: TorchAnswer("2.13", []))
-    monkeypatch.setattr(doctor, "list_devices", list)
-    monkeypatch.setattr(doctor, "seen_by_nvml", lambda: ["H200"])
-    monkeypatch.setattr(doctor, "why_no_cuda", lambda: "no GPU: x")
-    found = {finding.name: finding.found for finding in doctor.devices()}
-    assert (found["gpu"], found["nvml"]) == ("no GPU: x", "H200")
 
 
 @pytest.mark.parametrize(("no_color", "said"), [("", "16"), ("1", "none")])
