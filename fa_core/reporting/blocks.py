@@ -234,15 +234,20 @@ def _elements(block: Block) -> Iterator[str]:
             yield f"<p><strong>{_escaped(block.caption)}</strong></p>"
         yield f"<table>\n<thead>{_html_row(block, 'th', block.headings)}</thead>\n<tbody>"
         for number, row in enumerate(block.rows):
-            yield _html_row(block, "td", row, ' class="marked"' * (number in block.marked))
+            mark = ' class="marked"' if number in block.marked else ""
+            yield _html_row(block, "td", row, mark)
         yield "</tbody>\n</table>"
 
 
 def _html_row(grid: Grid, kind: str, cells: Iterable[str], mark: str = "") -> str:
     parts = []
     for place, text in enumerate(cells):
-        names = ["number"] * (place >= grid.words) + ["long"] * (len(text) > LONG)
-        parts.append(f'<{kind} class="{" ".join(names)}">{_escaped(text)}</{kind}>')
+        look = ""
+        if place >= grid.words:
+            look = ' class="number"'
+        elif len(text) > LONG:
+            look = ' class="long"'
+        parts.append(f"<{kind}{look}>{_escaped(text)}</{kind}>")
     return f"<tr{mark}>{''.join(parts)}</tr>"
 
 
