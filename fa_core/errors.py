@@ -15,7 +15,6 @@ from fa_core.sanitize import sanitize
 
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
-    "pyarrow": "pyarrow>=15",
     "pandas": "pandas>=2.0",
     "lightning": "lightning>=2.4",
     "transformers": "transformers>=4.46",
@@ -67,20 +66,18 @@ class UsageError(FaError):
     exit_code = 2
 
 
-def missing_package(package: str, needed_for: str, alternative: str = "") -> UsageError:
+def missing_package(package: str, needed_for: str) -> UsageError:
     """The error for an optional package that is not installed.
 
     Args:
         package: one of `EXTRAS`.
         needed_for: the feature that needs it.
-        alternative: another way.
 
-    >>> str(missing_package("pyarrow", "writing Parquet", "or write .csv"))
-    "writing Parquet needs pyarrow, which is not installed; pip install 'pyarrow>=15', or write
-    .csv"
+    >>> str(missing_package("ray", "--engine ray"))
+    "--engine ray needs ray, which is not installed; pip install 'ray>=2.49'"
     """
-    hint = ", ".join(filter(None, [install_command(package), alternative]))
-    return UsageError(f"{needed_for} needs {package}, which is not installed", hint=hint)
+    what = f"{needed_for} needs {package}, which is not installed"
+    return UsageError(what, hint=install_command(package))
 
 
 def install_command(package: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
@@ -19,8 +18,8 @@ from fa_core.engine.devices import PATIENCE, Execution
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
-from fa_tui.options import FilterOption, parse_frozen_baseline, split_list, typed_path
+from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_tui.options import FilterOption, parse_frozen_baseline
 
 if TYPE_CHECKING:
     from fa_core.analysis.partial_audits import Logged
@@ -214,40 +213,21 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
 
 
 _FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, audit (run by run), layers, architectures, rescue (by "
-    "the penalty), timeline, gamma (over epochs), or an axis such as lam. Default: methods, or "
-    "audit where no method has two seeds."
+    "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
+    "(over epochs). Default: methods."
 )
 _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP, show_default=False)
-_ONLY = typer.Option(
-    metavar="LIST", help="Only these methods, and diagnostics by their letters: dfa,bp,a,d."
-)
 _WIDTH = typer.Option(
     help="Of figures: a column (3.25 in) or the page (6.75 in) of a paper; default: 7.2 in."
-)
-_STYLE = typer.Option(
-    metavar="FILE",
-    help="A Matplotlib style file for figures, over the program's own.",
-    show_default=False,
-    parser=typed_path,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureOptions:
-    """What figures and tables of a paper show."""
+    """What figures of a paper show."""
 
     figure: Annotated[str, _FIGURE] = ""
-    only: Annotated[list[str] | None, _ONLY] = None
     width: Annotated[Literal["column", "page"] | None, _WIDTH] = None
-    style: Annotated[Path | None, _STYLE] = None
-
-    def chosen(self) -> tuple[list[str], str]:
-        """The methods of ``--only``, and its letters of diagnostics: all if none is named."""
-        listed = split_list(self.only)
-        letters = "".join(letter for letter in LETTERS if letter in listed)
-        methods = [name for name in listed if name not in tuple(LETTERS)]
-        return methods, letters or LETTERS
 
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")

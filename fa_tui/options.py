@@ -92,12 +92,10 @@ _ROW_FORM = typer.Option(
 )
 RowFormOption = Annotated[Literal["table", "json", "csv", "markdown"], _ROW_FORM]
 
-_DIFFERENCES = typer.Option("--differences", help="Also the differences between conditions.")
-DifferencesOption = Annotated[bool, _DIFFERENCES]
 
 _CLAIMS = typer.Option(
     metavar="FILE",
-    help="Check the claims of this TOML file over seeds (docs/protocol.md, Claims).",
+    help="Judge the claims of this TOML file seed by seed (docs/protocol.md, Claims).",
     show_default=False,
     parser=typed_path,
 )

@@ -1,28 +1,21 @@
-"""Statistics over seeds: mean, spread, verdict counts, and differences between conditions."""
+"""Statistics over seeds: mean, spread and verdict counts."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from itertools import combinations, islice, product
+from collections.abc import Callable
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
 from fa_core.decode import Json
-from fa_core.errors import UsageError
-from fa_core.facts.controls import CONTROLS
-from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, LOGARITHMIC
 from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.intervals import exact_share_interval
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Bits, Floats, Mask
@@ -62,7 +55,7 @@ class Stat(Result, frozen=True, kw_only=True):
         n: seeds with a finite value.
         nonfinite: seeds measured as NaN or ±inf; not in mean and std.
         mean: None without a finite value.
-        std: standard deviation √(Σ(x−mean)²/(n−ddof)); None for fewer than two values.
+        std: standard deviation √(Σ(x−mean)²/(n−1)); None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
         geometric_mean: exp of the mean of log x, for `LOGARITHMIC` numbers; None unless all finite
@@ -80,31 +73,18 @@ class Stat(Result, frozen=True, kw_only=True):
     factor: float | None = None
 
 
-class Condition(Result, frozen=True, kw_only=True):
-    """One method at one value of each second axis.
+class SeedGroup(Result, frozen=True, kw_only=True):
+    """One method at one value of each second axis, over its seeds.
 
     Attributes:
         method: canonical name.
         axes: second axes, e.g. ``{"lam": 0.01}``; None for an axis that is not set.
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
-    """
-
-    method: str
-    axes: Json
-    collection: str
-
-
-class SeedGroup(Condition, frozen=True, kw_only=True):
-    """A condition over its seeds.
-
-    Attributes:
         seeds: in table order; None for a run without a seed.
         stats: number of `NUMBERS` → `Stat`.
         verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
-        fired_share: measured letter → 95 % interval (exact binomial) of the share of all seeds it
-            fires on.
         undecided: letter → runs on which it is undecided.
         verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``,
             ``not measured``; ``MIXED`` when seeds disagree.
@@ -113,34 +93,19 @@ class SeedGroup(Condition, frozen=True, kw_only=True):
         notes: missing results, and why.
     """
 
+    method: str
+    axes: Json
+    collection: str
     seeds: tuple[int | None, ...]
     stats: dict[str, Stat]
     verdicts: dict[str, int]
     fired: dict[str, int]
     measured: dict[str, int]
-    fired_share: dict[str, Interval]
     undecided: dict[str, int]
     verdict: str
     disagree: str
     evidence: dict[str, str] = {}
     notes: tuple[str, ...] = ()
-
-
-class Difference(Result, frozen=True, kw_only=True):
-    """The effect of one factor on a condition's numbers, or the interaction of two factors.
-
-    Attributes:
-        factors: ``method`` or a second axis; two of them for an interaction.
-        conditions: x and y of the effect x − y; x, y, z, w of the interaction (x − y) − (z − w).
-        seeds: common to all conditions, by which the runs are paired; empty if there are none.
-        stats: number of `NUMBERS` → `Stat` of the differences; for `LOGARITHMIC` numbers of the
-            ratios (``geometric_mean`` and ``factor``).
-    """
-
-    factors: tuple[str, ...]
-    conditions: tuple[Condition, ...]
-    seeds: tuple[int, ...]
-    stats: dict[str, Stat]
 
 
 class SeedTable(Result, frozen=True, kw_only=True):
@@ -150,64 +115,43 @@ class SeedTable(Result, frozen=True, kw_only=True):
         by: names of the second axes.
         groups: one per method × second axes.
         notes: what was left out or assumed, and why.
-        ddof: 1 = sample standard deviations, 0 = population ones.
     """
 
     by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
     notes: tuple[str, ...] = ()
-    ddof: int = 1
 
 
 def over_seeds(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
-    by: Sequence[str] | None = None,
-    ddof: int = 1,
-    most: int | None = None,
 ) -> SeedTable:
     """Means, spreads, verdict counts and disagreement per method.
 
     Args:
         table: n runs.
         thresholds: default: the protocol's.
-        by: second axes to group by; default: every axis that varies; ``()``: none.
-        ddof: 1 for sample standard deviations, as published; 0 for population ones.
-        most: number of groups to average (default: all); a note counts the others.
-
-    Raises:
-        UsageError: an axis that no run has.
 
     Source: docs/protocol.md §9, seeds.
     """
-    axes, members = _members(table, by)
+    axes, members = _members(table)
     t = thresholds or DiagnosticThresholds()
     groups: list[SeedGroup] = []
-    for (home, *_), rows in islice(members.items(), most):
-        groups.append(_group(table.select(rows), axes, home, t, ddof))
+    for (home, *_), rows in members.items():
+        groups.append(_group(table.select(rows), axes, home, t))
     notes = [*table.assumed_notes, *table.uneven_notes]
-    if len(groups) < len(members):
-        shown = f"the first {len(groups)} of {len(members):,} groups"
-        notes.append(f"{shown}; a filter chooses others")
-    elif not groups:
+    if not groups:
         notes.append("no runs: nothing to average")
-    return SeedTable(by=axes, groups=tuple(groups), notes=tuple(notes), ddof=ddof)
+    return SeedTable(by=axes, groups=tuple(groups), notes=tuple(notes))
 
 
 _Key: TypeAlias = tuple[str, ...]
 """A condition: collection, method, and the values of the second axes as text."""
 
 
-def _members(
-    table: AuditTable, by: Sequence[str] | None
-) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
-    """The second axes, and the rows of every condition."""
-    axes = varying_axes(table) if by is None else tuple(by)
-    known = sorted(set().union(*table.axes))
-    for name in axes:
-        if name not in known:
-            hint = f"axes here: {', '.join(known) or 'none'}"
-            raise UsageError(f"no run has an axis {name!r}", where="--by", hint=hint)
+def _members(table: AuditTable) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
+    """The second axes that vary, and the rows of every condition."""
+    axes = varying_axes(table)
     homes = collections(table)
     names: list[_Key] = []
     for method, row in zip(table.method, table.axes, strict=True):
@@ -225,142 +169,8 @@ def _members(
     return axes, members
 
 
-def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
-    """The effect of every factor of every condition, and the interaction of every two factors.
-
-    The reference of the method is BP, else the first method; of an axis no value, else its smallest
-    number or first value. Let x(c) be a number of condition c, and c_f the condition with factor f
-    at its reference. The effect of f is x(c) − x(c_f). The interaction of f and g is (x(c) −
-    x(c_g)) − (x(c_f) − x(c_fg)), if all four were run. A method whose reference was not run at its
-    axes is compared with the reference without them. `LOGARITHMIC` numbers are compared by their
-    logarithms. Conditions are paired by seed: mean and sample deviation over the n common seeds.
-    Without a common seed: the difference of means and √(Σ s²) of the conditions' deviations.
-    Controls are left out: see (d).
-
-    Args:
-        table: n runs.
-        by: as for `over_seeds`.
-
-    Source: docs/protocol.md §9, differences. Factorial contrasts: Box, Hunter & Hunter 2005,
-    chapter 5.
-    """
-    axes, members = _members(table, by)
-    names = ("", "method", *axes)
-    by_home: dict[str, list[_Key]] = defaultdict(list)
-    for key in members:
-        home, method, *_ = key
-        if method not in CONTROLS:
-            by_home[home].append(key)
-    found = []
-    for keys in by_home.values():
-        reference = _reference(keys)
-        present = set(keys)
-        for key in keys:
-            moved = [place for place in range(1, len(key)) if key[place] != reference[place]]
-            for places in (*combinations(moved, 1), *combinations(moved, 2)):
-                terms = _terms(key, reference, places)
-                if places == (1,) and terms[1] not in present:
-                    terms[1] = reference
-                if present.issuperset(terms):
-                    factors = tuple(names[place] for place in places)
-                    rows = {term: members[term] for term in terms}
-                    found.append(_difference(table, axes, factors, rows))
-    return tuple(found)
-
-
-def _reference(keys: Sequence[_Key]) -> _Key:
-    """The reference level of every factor: BP, an unset axis, else `_lowest`."""
-    reference = []
-    for place, levels in enumerate(zip(*keys, strict=True)):
-        level = "None"
-        if place == 1:
-            level = "bp"
-        if level not in levels:
-            level = _lowest(levels)
-        reference.append(level)
-    return tuple(reference)
-
-
-def _lowest(levels: Sequence[str]) -> str:
-    """The smallest number, or the first level if some are no numbers."""
-    try:
-        return min(levels, key=float)
-    except ValueError:
-        return levels[0]
-
-
-def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> list[_Key]:
-    """The conditions of a contrast: no factor at its reference, the last one, the first, both."""
-    terms = []
-    choices = [(key[place], reference[place]) for place in places]
-    for levels in product(*choices):
-        term = list(key)
-        for place, level in zip(places, levels, strict=True):
-            term[place] = level
-        terms.append(tuple(term))
-    return terms
-
-
-def _difference(
-    table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, list[int]]
-) -> Difference:
-    runs = [table.select(rows) for rows in terms.values()]
-    seeds = _common_seeds(runs)
-    if seeds:
-        runs = [_in_order_of(part, seeds) for part in runs]
-    stats: dict[str, Stat] = {}
-    for name, number in NUMBERS.items():
-        parts = list(map(number.of, runs))
-        stats[name] = _contrast(parts, name in LOGARITHMIC, bool(seeds))
-    conditions = []
-    for (home, *_), part in zip(terms, runs, strict=True):
-        conditions.append(_condition(part, axes, home))
-    return Difference(factors=factors, conditions=tuple(conditions), seeds=seeds, stats=stats)
-
-
-def _common_seeds(runs: Sequence[AuditTable]) -> tuple[int, ...]:
-    """The seeds of all conditions; none if a condition has a seed twice."""
-    common = set(runs[0].seed)
-    for part in runs:
-        seeds = set(part.seed)
-        if len(seeds) < len(part):
-            return ()
-        common &= seeds
-    return tuple(sorted(common - {None}))
-
-
-def _in_order_of(runs: AuditTable, seeds: Sequence[int]) -> AuditTable:
-    """The runs of some seeds, in the order of the seeds."""
-    present = runs.seed.tolist()
-    return runs.select(list(map(present.index, seeds)))
-
-
-def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
-    """x − y, or (x − y) − (z − w), of paired values or of means."""
-    with np.errstate(all="ignore"):
-        terms = []
-        for sign, part in zip((1, -1, -1, 1), parts, strict=False):
-            if geometric:
-                part = np.where(part > 0, np.log(part), np.nan)
-            terms.append(sign * part)
-        if paired:
-            terms = [np.sum(terms, axis=0)]
-        terms = [term[np.isfinite(term)] for term in terms]
-        n = min(map(len, terms))
-        if not n:
-            return Stat(n=0)
-        mean = float(sum(term.mean() for term in terms))
-        std = factor = None
-        if n > 1:
-            std = math.sqrt(sum(term.var(ddof=1) for term in terms))
-            factor = float(np.exp(std))
-        if geometric:
-            return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
-        return Stat(n=n, mean=mean, std=std)
-
-
 def _group(
-    runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds, ddof: int
+    runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds
 ) -> SeedGroup:
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
@@ -368,19 +178,16 @@ def _group(
     stats = {}
     for name, number in NUMBERS.items():
         marked = (runs.nonfinite & BIT.get(number.letter, 0)) != 0
-        stats[name] = stat_of(number.of(runs), name in LOGARITHMIC, marked, ddof)
-    shares = {}
-    for letter, n in measured.items():
-        if n:
-            shares[letter] = exact_share_interval(fired[letter], n)
+        stats[name] = stat_of(number.of(runs), name in LOGARITHMIC, marked)
     return SeedGroup(
-        **structs.asdict(_condition(runs, axes, home)),
+        method=str(runs.method[0]),
+        axes={name: runs.axes[0].get(name) for name in axes},
+        collection=home,
         seeds=tuple(runs.seed),
         stats=stats,
         verdicts=dict(Counter(runs.verdicts(thresholds))),
         fired=fired,
         measured=measured,
-        fired_share=shares,
         undecided={letter: count for letter, count in undecided.items() if count},
         verdict=_verdict(runs.standings(thresholds)),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
@@ -397,22 +204,13 @@ def _counts(bits: Bits) -> dict[str, int]:
     return counts
 
 
-def _condition(runs: AuditTable, axes: tuple[str, ...], home: str) -> Condition:
-    return Condition(
-        method=str(runs.method[0]),
-        axes={name: runs.axes[0].get(name) for name in axes},
-        collection=home,
-    )
-
-
-def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: int = 1) -> Stat:
+def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:
     """Statistics of a number over seeds.
 
     Args:
         values: (n,); not finite if not measured.
         geometric: whether it spans decades.
         marked: (n,), whether a non-finite value was measured.
-        ddof: 1 for sample standard deviations, 0 for population ones.
     """
     finite = values[np.isfinite(values)]
     nonfinite = int((~np.isfinite(values) & marked).sum())
@@ -429,11 +227,11 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False, ddof: 
     mean = float(np.ldexp(scaled.mean(), exponent))
     std = geometric_mean = factor = None
     if len(finite) > 1:
-        std = float(np.ldexp(scaled.std(ddof=ddof), exponent))
+        std = float(np.ldexp(scaled.std(ddof=1), exponent))
     if len(logs):
         geometric_mean = float(np.exp(logs.mean()))
     if len(logs) > 1:
-        factor = float(np.exp(logs.std(ddof=ddof)))
+        factor = float(np.exp(logs.std(ddof=1)))
     return Stat(
         n=len(finite),
         nonfinite=nonfinite,

@@ -23,7 +23,7 @@ from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable, Bits, Mask
-from fa_core.trace import EPOCH, Trace, TraceEpoch
+from fa_core.trace import EPOCH, Trace
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -72,10 +72,8 @@ class EarlyStop(Result, frozen=True, kw_only=True):
         epochs_trained: epochs done by then.
         epochs_total: of the whole run.
         saved: share of the epochs not trained, 1 − trained/total.
-        seconds_saved: wall time of those epochs, where the trace records it.
         acc: test accuracy there; None if not recorded.
         final_acc: test accuracy at the last epoch.
-        acc_change: acc − final_acc (negative: the rest of the run still gained).
     """
 
     on: str
@@ -83,10 +81,8 @@ class EarlyStop(Result, frozen=True, kw_only=True):
     epochs_trained: int
     epochs_total: int
     saved: float
-    seconds_saved: float | None
     acc: float | None
     final_acc: float | None
-    acc_change: float | None
 
 
 class Timeline(Result, frozen=True, kw_only=True):
@@ -540,21 +536,14 @@ class Replay:
         saved = 0.0
         if total:
             saved = 1.0 - trained / total
-        acc = trace.epochs[at].test_acc
-        final_acc = _final_acc(trace)
-        acc_change = None
-        if acc is not None and final_acc is not None:
-            acc_change = acc - final_acc
         return EarlyStop(
             on=letters_of(int(chosen[at])),
             epoch=trace.epochs[at].epoch,
             epochs_trained=trained,
             epochs_total=total,
             saved=saved,
-            seconds_saved=_seconds(trace.epochs[at + 1 :]),
-            acc=acc,
-            final_acc=final_acc,
-            acc_change=acc_change,
+            acc=trace.epochs[at].test_acc,
+            final_acc=_final_acc(trace),
         )
 
     def flips(self, flags: Bits) -> list[int]:
@@ -563,16 +552,6 @@ class Replay:
         starts = set(self._starts)
         numbers = list(chain.from_iterable(self._numbers))
         return sorted({numbers[record] for record in changed.tolist() if record not in starts})
-
-
-def _seconds(epochs: Sequence[TraceEpoch]) -> float | None:
-    """Wall time of some epochs, if all record theirs."""
-    total = None
-    for epoch in epochs:
-        if epoch.seconds is None:
-            return None
-        total = (total or 0) + epoch.seconds
-    return total
 
 
 def _row(trace: Trace, report: DiagnosticReport) -> AuditRow:

@@ -252,41 +252,6 @@ def share_interval(hits: float, samples: int) -> Interval:
     return max(0.0, low), min(1.0, high)
 
 
-def exact_share_interval(hits: int, samples: int) -> Interval:
-    """Clopper and Pearson's interval of a share hits/n of few runs, with coverage of at least
-    `LEVEL`.
-
-    For more than 1,000, Wilson's.
-
-    Source: Clopper & Pearson, Biometrika 26, 1934.
-
-    >>> low, high = exact_share_interval(3, 3)
-    >>> round(low, 3), high
-    (0.292, 1.0)
-    """
-    if samples > _EXACT_UP_TO:
-        return share_interval(hits, samples)
-    most_misses = _upper_bound(samples - hits, samples)
-    return 1 - most_misses, _upper_bound(hits, samples)
-
-
-def _upper_bound(hits: int, samples: int) -> float:
-    """The p at which `hits` or fewer have probability (1 − LEVEL)/2, by bisection."""
-    if hits == samples:
-        return 1.0
-    low, high = hits / samples, 1.0
-    for _ in range(_HALVINGS):
-        p = (low + high) / 2
-        at_most = 0.0
-        for i in range(hits + 1):
-            at_most += math.comb(samples, i) * p**i * (1 - p) ** (samples - i)
-        if at_most > TAIL:
-            low = p
-        else:
-            high = p
-    return high
-
-
 def packed(right: Sequence[bool]) -> str:
     """The correctly classified samples as text, ``"n:base64 of the bits"``.
 

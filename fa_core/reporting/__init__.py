@@ -1,4 +1,4 @@
-"""Output for papers: the reporting form, figures, Markdown, HTML, LaTeX, CSV and Parquet.
+"""Output for papers: the reporting form, figures, Markdown, HTML, LaTeX and CSV.
 
 Imports `analysis` and no torch; imported by `fa_tui`.
 """

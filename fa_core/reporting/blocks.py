@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from fa_core.option_values import listed
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token
     from matplotlib.figure import Figure as Drawing
 
 
@@ -112,9 +111,6 @@ class Figure(msgspec.Struct, frozen=True, tag=True):
 Block = Heading | Paragraph | Bullets | Grid | Figure
 
 
-Spelling = Callable[[str], str]
-"""Escapes text from files, so that it is no markup."""
-
 LONG = 48
 """Longer cells wrap in HTML."""
 
@@ -136,9 +132,6 @@ _MARKUP = re.compile(
 )
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, left out of reports."""
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
-
-
 GAP = 2
 """Blanks between two columns of text."""
 
@@ -168,99 +161,103 @@ def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None 
         blocks: the report.
         figure_paths: figure name → relative path of its SVG; other figures show their caption only.
     """
-    return _written(blocks, figure_paths or {}, inline, cell)
+    parts = ["\n".join(_lines(block, figure_paths or {})) for block in blocks]
+    return "\n\n".join(parts) + "\n"
+
+
+def _lines(block: Block, paths: Mapping[str, str]) -> Iterator[str]:
+    if isinstance(block, Heading):
+        yield f"{'#' * block.level} {inline(block.text)}"
+    elif isinstance(block, Paragraph):
+        yield inline(block.text)
+    elif isinstance(block, Bullets):
+        for number, item in enumerate(block.items, 1):
+            mark = f"{number}." if block.numbered else "-"
+            yield f"{mark} {inline(_OPTION.sub('', item))}"
+    elif isinstance(block, Figure):
+        if block.name in paths:
+            yield f"![{inline(block.caption)}](<{paths[block.name]}>)"
+            yield ""
+        yield f"*{inline(block.caption)}*"
+    else:
+        if block.caption:
+            yield f"**{inline(block.caption)}**"
+            yield ""
+        yield _row(block.headings)
+        numbers = len(block.headings) - block.words
+        yield f"|{'---|' * block.words}{'---:|' * numbers}"
+        yield from map(_row, block.rows)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(cell, cells)) + " |"
 
 
 def to_html(blocks: Iterable[Block]) -> str:
     """A whole page with embedded figures; its title is the first heading."""
-    # imported late to keep the start of the explorer fast
-    from base64 import b64encode
-    from html import escape
-
-    from markdown_it import MarkdownIt
-
-    from fa_core.reporting.panels import rendered
-
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    figures = {}
-    paths = {}
-    for place, block in enumerate(parts):
-        if isinstance(block, Figure):
-            path = f"figure:{place}"
-            figures[path] = block
-            paths[block.name] = path
-    parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
-    # only figures are links: other text is escaped
-    parser.validateLink = figures.__contains__  # type: ignore[method-assign, assignment]
-    tokens = parser.parse(_written(parts, paths, _literal, _literal))
-    _add_classes(tokens, [block for block in parts if isinstance(block, Grid)])
-    # embedded after parsing, which would read their characters several times
-    for image in chain.from_iterable(token.children or () for token in tokens):
-        if image.type == "image":
-            figure = figures[str(image.attrs["src"])]
-            drawn = b64encode(rendered(figure.draw())).decode()
-            image.attrSet("src", f"data:image/svg+xml;base64,{drawn}")
-    page = parser.renderer.render(tokens, parser.options, {})
+    page = "\n".join(line for block in parts for line in _elements(block))
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(sanitize(title))}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{_escaped(title)}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
-        f"<body>\n{page}</body></html>\n"
+        f"<body>\n{page}\n</body></html>\n"
     )
 
 
-def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
-    """Add the classes of highlighted rows and long cells, which Markdown cannot express."""
-    marked = []
-    for grid in grids:
-        # the line of headings
-        marked.append(False)
-        marked += map(grid.marked.__contains__, range(len(grid.rows)))
-    lines = iter(marked)
-    for token, following in pairwise(tokens):
-        if token.type == "tr_open" and next(lines):
-            token.attrSet("class", "marked")
-        elif token.type == "td_open" and len(following.content) > LONG:
-            token.attrSet("class", "long")
-
-
-def _written(
-    blocks: Iterable[Block], paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling
-) -> str:
-    parts = ["\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks]
-    return "\n\n".join(parts) + "\n"
-
-
-def _lines(
-    block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling
-) -> Iterator[str]:
+def _elements(block: Block) -> Iterator[str]:
+    """The lines of a block in HTML."""
     if isinstance(block, Heading):
-        yield f"{'#' * block.level} {spell(block.text)}"
+        yield f"<h{block.level}>{_escaped(block.text)}</h{block.level}>"
     elif isinstance(block, Paragraph):
-        yield spell(block.text)
+        yield f"<p>{_escaped(block.text)}</p>"
     elif isinstance(block, Bullets):
-        for number, item in enumerate(block.items, 1):
-            mark = f"{number}." if block.numbered else "-"
-            yield f"{mark} {spell(_OPTION.sub('', item))}"
+        kind = "ol" if block.numbered else "ul"
+        yield f"<{kind}>"
+        for item in block.items:
+            yield f"<li>{_escaped(_OPTION.sub('', item))}</li>"
+        yield f"</{kind}>"
     elif isinstance(block, Figure):
-        if block.name in paths:
-            yield f"![{spell(block.caption)}](<{paths[block.name]}>)"
-            yield ""
-        yield f"*{spell(block.caption)}*"
+        # imported late to keep the start of the explorer fast
+        from base64 import b64encode
+
+        from fa_core.reporting.panels import rendered
+
+        drawn = b64encode(rendered(block.draw())).decode()
+        caption = _escaped(block.caption)
+        yield f'<p><img src="data:image/svg+xml;base64,{drawn}" alt="{caption}"></p>'
+        yield f"<p><em>{caption}</em></p>"
     else:
         if block.caption:
-            yield f"**{spell(block.caption)}**"
-            yield ""
-        yield _row(block.headings, spell_cell)
-        numbers = len(block.headings) - block.words
-        yield f"|{'---|' * block.words}{'---:|' * numbers}"
-        yield from (_row(row, spell_cell) for row in block.rows)
+            yield f"<p><strong>{_escaped(block.caption)}</strong></p>"
+        yield f"<table>\n<thead>{_html_row(block, 'th', block.headings)}</thead>\n<tbody>"
+        for number, row in enumerate(block.rows):
+            mark = ' class="marked"' if number in block.marked else ""
+            yield _html_row(block, "td", row, mark)
+        yield "</tbody>\n</table>"
 
 
-def _row(cells: Iterable[str], spell_cell: Spelling) -> str:
-    return "| " + " | ".join(map(spell_cell, cells)) + " |"
+def _html_row(grid: Grid, kind: str, cells: Iterable[str], mark: str = "") -> str:
+    parts = []
+    for place, text in enumerate(cells):
+        look = ""
+        if place >= grid.words:
+            look = ' class="number"'
+        elif len(text) > LONG:
+            look = ' class="long"'
+        parts.append(f"<{kind}{look}>{_escaped(text)}</{kind}>")
+    return f"<tr{mark}>{''.join(parts)}</tr>"
+
+
+def _escaped(words: str) -> str:
+    """Text as HTML without markup, as names come from files.
+
+    >>> _escaped("<b> & [x](y)")
+    '&lt;b&gt; &amp; [x](y)'
+    """
+    return escape(sanitize(words))
 
 
 def cell(words: str) -> str:
@@ -283,12 +280,3 @@ def inline(words: str) -> str:
     text = _ENTITY.sub("&amp;", sanitize(words))
     text = _TAG.sub("&lt;", text)
     return _MARKUP.sub(r"\\\g<0>", text)
-
-
-def _literal(words: str) -> str:
-    r"""Text with all punctuation escaped, inside or outside a cell.
-
-    >>> print(_literal("a_b|c"))
-    a\_b\|c
-    """
-    return _PUNCTUATION.sub(r"\\\1", sanitize(words))

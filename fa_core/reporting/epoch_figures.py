@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from fa_core.analysis.timeline import EpochPoint, Timeline
 from fa_core.reporting.markers import COURSES, STREAM, as_known
 
-LAYERS_AT_MOST = 11
-"""Of more layers, this many are drawn, with the first and the last."""
-
 
 @fixed_style()
 def timeline_figure(
@@ -62,25 +59,19 @@ def timeline_figure(
 
 @fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
-    """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest
-    null.
+    """Deep Γ and Γ_l over epochs, a curve per run; dotted: deep Γ of that run under random
+    feedback.
 
-    A layer's null is √m times as wide as that of a mean over m layers. Runs with a single logged Γ
-    are left out.
+    Runs with a single logged Γ are left out.
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
-    ends = []
-    for one in drawn:
-        if one.null:
-            mean, std = one.null
-            ends += [mean - 2 * std, mean + 2 * std]
-    spaced = np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)
-    shown = [-1, *np.unique(spaced).tolist()]
+    nulls = {name: one.null[0] for name, one in zip(names, drawn, strict=True) if one.null}
+    shown = range(-1, layers)
     signs: Signs = {}
-    if ends:
-        signs["null ± 2 std"] = panels.NULL
+    if nulls:
+        signs["under random feedback"] = {"linestyle": ":"}
     figure, axes = page(f"Γ over {_unit(drawn)}s", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
@@ -88,14 +79,14 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         curves = []
         for one in drawn:
             curves.append(_numbers(_gamma_at(point, layer) for point in one.points))
-        panel.set(title="deep Γ", ylabel="cosine")
-        band = ends
-        if layer >= 0:
-            panel.set(title=f"Γ at l = {layer}")
-            band = [end * math.sqrt(max(layers - 1, 1)) for end in ends]
-        panels.fit(panel, [*itertools.chain(*curves), *band, 0.0])
-        if band:
-            panel.axhspan(min(band), max(band), color=panels.NULL, linewidth=0)
+        lines = {}
+        panel.set(title=f"Γ at l = {layer}")
+        if layer < 0:
+            lines = nulls
+            panel.set(title="deep Γ", ylabel="cosine")
+        panels.fit(panel, [*itertools.chain(*curves), *lines.values(), 0.0])
+        for name, null in lines.items():
+            panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
         _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
 

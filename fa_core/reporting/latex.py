@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, fitting
 from fa_core.sanitize import sanitize
 
-WIDE, LONG = 96, 45
-"""Characters per line in footnotesize, and rows per page; larger tables are split."""
+WIDE = 96
+"""Characters per line in footnotesize; wider tables are split."""
 
 _CODES = re.compile(
     r"‖(?P<norm>\w)(?:_(?P<at>\w+))?‖"
@@ -44,7 +44,7 @@ def latex_parts(blocks: Iterable[Block]) -> list[str]:
             level = "sub" * max(block.level - 2, 0)
             parts.append(f"\\{level}section*{{{spelled(block.text)}}}")
         elif isinstance(block, Grid):
-            parts += _tables(block)
+            parts.append(_table(block))
         elif isinstance(block, Bullets):
             kind = "enumerate" if block.numbered else "itemize"
             lines = [f"\\begin{{{kind}}}"]
@@ -91,23 +91,19 @@ def _coded(found: re.Match[str]) -> str:
     return found["signed"] or rf"{found['mantissa']}\times10^{{{found['power']}}}"
 
 
-def _tables(grid: Grid) -> Iterator[str]:
-    """A table in parts: a long one on several pages, a wide one in blocks below each other."""
+def _table(grid: Grid) -> str:
+    """A table; a wide one in blocks below each other."""
     widths = [max(map(len, column)) for column in zip(grid.headings, *grid.rows, strict=True)]
-    groups = fitting(widths, WIDE)
-    for start in range(0, max(len(grid.rows), 1), LONG):
-        lines = ["\\begin{table}[tbp]", "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}"]
-        if grid.caption:
-            continued = " (continued)" if start else ""
-            lines.append(f"\\caption{{{spelled(grid.caption)}{continued}}}")
-        for columns in groups:
-            lines += _tabular(grid, columns, grid.rows[start : start + LONG])
-        lines.append("\\end{table}")
-        yield "\n".join(lines)
+    lines = ["\\begin{table}[tbp]", "\\centering\\footnotesize\\setlength{\\tabcolsep}{3pt}"]
+    if grid.caption:
+        lines.append(f"\\caption{{{spelled(grid.caption)}}}")
+    for columns in fitting(widths, WIDE):
+        lines += _tabular(grid, columns)
+    return "\n".join([*lines, "\\end{table}"])
 
 
-def _tabular(grid: Grid, columns: list[int], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Some columns and rows of a table."""
+def _tabular(grid: Grid, columns: list[int]) -> Iterator[str]:
+    """Some columns of a table."""
     kinds = ""
     for i in columns:
         kinds += "l" if i < grid.words else "r"
@@ -115,7 +111,7 @@ def _tabular(grid: Grid, columns: list[int], rows: Iterable[tuple[str, ...]]) ->
     yield "\\toprule"
     yield _row(grid.headings, columns)
     yield "\\midrule"
-    for row in rows:
+    for row in grid.rows:
         yield _row(row, columns)
     yield "\\bottomrule"
     yield "\\end{tabular}\\par\\medskip"

@@ -14,14 +14,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import chain, islice
-from pathlib import Path
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fa_core.errors import UsageError
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.files import read_file
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.sanitize import sanitize
@@ -41,9 +38,6 @@ if TYPE_CHECKING:
 
 FIGURE_KINDS = (".svg", ".pdf", ".png")
 """Known file endings of figures."""
-
-_NAMES_AT_MOST = 120
-"""Names in a legend; it counts the others."""
 
 _LARGEST, _WIDEST = 1e300, 301
 """Largest drawn number, and the last exponent of an axis. Floats end at 1e308."""
@@ -81,60 +75,26 @@ WIDTHS = {"column": 3.25, "page": 6.75}
 _NARROW = 5.0
 """Inches; narrower figures have their panels below each other."""
 
-_LARGEST_STYLE = 1 << 20
-_NOT_STYLES = ("text.parse_math", "text.usetex", "text.latex", "backend", "toolbar", "webagg")
-"""Settings of a style file that are not looks, or that would read names as commands."""
-
-
-class _Custom(NamedTuple):
-    """What a user set for figures: a width in inches, and settings of Matplotlib."""
-
-    width: float = _WIDTH
-    settings: Mapping[str, Any] = {}
-
-
-_CUSTOM: ContextVar[_Custom] = ContextVar("custom", default=_Custom())  # noqa: B039 (immutable)
+_CHOSEN: ContextVar[float] = ContextVar("width", default=_WIDTH)
+"""The width of figures, in inches."""
 
 
 @contextmanager
-def customised(width: str = "", style: Path | None = None) -> Iterator[None]:
-    """Draw figures in a width of `WIDTHS`, with a Matplotlib style file over the fixed style.
-
-    Raises:
-        UnreadableInput: the style file cannot be read.
-        UsageError: it is no style file.
-    """
-    settings = {} if style is None else _settings_of(style)
-    inches = WIDTHS.get(width, _WIDTH)
-    if not width and "figure.figsize" in settings:
-        inches = settings["figure.figsize"][0]
-    before = _CUSTOM.set(_Custom(inches, settings))
+def in_width(width: str) -> Iterator[None]:
+    """Draw figures in a width of `WIDTHS`; ``""``: the usual one."""
+    before = _CHOSEN.set(WIDTHS.get(width, _WIDTH))
     try:
         yield
     finally:
-        _CUSTOM.reset(before)
-
-
-def _settings_of(style: Path) -> dict[str, Any]:
-    from fa_core.reporting.plotting import matplotlib
-
-    read_file(style, _LARGEST_STYLE)
-    try:
-        read = matplotlib.rc_params_from_file(style, fail_on_error=True, use_default_template=False)
-    except (ValueError, UnicodeDecodeError) as error:
-        hint = "see `matplotlib.style`"
-        raise UsageError(f"not a Matplotlib style: {error}", where=style, hint=hint) from error
-    return {name: value for name, value in read.items() if not name.startswith(_NOT_STYLES)}
+        _CHOSEN.reset(before)
 
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
-    """Matplotlib's defaults with `STYLE` instead of the user's settings, which are global, and
-    with those of `customised`."""
+    """Matplotlib's defaults with `STYLE` instead of the user's settings, which are global."""
     from fa_core.reporting.plotting import STYLE, matplotlib
 
     with _STYLING, matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
-        matplotlib.rcParams.update(_CUSTOM.get().settings)  # type: ignore[arg-type]
         # glyphs missing from the font are drawn as boxes
         warnings.simplefilter("ignore")
         yield
@@ -199,9 +159,6 @@ BASELINES: Signs = {
     "with the margin of (d)": {"marker": "_", "color": LIMIT},
 }
 
-GROUPS = {"healthy group": "#eaf2fb", "degenerate group": "#ebebeb"}
-"""Groups, with the background colours of their runs."""
-
 
 def page(
     title: str,
@@ -210,7 +167,6 @@ def page(
     columns: int,
     signs: Signs,
     height: float = 2.45,
-    share: bool = False,
 ) -> tuple[Figure, list[Axes]]:
     """A figure of rows and columns of panels with a legend of styles and signs below them.
 
@@ -218,8 +174,8 @@ def page(
     """
     from fa_core.reporting.plotting import Figure
 
-    width = _CUSTOM.get().width
-    if width < _NARROW and columns > 1 and not share:
+    width = _CHOSEN.get()
+    if width < _NARROW and columns > 1:
         rows, columns = rows * columns, 1
         height *= 0.62
     handles = _legend(styles, signs)
@@ -229,7 +185,7 @@ def page(
     lines = math.ceil(len(handles) / across)
     size = (width, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
-    panels = figure.subplots(rows, columns, squeeze=False, sharey="row" if share else "none")
+    panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
         figure.legend(
             handles=handles,
@@ -246,16 +202,11 @@ def _legend(styles: Mapping[str, MethodStyle], signs: Signs) -> list[Any]:
     from fa_core.reporting.plotting import Line2D, Patch
 
     handles: list[Any] = []
-    for name, style in islice(styles.items(), _NAMES_AT_MOST):
+    for name, style in styles.items():
         line = Line2D(
             [], [], color=style.colour, marker=style.marker, markersize=4.5, label=sanitize(name)
         )
         handles.append(line)
-    left = len(styles) - len(handles)
-    if left:
-        handles.append(
-            Line2D([], [], color="none", marker="", markersize=4.5, label=f"and {left} more")
-        )
     for text, sign in signs.items():
         if isinstance(sign, str):
             handles.append(Patch(color=sign, label=text))
@@ -306,20 +257,12 @@ def _differing(runs: Sequence[Mapping[str, object]]) -> list[str]:
     return differing
 
 
-def level_lines(panel: Axes, levels: Mapping[str, float]) -> None:
-    """Draw horizontal lines with non-overlapping names at their right ends."""
-    low, high = panel.get_ylim()
-    above = -1.0
-    for name in sorted(levels, key=levels.__getitem__):
-        level = levels[name]
-        above = max((level - low) / (high - low), above + 0.05)
-        panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-        label = name
-        if "pp" not in name:
-            label = f"{name} {brief(level, 3)}"
-        panel.text(
-            AT_RIGHT, above, label, transform=panel.transAxes, color=MUTED, va="center", fontsize=6
-        )
+def level_line(panel: Axes, name: str, level: float) -> None:
+    """Draw a horizontal line with its name at its right end."""
+    panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
+    across = panel.get_yaxis_transform()
+    label = f"{name} {brief(level, 3)}"
+    panel.text(AT_RIGHT, level, label, transform=across, color=MUTED, va="center", fontsize=6)
 
 
 def laid_out(figure: Figure) -> Figure:
@@ -467,7 +410,7 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
 
 def _share_of_width() -> float:
     """The width of a panel as a share of its width in a figure of the usual width."""
-    width = _CUSTOM.get().width
+    width = _CHOSEN.get()
     if width < _NARROW:
         return 2 * width / _WIDTH
     return width / _WIDTH

@@ -17,7 +17,7 @@ from fa_core.facts.published_names import published_name
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
 from fa_core.numbers import brief, count_text, scientific, with_axes
-from fa_core.reporting.latex import LONG, spelled
+from fa_core.reporting.latex import spelled
 
 
 class Column(NamedTuple):
@@ -62,39 +62,31 @@ _MARK_WORDS = {
 }
 
 
-def paper_table(
-    analysis: SeedTable, thresholds: DiagnosticThresholds, name: str, letters: str = LETTERS
-) -> str:
-    """The table of some methods over their seeds; a long one goes on in further tables.
+def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str) -> str:
+    """The table of some methods over their seeds.
 
     Args:
         analysis: the methods.
         thresholds: they are judged by these.
         name: of the file or folder, for the label.
-        letters: the diagnostics that have a column.
     """
     groups = [group for group in analysis.groups if any(group.measured.values())]
-    shown = [column for column in COLUMNS if not column.letter or column.letter in letters]
-    columns = [column for column in shown if _has(groups, column)]
+    columns = [column for column in COLUMNS if _has(groups, column)]
     caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
     names = [_name(group, most) for group in groups]
     first = "l" if max(map(len, names), default=0) <= WIDEST_NAME else _FOLDED
-    most_rows = LONG if first == "l" else LONG // 3
-    parts = []
-    for start in range(0, max(len(groups), 1), most_rows):
-        lines = [r"\begin{table}[tbp]", r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}"]
-        if start:
-            lines.append(r"\caption{(continued)}")
-        else:
-            lines += [f"\\caption{{{caption}}}", f"\\label{{tab:{_label(name)}}}"]
-        lines.append(f"\\begin{{tabular}}{{@{{}}{first}l{'r' * len(columns)}@{{}}}}")
-        lines += [r"\toprule", *_headings(columns), r"\midrule"]
-        for group, name in zip(groups[start : start + most_rows], names[start:], strict=False):
-            lines.append(_row(group, name, columns))
-        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+    lines = [
+        r"\begin{table}[tbp]",
+        r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
+        f"\\caption{{{caption}}}",
+        f"\\label{{tab:{_label(name)}}}",
+        f"\\begin{{tabular}}{{@{{}}{first}l{'r' * len(columns)}@{{}}}}",
+        *(r"\toprule", *_headings(columns), r"\midrule"),
+    ]
+    for group, printed in zip(groups, names, strict=True):
+        lines.append(_row(group, printed, columns))
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
 def _label(name: str) -> str:

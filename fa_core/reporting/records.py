@@ -1,4 +1,4 @@
-"""Runs and analyses as unrounded records for CSV, Parquet and JSON."""
+"""Runs and analyses as unrounded records for CSV and JSON."""
 
 from __future__ import annotations
 
@@ -7,34 +7,19 @@ import io
 import json
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msgspec.structs import asdict
-
 from fa_core.analysis import Result
-from fa_core.analysis.claims import FAILS, HOLDS, ClaimResult
-from fa_core.analysis.claims import UNDECIDED as UNDECIDED_CLAIM
-from fa_core.analysis.partial_audits import partial_audit
-from fa_core.analysis.seeds import Difference, SeedTable, Stat, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.decode import Json
-from fa_core.errors import UsageError, missing_package
+from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import CREDIT, credit_numbers
-from fa_core.judgement.verdict import (
-    CONTROL,
-    NOT_MEASURED,
-    TRUSTWORTHY,
-    UNDECIDED,
-    WALKS_BACK,
-)
-from fa_core.numbers import with_axes
 from fa_core.report import DiagnosticReport
-from fa_core.rows import RECORDED, AuditRow, recorded
+from fa_core.rows import AuditRow, recorded
 from fa_core.table import AuditTable
 
 
@@ -65,13 +50,9 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
 
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
     """CSV with a header; lists and axes are JSON cells, unmeasured values empty ones."""
-    return _csv(COLUMNS, records(table, thresholds))
-
-
-def _csv(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
-    lines: list[Iterable[str]] = [columns]
-    for row in rows:
-        lines.append([_cell(row[name]) for name in columns])
+    lines: list[Iterable[str]] = [COLUMNS]
+    for record in records(table, thresholds):
+        lines.append([_cell(record[name]) for name in COLUMNS])
     return csv_text(lines)
 
 
@@ -92,8 +73,8 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 def _no_formula(cell: object) -> object:
     """A cell that no spreadsheet evaluates: text that looks like a formula gets an apostrophe.
 
-    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd"), _no_formula("dfa")
-    ("'=1+1", '-4.3 ± 0.8', "'-1+cmd", 'dfa')
+    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8 (-5 … -4)"), _no_formula("-1+cmd")
+    ("'=1+1", '-4.3 ± 0.8 (-5 … -4)', "'-1+cmd")
     """
     is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
     if is_formula and not _NUMBER.fullmatch(str(cell)):
@@ -101,35 +82,10 @@ def _no_formula(cell: object) -> object:
     return cell
 
 
-_NUMBER = re.compile(r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?")
-"""A number, optionally with its spread."""
-
-
-def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> bytes:
-    """A Parquet file with typed columns; norms are lists of float64, axes JSON strings.
-
-    Raises:
-        UsageError: pyarrow is not installed.
-    """
-    kinds = dict.fromkeys(COLUMNS, "string")
-    kinds |= dict.fromkeys([*RECORDED, "assumed_baseline_acc", *_ENDS, *CREDIT], "float64")
-    kinds |= dict.fromkeys(("residual_norms", "bp_grad_norms"), "list<double>")
-    kinds["seed"] = "int64"
-    return _parquet(records(table, thresholds), {name: kinds[name] for name in COLUMNS})
-
-
-def _parquet(rows: Iterable[Mapping[str, object]], kinds: Mapping[str, str]) -> bytes:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
-    types = {"list<double>": pa.list_(pa.float64())}
-    columns = pa.schema([(name, types.get(kind, kind)) for name, kind in kinds.items()])
-    content = io.BytesIO()
-    plain = [{**row, "axes": _cell(row["axes"])} for row in rows]
-    pq.write_table(pa.Table.from_pylist(plain, schema=columns), content)
-    return content.getvalue()
+_NUMBER = re.compile(
+    r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?(?: \([-0-9.e …;n=]+\))?"
+)
+"""A number, optionally with its spread and range."""
 
 
 def known_ending(path: Path, known: Sequence[str]) -> str:
@@ -145,31 +101,6 @@ def known_ending(path: Path, known: Sequence[str]) -> str:
             f"cannot be written as {kind or 'a file without ending'}", where=path, hint=hint
         )
     return kind
-
-
-_OVER_SEEDS = dict.fromkeys(("method", "axes", "collection", "verdict", "number"), "string")
-_OVER_SEEDS |= dict.fromkeys(Stat.__struct_fields__, "float64")
-_OVER_SEEDS |= {"n": "int64", "nonfinite": "int64"}
-"""Column → type, of a row per condition and number."""
-
-
-def seeds_file(analysis: SeedTable, path: Path) -> bytes:
-    """A row per condition and number over seeds (`Stat`).
-
-    Args:
-        analysis: the conditions.
-        path: ending in ``.csv`` or ``.parquet``.
-
-    Raises:
-        UsageError: another ending, or pyarrow is not installed.
-    """
-    rows = []
-    for group in analysis.groups:
-        for number, stat in group.stats.items():
-            rows.append({**asdict(group), "number": number, **asdict(stat)})
-    if known_ending(path, (".csv", ".parquet")) == ".parquet":
-        return _parquet(rows, _OVER_SEEDS)
-    return _csv(_OVER_SEEDS, rows).encode()
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> Json:
@@ -211,52 +142,6 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def metrics(
-    table: AuditTable, thresholds: DiagnosticThresholds, claims: Sequence[ClaimResult] = ()
-) -> Json:
-    """One flat object of numbers for DVC and other trackers: counts, means over seeds, claims.
-
-    Names are ``dfa.growth``, ``dfa.fires_a`` (seeds), ``claims.holds``, ``claim_1.estimate``. What
-    was not measured is absent, and what is not finite is named in ``not_finite``.
-    """
-    standings = table.standings(thresholds)
-    found: Json = {"runs": len(table)}
-    for standing in (TRUSTWORTHY, WALKS_BACK, UNDECIDED, NOT_MEASURED, CONTROL):
-        found[standing.replace(" ", "_").replace("-", "_")] = standings[standing]
-    broken = []
-    for group in over_seeds(table, thresholds).groups:
-        name = with_axes(group.method, group.axes)
-        if group.collection:
-            name = f"{Path(group.collection).stem}.{name}"
-        for number, stat in group.stats.items():
-            value = stat.mean if stat.geometric_mean is None else stat.geometric_mean
-            if stat.nonfinite:
-                broken.append(f"{name}.{number}")
-            elif value is not None:
-                found[f"{name}.{number}"] = value
-        for letter, seeds in group.fired.items():
-            if group.measured[letter]:
-                found[f"{name}.fires_{letter}"] = seeds
-    found |= _claim_metrics(claims)
-    if broken:
-        found["not_finite"] = broken
-    return found
-
-
-def _claim_metrics(claims: Sequence[ClaimResult]) -> Json:
-    found: Json = {}
-    if claims:
-        outcomes = Counter(result.outcome for result in claims)
-        for outcome in (HOLDS, FAILS, UNDECIDED_CLAIM):
-            found[f"claims.{outcome.replace(' ', '_')}"] = outcomes[outcome]
-    for number, result in enumerate(claims, start=1):
-        ends = {"estimate": result.estimate, "low": result.low, "high": result.high}
-        for name, value in ends.items():
-            if value is not None:
-                found[f"claim_{number}.{name}"] = value
-    return found
-
-
 def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
 ) -> list[Json]:
@@ -266,20 +151,6 @@ def sweep_record(
         curve = verdict_curve(table, one.letter, thresholds)
         sweeps.append({**one.to_dict(), "counts": curve.to_dict()})
     return sweeps
-
-
-def seeds_record(
-    rows: Sequence[AuditRow],
-    thresholds: DiagnosticThresholds,
-    analysis: SeedTable,
-    apart: Sequence[Difference],
-) -> Json:
-    """Every condition over its seeds, their differences, and partial audits."""
-    partial = {}
-    for row in rows:
-        if row.report.kinds:
-            partial[row.key] = partial_audit(row.report, thresholds).to_dict()
-    return {**analysis.to_dict(), "differences": _dicts(apart), "partial": partial}
 
 
 def timeline_record(found: Sequence[Timeline]) -> Json:

@@ -165,23 +165,20 @@ def _gammas(run: JudgedRun) -> str:
     return " ".join(texts)
 
 
-def caveats(
-    run: JudgedRun, *, only_decisive: bool = False, other_margins: bool = True
-) -> list[str]:
+def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     """Conditions of a run's numbers: (d)'s baseline, a B other than 128, notes.
 
     Args:
         run: judged by its thresholds.
         only_decisive: without the margins over other rules' frozen blocks if none of them changes
             whether (d) fires.
-        other_margins: whether to give these margins at all.
     """
     words = []
     basis = basis_text(run, "d")
     if basis and "d" in run.measured and "d" not in run.evidence:
         words.append(f"(d) is against a {basis}")
     margins = other_margins_text(run)
-    if margins and other_margins and not (only_decisive and _margins_agree(run)):
+    if margins and not (only_decisive and _margins_agree(run)):
         words.append(f"(d) {margins}")
     if run.batch_size not in (None, REFERENCE_BATCH):
         for letter in "bc":

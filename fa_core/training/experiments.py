@@ -142,17 +142,6 @@ class Source(msgspec.Struct, frozen=True):
         """The citation as text."""
         return f"{self.author}, “{self.title}”, arXiv:{self.eprint}, {self.year}."
 
-    def bibtex(self) -> str:
-        """The citation as a BibTeX entry."""
-        fields = [
-            f"title = {{{self.title}}}",
-            f"author = {{{{{self.author}}}}}",
-            f"year = {{{self.year}}}",
-            f"eprint = {{{self.eprint}}}",
-            "archivePrefix = {arXiv}",
-        ]
-        return f"@misc{{arxiv{self.eprint}, {', '.join(fields)}}}"
-
 
 class Document(msgspec.Struct, frozen=True):
     """The content of `replication.toml`.

@@ -19,64 +19,33 @@ from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.option_groups import ChosenOptions, FigureOptions
 
-_BY = typer.Option(
-    metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."
-)
-_OUT = typer.Option(
-    metavar="FILE",
-    help="Also write the numbers over seeds: .csv or .parquet.",
-    parser=options.typed_path,
-)
-_POPULATION = typer.Option(
-    "--population", help="Standard deviations over n, not over n − 1 as is usual."
-)
-
 
 def seeds_command(
     paths: options.NamedPaths,
-    by: Annotated[list[str] | None, _BY] = None,
     format: options.FormOption = "table",
-    out: Annotated[Path | None, _OUT] = None,
-    population: Annotated[bool, _POPULATION] = False,
-    differences: options.DifferencesOption = False,
     *,
     selection: ChosenOptions,
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
-    Mean ± std and verdict counts. --differences adds those between methods with their second axes,
-    paired by seed: effects, gaps to BP, interactions; JSON always has them.
+    Mean, sample standard deviation, range, number of seeds, and verdict counts; of norms and growth
+    the geometric mean.
 
     Examples:
 
         fa-tui seeds audit_table.json
 
-        fa-tui seeds audit_table.json --differences
-
-        fa-tui seeds penalty_logs/ --by lam --frozen-baseline 0.349 --h0 8.7 --blocks 4
+        fa-tui seeds penalty_logs/ --frozen-baseline 0.349 --h0 8.7 --blocks 4
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
-
-        fa-tui seeds runs/ --out seeds.parquet
     """
-    from fa_core.analysis.seeds import differences as differences_of
     from fa_core.analysis.seeds import over_seeds
-    from fa_core.atomic import write_bytes
-    from fa_core.reporting.records import seeds_file, seeds_record
-    from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
+    from fa_core.reporting.sections.analyses import seeds_blocks
 
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
-    axes = options.split_list(by) or None
-    analysis = over_seeds(runs.table, thresholds, axes, ddof=0 if population else 1)
-    apart = differences_of(runs.table, axes) if differences or format == "json" else []
-    if out is not None:
-        output.check_folder(out)
-        write_bytes(out, seeds_file(analysis, out))
-        output.say_written(out)
-    record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
-    blocks = chain(seeds_blocks(analysis), differences_blocks(apart))
-    _print(runs, format, record, blocks)
+    analysis = over_seeds(runs.table, thresholds)
+    _print(runs, format, analysis.to_dict, seeds_blocks(analysis))
 
 
 def _print(
@@ -256,12 +225,10 @@ def timeline_command(
     raise typer.Exit(code)
 
 
-_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png, .json, .csv or .parquet."
+_REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
 
 
-_CARD = typer.Option(
-    "--card", help="The audit card, one page, as .html or .md; the latter for a model hub, too."
-)
+_CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
 
 def report_command(
@@ -277,7 +244,6 @@ def report_command(
     ] = False,
     card: Annotated[bool, _CARD] = False,
     claims: options.ClaimsOption = None,
-    differences: options.DifferencesOption = False,
     *,
     protocol: options.ProtocolOption = "v1",
     figures: FigureOptions,
@@ -285,15 +251,13 @@ def report_command(
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
 
-    Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+    Its first page holds claims, verdicts with intervals, what was measured beside them, provenance
+    and the command that verifies it; then come figures, seeds, sensitivity, layers and pitfalls.
 
-    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds a
-    table of the methods over their seeds that fits a column, to be \\input; .json holds flat
-    numbers for DVC and trackers. Prints the files it wrote. --card writes one page: claims,
-    verdicts with intervals, checks, provenance, the command that verifies them; as .md it begins
-    with the model-index of a model hub.
+    Numbers in .md, .html and .tex are rounded; .csv holds every digit; .tex holds a table of the
+    methods over their seeds that fits a column, to be \\input. Prints the files it wrote.
 
-    In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact:
+    In .csv `coverage` names what was measured, and `evidence` what of it is not exact:
     (d) by an assumed frozen baseline is d=assumed and never in `coverage`, but in `flags` where it
     fires.
 
@@ -305,11 +269,9 @@ def report_command(
 
         fa-tui report audit_table.json --out table.tex
 
-        fa-tui report audit_table.json --out figure.pdf --width column --only bp,dfa,a,b
+        fa-tui report audit_table.json --out figure.pdf --width column --methods bp,dfa
 
         fa-tui report runs/ --out card.html --card --claims claims.toml
-
-        fa-tui report runs/ --out metrics.json
 
         fa-tui report --blank --out form.md
 
@@ -317,7 +279,7 @@ def report_command(
     """
     from fa_core.analysis.claims import check_claims, read_claims
     from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
-    from fa_core.reporting.panels import customised
+    from fa_core.reporting.panels import in_width
     from fa_tui.commands.verdict_table import judged
 
     if out.suffix.lower() in KINDS:
@@ -327,14 +289,11 @@ def report_command(
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
-    methods, letters = figures.chosen()
     chosen = selection.chosen()
-    if methods:
-        chosen = chosen._replace(methods=methods)
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
     results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
-    with customised(figures.width or "", figures.style):
+    with in_width(figures.width or ""):
         files = write_report(
             out,
             runs.table,
@@ -342,7 +301,7 @@ def report_command(
             runs.traces,
             figures.figure,
             title,
-            Extras(protocol == "v2", differences, letters, results, card),
+            Extras(protocol == "v2", results, card),
         )
     print(*map(output.link, files), sep="\n")
     if not runs.rows and figures.figure not in ("timeline", "gamma"):

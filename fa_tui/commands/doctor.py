@@ -19,7 +19,6 @@ from fa_tui.terminal.abilities import detect
 
 OPTIONAL = {
     "scikit-learn": "the data set `--data digits`",
-    "pyarrow": "Parquet reports",
     "ray": "`--engine ray`, measuring on a cluster",
     "timm": "`--model timm:NAME`",
     "torchvision": "`--model torchvision:NAME`",

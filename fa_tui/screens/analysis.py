@@ -9,12 +9,12 @@ from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.analysis.seeds import SeedTable, differences, over_seeds
+from fa_core.analysis.seeds import SeedTable, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.errors import FaError
 from fa_core.reporting.blocks import Block, Grid
-from fa_core.reporting.records import seeds_record, sweep_record
+from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import (
     NO_LETTER_CHANGES,
     seeds_blocks,
@@ -44,9 +44,6 @@ _NONE_PASSES = (
     "No run passes the filter, so there is nothing to analyse. f takes all runs; Esc "
     "and / change it."
 )
-
-_MOST_GROUPS = 100
-"""Maximum of methods averaged over seeds: each takes half a millisecond per slider step."""
 
 
 class AnalysisScreen(JudgedScreen):
@@ -178,20 +175,6 @@ class AnalysisScreen(JudgedScreen):
             (" analysis ", "accent"),
             name,
             *scope_pieces(self.session),
-            (self._bound_words(), "warn"),
-        )
-
-    def _bound_words(self) -> str:
-        """A note if only some of the groups are averaged, else ``""``."""
-        found = self._found
-        if not isinstance(found, SeedTable):
-            return ""
-        averaged = sum(len(group.seeds) for group in found.groups)
-        if averaged == len(self.runs):
-            return ""
-        return (
-            f"  the first {len(found.groups)} groups: {averaged} of "
-            f"{runs_words(len(self.runs))} (/)"
         )
 
     def on_resize(self) -> None:
@@ -209,7 +192,7 @@ class AnalysisScreen(JudgedScreen):
             self._found = decision_utility(table, thresholds)
             blocks = utility_blocks(self._found)
         else:
-            self._found = over_seeds(table, thresholds, most=_MOST_GROUPS)
+            self._found = over_seeds(table, thresholds)
             blocks = seeds_blocks(self._found)
         self._say_title()
         self._blocks = list(blocks)
@@ -276,10 +259,8 @@ class AnalysisScreen(JudgedScreen):
     def _record(self) -> object:
         """The JSON record of the open analysis, as its command prints it."""
         found, table, thresholds = self._found, self.runs.table, self.session.thresholds
-        if isinstance(found, Utility):
+        if isinstance(found, (Utility, SeedTable)):
             return found.to_dict()
-        if isinstance(found, SeedTable):
-            return seeds_record(self.session.scoped, thresholds, found, differences(table))
         return sweep_record(
             table, thresholds, sensitivities(table, thresholds, *self.runs.groups())
         )

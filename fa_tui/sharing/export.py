@@ -43,7 +43,6 @@ KINDS = (
     Kind("h", ".html", "report as one web page", "fa-tui-report"),
     FIGURE,
     Kind("c", ".csv", "all numbers, for a spreadsheet", "fa-tui-runs"),
-    Kind("p", ".parquet", "all numbers, for pandas and polars", "fa-tui-runs"),
     Kind("j", ".json", "audit table, to be opened again", "fa-tui-audit-table"),
 )
 """Kinds of files of runs, in order."""
@@ -131,7 +130,7 @@ def export(
         The files written.
 
     Raises:
-        UsageError: an invalid or existing name, no runs, or Parquet without pyarrow.
+        UsageError: an invalid or existing name, or no runs.
         FaError: the file cannot be written.
     """
     if not is_slow(kind):

@@ -178,11 +178,11 @@ def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting.figures import audit_figure
+    from fa_core.reporting.figures import methods_figure
     from fa_core.reporting.panels import rendered
     from fa_core.table import AuditTable
 
-    return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
+    return rendered(methods_figure(AuditTable.from_rows(rows), thresholds)).decode()
 
 
 def compared_grid(

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.partial_audits import BOUND
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
 from fa_core.facts.run_names import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
+from fa_core.judgement.diagnostics import BOUND
 from fa_core.numbers import count_text, short
 from fa_core.option_values import listed
 from fa_core.rows import AuditRow

@@ -23,7 +23,6 @@ from fa_core.judgement.intervals import (
     LOOKS,
     Interval,
     drift_interval,
-    exact_share_interval,
     growth_interval,
     median_ranks,
     packed,
@@ -215,17 +214,10 @@ def cases(repeats: int) -> Iterator[Case]:
         for acc in (0.1, 0.5, 0.9, 0.98):
             share = covered(partial(accuracy, samples, acc), acc, repeats)
             yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share
-    for seeds, p in product((3, 5, 10), (0.1, 0.5, 0.9)):
-        share = covered(partial(seeds_that_fire, seeds, p), p, repeats)
-        yield "share of seeds", f"{seeds} seeds, share {p:g}", share
 
 
 def accuracy(samples: int, acc: float) -> Interval:
     return share_interval(int(RNG.binomial(samples, acc)), samples)
-
-
-def seeds_that_fire(seeds: int, p: float) -> Interval:
-    return exact_share_interval(int(RNG.binomial(seeds, p)), seeds)
 
 
 def main() -> None:

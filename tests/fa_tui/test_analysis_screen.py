@@ -336,17 +336,3 @@ async def test_one_method_is_told_how_to_choose_the_groups(session: Session) -> 
         await until(pilot, lambda: app.screen is screen)
         await settled(pilot, screen)
         assert "the degenerate group is empty" in screen.about.text
-
-
-async def test_of_many_methods_the_first_are_averaged_and_it_says_so(session: Session) -> None:
-    rows = [
-        replace(session.rows[0], method=f"m{number}", key=f"m{number}") for number in range(300)
-    ]
-    app = app_on(Session(rows))
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot, "3")
-        assert screen.table.line_count() == 100
-        assert "the first 100 groups: 100 of 300 runs (/)" in screen_text(app)
-        await pilot.press("1")
-        await pilot.pause()
-        assert "the first" not in screen_text(app)

@@ -328,7 +328,6 @@ def test_lists_take_commas_and_repeats():
         ("--seeds 42 123 456", "--seeds 42,123,456"),
         ("--methods bp dfa", "--methods bp,dfa"),
         ("--frozen-baseline bp=0.3 dfa=0.2", "--frozen-baseline bp=0.3,dfa=0.2"),
-        ("--by=lam d", "--by lam,d"),
     ],
 )
 def test_a_list_with_blanks_is_refused_with_commas(published_table, words, line, capsys):

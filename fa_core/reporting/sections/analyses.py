@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.partial_audits import BOUND
-from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
-from fa_core.facts.measurements import Interval
-from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.verdict import TRUSTWORTHY
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
@@ -30,11 +28,11 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, numbers of seeds that fire, and disagreement."""
     groups = analysis.groups
     apart = any(group.collection for group in groups)
-    deviation = _SAMPLE if analysis.ddof else "population standard deviation"
     headings = ["method", *analysis.by, "verdict", "fires on", "disagree"]
     if apart:
         headings.insert(1, "from")
     words = len(headings)
+    headings.append("n")
     headings += [number.heading for number in NUMBERS.values() if number.letter]
     rows: list[tuple[str, ...]] = []
     marked = set()
@@ -51,15 +49,15 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     yield Grid(
         tuple(headings),
         tuple(rows),
-        caption=f"Over seeds: mean ± {deviation}, of norms and growth the geometric mean ×/÷ its "
-        "factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
-        "diagnostics that fire on some seeds only.",
+        caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its "
+        "factor; in brackets the range, and on how many seeds where not on all; fires on: seeds of "
+        "those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some "
+        "seeds only.",
         words=words,
         marked=frozenset(marked),
     )
-    caption = f"Credit quality over seeds: mean ± {deviation}. {_DEEP}"
-    yield from _stats_grid("method", credited, tuple(CREDIT), caption)
-    yield from bullets((*analysis.notes, *_shares(analysis), *by_note(notes)))
+    yield from _credit_grid(credited)
+    yield from bullets((*analysis.notes, *by_note(notes)))
 
 
 def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
@@ -71,9 +69,24 @@ def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
     yield _verdict(group)
     yield fires_on(group)
     yield ", ".join(group.disagree) or "–"
+    n = len(group.seeds)
+    yield str(n)
     for name, number in NUMBERS.items():
         if number.letter:
-            yield stat_words(group.stats[name])
+            yield _with_range(group.stats[name], n)
+
+
+def _with_range(stat: Stat, seeds: int) -> str:
+    """``0.306 ± 0.008 (0.298 … 0.315)``."""
+    parts = []
+    if stat.n > 1:
+        parts.append(f"{brief(stat.min, 3)} … {brief(stat.max, 3)}")
+    if stat.n not in (0, seeds):
+        parts.append(f"n = {stat.n}")
+    words = stat_words(stat)
+    if parts:
+        words += f" ({'; '.join(parts)})"
+    return words
 
 
 def _verdict(group: SeedGroup) -> str:
@@ -85,31 +98,7 @@ def _verdict(group: SeedGroup) -> str:
     return f"{group.verdict} {grounds_text(on_all, group.evidence)}".rstrip()
 
 
-def _shares(analysis: SeedTable) -> Iterator[str]:
-    """The interval of the share of all seeds behind each count of seeds."""
-    shares = {}
-    for group in analysis.groups:
-        for x, share in group.fired_share.items():
-            shares[group.fired[x], group.measured[x]] = share_words(share)
-    known = [f"{hits} of {n}: {shares[hits, n]}" for hits, n in sorted(shares) if hits and n > 1]
-    if known:
-        what = "Share of all seeds that a count of seeds stands for (exact binomial, 95 %)"
-        yield f"{what}: {'; '.join(known)}"
-
-
-def share_words(share: Interval) -> str:
-    """An interval of a share as text.
-
-    >>> share_words((0.292, 1.0)), share_words((0.0084, 0.906))
-    ('at least 29 %', '1 to 91 %')
-    """
-    low, high = (f"{100 * end:.0f}" for end in share)
-    if share[1] == 1:
-        return f"at least {low} %"
-    return f"{low} to {high} %"
-
-
-def group_name(group: Condition | MethodTimeline) -> str:
+def group_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes."""
     return with_axes(group.method, group.axes)
 
@@ -122,49 +111,18 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
             yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
-def _stats_grid(
-    title: str,
-    named: Sequence[tuple[str, Mapping[str, Stat]]],
-    numbers: Sequence[str],
-    caption: str,
-) -> Iterator[Grid]:
-    """A table of the numbers that some row has, if there are any."""
-    shown = [number for number in numbers if any(stats[number].n for _, stats in named)]
+def _credit_grid(named: Sequence[tuple[str, Mapping[str, Stat]]]) -> Iterator[Grid]:
+    """The credit that some condition has, if there is any."""
+    shown = [number for number in CREDIT if any(stats[number].n for _, stats in named)]
     records = []
     for name, stats in named:
         cells = {NUMBERS[number].heading: stat_words(stats[number]) for number in shown}
-        records.append({title: name, **cells})
+        records.append({"method": name, **cells})
     if shown:
-        yield Grid.of(records, caption)
+        yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
 
 
-def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
-    """Effects of factors and interactions, with their spread."""
-    paired = [one for one in found if one.seeds]
-    unpaired = [one for one in found if not one.seeds]
-    how = f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have"
-    yield from _differences_grid(paired, how)
-    how = "no seed in common: difference of means ± √(Σ s²) over the conditions"
-    yield from _differences_grid(unpaired, how)
-
-
-def _differences_grid(found: Sequence[Difference], how: str) -> Iterator[Grid]:
-    named = [(_difference_name(one), one.stats) for one in found]
-    caption = f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
-    yield from _stats_grid("difference", named, tuple(NUMBERS), caption)
-
-
-def _difference_name(one: Difference) -> str:
-    """``dfa (lam 0.01) − dfa, n = 3``; of an interaction ``(x − y) − (z − w), n = 3``."""
-    first, second, *others = map(group_name, one.conditions)
-    name = f"{first} − {second}"
-    if others:
-        name = f"({name}) − ({' − '.join(others)})"
-    n = max(stat.n for stat in one.stats.values())
-    return _of_home(one.conditions[0], f"{name}, n = {n}")
-
-
-def _of_home(condition: Condition, name: str) -> str:
+def _of_home(condition: SeedGroup, name: str) -> str:
     """A name, prefixed with its file or folder if several hold the same runs."""
     if condition.collection:
         return f"{PurePath(condition.collection).name}: {name}"
@@ -339,9 +297,6 @@ def smallest_words(sets: tuple[str, ...]) -> str:
     return f"Smallest set of diagnostics that catches all that S_full catches: {smallest}."
 
 
-NOTES_AT_MOST = 24
-
-
 def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     """A table of methods, one of runs, and notes."""
     if not timelines:
@@ -351,7 +306,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     kinds = set[str]()
     for one in timelines:
         kinds.update(one.evidence.values())
-    basis = undecided = gamma = ""
+    basis = undecided = ""
     if kinds:
         basis = (
             f" A bound, a proxy or an assumed baseline is named beside the {unit}; "
@@ -365,27 +320,16 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         f"{basis}{undecided}",
         words=2 + len(LETTERS),
     )
-    records = list(map(_timeline_record, timelines))
-    if any(map(_deep_gammas, timelines)):
-        gamma = (
-            f" Deep Γ: at the first {unit}, halfway and at the last; null: under random feedback."
-        )
-        for record, one in zip(records, timelines, strict=True):
-            record["null Γ"] = _null(one)
-            record["deep Γ"] = _gammas(one)
     yield Grid.of(
-        records,
-        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}{gamma}",
+        list(map(_timeline_record, timelines)),
+        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}",
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
     pairs: list[tuple[str, str]] = []
     for one in timelines:
         pairs += [(note, one.key) for note in one.skipped]
-    notes = by_note(pairs)
-    if len(notes) > NOTES_AT_MOST:
-        notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
-    yield from bullets(notes)
+    yield from bullets(by_note(pairs))
 
 
 def _method_record(one: MethodTimeline) -> dict[str, str]:
@@ -431,27 +375,6 @@ def _first_fires(one: MethodTimeline, letter: str) -> str:
         return MISSING
     epochs = (_first(epoch, one.evidence, letter) for epoch in one.first_fire[letter])
     return _with_basis(one.evidence, letter, "/".join(epochs))
-
-
-def _deep_gammas(one: Timeline) -> list[float]:
-    return [point.deep_gamma for point in one.points if point.deep_gamma is not None]
-
-
-def _gammas(one: Timeline) -> str:
-    """Deep Γ at the first epoch, halfway and at the last; N/A if undefined."""
-    known = _deep_gammas(one)
-    if not known:
-        return MISSING
-    n = len(known)
-    places = sorted({0, n // 2, n - 1})
-    return " → ".join(f"{known[place]:+.3f}" for place in places)
-
-
-def _null(one: Timeline) -> str:
-    if one.null is None:
-        return MISSING
-    mean, std = one.null
-    return f"{mean:+.3f} ± {std:.3f}"
 
 
 def _fire_text(one: Timeline, letter: str) -> str:

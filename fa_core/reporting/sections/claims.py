@@ -1,43 +1,34 @@
-"""Checked claims as lines and as a table."""
+"""Judged claims as lines and as a table."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fa_core.analysis.claims import FAILS, METRICS, ClaimResult
-from fa_core.numbers import MISSING, brief, count_text
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading
+from fa_core.analysis.claims import FAILS, OUTCOMES, ClaimResult, SeedOutcome
+from fa_core.numbers import brief, count_text
+from fa_core.reporting.blocks import Block, Grid, Heading
 
 _CAPTION = (
-    "Claims over training seeds: mean (of growth and norms the geometric one) with its 95 % "
-    "interval. A claim holds if the whole interval meets it, and does not hold if the whole "
-    "interval misses it. Smallest effect: the distance from a limit that so many seeds show in "
-    "80 % of repeated experiments."
+    "Claims, seed by seed: a seed is undecided where the limit lies inside the 95 % interval of "
+    "its number. In square brackets: intervals over samples."
 )
 
 
 def claim_line(result: ClaimResult) -> str:
-    """A claim on one line: what was claimed, the outcome, the numbers, and why it is undecided.
+    """A claim on one line: what was claimed, what the seeds say, and their numbers.
 
     >>> from fa_core.analysis.claims import Claim
     >>> claim = Claim(method="dfa", metric="growth", at_least=100.0)
-    >>> print(claim_line(ClaimResult(claim=claim, outcome="holds", runs=3, estimate=800.0,
-    ...     low=300.0, high=2100.0, smallest_effect=1.8)))
-    growth of dfa ≥ 100 holds: 800, 95 % interval [300, 2100], 3 runs; smallest effect shown ×1.8
+    >>> seed = SeedOutcome(run="s42", outcome="holds", value=694.0)
+    >>> print(claim_line(ClaimResult(claim=claim, seeds=(seed,))))
+    growth of dfa ≥ 100: holds on 1 of 1 (s42 694)
     """
     claim = result.claim
-    head = f"{claim.subject} {claim.needs} {result.outcome}"
+    head = f"{claim.subject} {claim.needs}"
     if claim.text:
         head = f"{claim.text}: {head}"
-    parts = []
-    if result.estimate is not None:
-        interval = _estimate(result).replace(" [", ", 95 % interval [")
-        parts.append(f"{interval}, {_runs(result)}")
-    if result.smallest_effect is not None:
-        parts.append(f"smallest effect shown {_effect(result)}")
-    if result.why:
-        parts.append(result.why)
-    return f"{head}: {'; '.join(parts)}"
+    return f"{head}: {result.words}{_numbers(result, ' ({})')}"
 
 
 def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
@@ -48,47 +39,35 @@ def claims_blocks(results: Sequence[ClaimResult]) -> Iterator[Block]:
     for result in results:
         record = {
             "claim": result.claim.title,
-            "outcome": result.outcome,
+            "outcome": result.words,
             "number": result.claim.subject,
             "claimed": result.claim.needs,
-            "over seeds [95 %]": _estimate(result),
-            "smallest effect": _effect(result),
-            "n": str(result.runs),
+            "by seed": _numbers(result, "{}"),
         }
         records.append(record)
     yield Heading("Claims", 2)
-    yield Grid.of(records, _CAPTION, 4, [result.outcome == FAILS for result in results])
-    notes = [f"{result.claim.title}: {result.why}" for result in results if result.why]
-    if notes:
-        yield Bullets(tuple(notes))
+    yield Grid.of(records, _CAPTION, 5, [result.outcome == FAILS for result in results])
 
 
 def counts_of_claims(results: Sequence[ClaimResult]) -> str:
-    """``10 claims: 7 hold, 0 do not hold, 3 undecided``."""
-    outcomes = [result.outcome for result in results]
-    holds, fails = outcomes.count("holds"), outcomes.count(FAILS)
-    left = len(outcomes) - holds - fails
-    counts = f"{holds} hold, {fails} do not hold, {left} undecided"
+    """``10 claims: 7 hold, 0 fail, 3 undecided, 0 not measured``."""
+    found = Counter(result.outcome for result in results)
+    counts = ", ".join(f"{found[outcome]} {outcome.removesuffix('s')}" for outcome in OUTCOMES)
     return f"{count_text(len(results), 'claim')}: {counts}"
 
 
-def _estimate(result: ClaimResult) -> str:
-    if result.estimate is None:
-        return MISSING
-    text = brief(result.estimate, 3)
-    if result.low is None or result.high is None:
+def _numbers(result: ClaimResult, form: str) -> str:
+    if result.seeds:
+        return form.format(", ".join(map(_number, result.seeds)))
+    return ""
+
+
+def _number(one: SeedOutcome) -> str:
+    """``s42 694 [601, 798]``, or why there is no number."""
+    if one.value is None:
+        return f"{one.run} {one.why}"
+    text = f"{one.run} {brief(one.value, 3)}"
+    if one.interval is None:
         return text
-    return f"{text} [{brief(result.low, 3)}, {brief(result.high, 3)}]"
-
-
-def _effect(result: ClaimResult) -> str:
-    if result.smallest_effect is None:
-        return MISSING
-    sign = "×" if METRICS[result.claim.metric].is_ratio else "±"
-    return f"{sign}{brief(result.smallest_effect, 3)}"
-
-
-def _runs(result: ClaimResult) -> str:
-    if result.is_paired:
-        return count_text(result.runs, "pair")
-    return count_text(result.runs, "run")
+    low, high = one.interval
+    return f"{text} [{brief(low, 3)}, {brief(high, 3)}]"

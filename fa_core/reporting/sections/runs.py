@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -32,12 +32,13 @@ from fa_core.reporting.blocks import (
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 from fa_core.text.causes import failure_mode
+from fa_core.text.diagnostic_record import range_text
 from fa_core.text.notes import baseline_text, caveats
 from fa_core.text.verdict import counts_text, grounds_of, verdict_words
 from fa_core.text.verdict_cell import cell_legend, run_cell
 
 ROWS_AT_MOST = 300
-"""Rows of a per-run table; CSV and Parquet hold every run."""
+"""Rows of a per-run table; CSV holds every run."""
 
 
 class Run(NamedTuple):
@@ -87,12 +88,6 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their standings, and caveats."""
-    yield from counts(table, thresholds)
-    yield from _caveats(table, thresholds)
-
-
-def counts(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Numbers of runs and their standings."""
     standings = table.standings(thresholds)
     in_doubt = table.undecided(thresholds) != 0
     doubtful = int(in_doubt.sum()) - standings[UNDECIDED]
@@ -111,6 +106,7 @@ def counts(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bloc
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
+    yield from _caveats(table, thresholds)
 
 
 def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
@@ -143,24 +139,13 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 
 
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """What the numbers of single runs rest on, and (d) by frozen blocks of other rules."""
+    """What the numbers of single runs rest on."""
     pairs = []
-    records: list[dict[str, str]] = []
-    shown = shown_runs(table, thresholds)
-    rules = sorted(set(chain.from_iterable(run.report.margins_by_rule for run in shown)))
-    for run in shown:
-        for caveat in caveats(run.report, other_margins=False):
-            pairs.append((caveat, run.name))
-        others = run.report.margins_by_rule
-        if others:
-            cells = {rule: fixed(others.get(rule), 2, sign=True) for rule in rules}
-            records.append({"run": run.name, "its own": _margin(run), **cells})
-    if not pairs and not records:
-        return
-    yield Heading("Notes on runs", 2)
-    yield from bullets(by_note(pairs))
-    if records:
-        yield Grid.of(records, "(d) in pp by frozen blocks that other rules trained.")
+    for run in shown_runs(table, thresholds):
+        pairs += [(caveat, run.name) for caveat in caveats(run.report)]
+    if pairs:
+        yield Heading("Notes on runs", 2)
+        yield from bullets(by_note(pairs))
 
 
 def _unmeasured_note(method: str, letters: str) -> str:
@@ -171,15 +156,17 @@ def _unmeasured_note(method: str, letters: str) -> str:
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """A row per run: the headline numbers and the verdict."""
+    """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
-        "baseline). "
-        f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}. "
+        "baseline). In square brackets: 95 % intervals over samples, not over training seeds. "
+        f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}; *: from partial "
+        "logs, a lower bound that can show that (a) fires, not that it passes, or another layer's "
+        "norm. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
         marked=[run.report.flags and not run.is_control for run in runs],
@@ -187,7 +174,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     left = len(table) - ROWS_AT_MOST
     if left > 0:
         are = "run is" if left == 1 else "runs are"
-        yield Paragraph(f"{left} more {are} in the CSV and Parquet forms.")
+        yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
 def _verdict_record(run: Run) -> dict[str, str]:
@@ -197,12 +184,20 @@ def _verdict_record(run: Run) -> dict[str, str]:
         LETTERS: _cell(run),
         "verdict": verdict_words(report, run.is_control, short=True),
         "acc": fixed(report.headline_acc, 4),
-        "(a) growth": significant(report.max_per_block_growth, unit="×"),
+        "(a) growth": significant(report.max_per_block_growth, unit="×") + _range(run, "a"),
         "‖h_L‖": significant(report.h_L),
-        "(b) ‖g_L‖": significant(report.g_L),
-        "(c) drift": fixed(report.cross_batch_stability, 3, sign=True),
+        "(b) ‖g_L‖": significant(report.g_L) + _range(run, "b"),
+        "(c) drift": fixed(report.cross_batch_stability, 3, sign=True) + _range(run, "c"),
         "(d) pp": _margin(run),
     }
+
+
+def _range(run: Run, letter: str) -> str:
+    """A diagnostic's interval in brackets, or ``""``."""
+    ends = range_text(run.report, letter)
+    if ends:
+        return f" [{ends}]"
+    return ""
 
 
 def _cell(run: Run) -> str:
@@ -213,9 +208,9 @@ def _cell(run: Run) -> str:
 
 
 def _margin(run: Run) -> str:
-    return fixed(run.report.margin_pp, 2, sign=True) + _if_assumed(
-        run, f" (baseline {baseline_text(run.report)})"
-    )
+    margin = fixed(run.report.margin_pp, 2, sign=True)
+    basis = _if_assumed(run, f" (baseline {baseline_text(run.report)})")
+    return f"{margin}{_range(run, 'd')}{basis}"
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -223,23 +218,6 @@ def _if_assumed(run: Run, words: str) -> str:
     if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage:
         return words
     return ""
-
-
-def evidence_note(table: AuditTable) -> Iterator[Block]:
-    """A note on numbers that are bounds or proxies."""
-    kinds: Counter[str] = Counter()
-    for i in range(len(table)):
-        for letter, kind in table.report(i).evidence.items():
-            kinds[f"({letter}) is a {kind}"] += 1
-    found = []
-    for what, count in sorted(kinds.items()):
-        found.append(f"{what} on {count_text(count, 'run')}")
-    if found:
-        meaning = (
-            "A lower bound can show that (a) fires, not that it passes; a proxy stands for "
-            "another layer."
-        )
-        yield Paragraph(f"* From partial logs: {'; '.join(found)}. {meaning}")
 
 
 def layer_tables(table: AuditTable) -> Iterator[Block]:
@@ -262,15 +240,6 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
             yield Grid.of(records, f"{what}, {symbol}.")
         else:
             yield Paragraph(f"{what}: not measured on any run.")
-
-
-def by_layer(
-    headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1
-) -> Grid:
-    """A table with a column per layer after the headings; shorter rows end in N/A."""
-    columns = list(zip_longest(*rows, fillvalue=MISSING))
-    layers = (f"l = {l}" for l in range(len(columns) - len(headings)))
-    return Grid((*headings, *layers), tuple(zip(*columns, strict=True)), caption, words)
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -345,13 +314,8 @@ def pitfalls_block() -> Iterator[Block]:
     yield Paragraph(f"This holds for what fa-tui measured. {others}")
 
 
-def provenance(table: AuditTable, names: Collection[str] = ()) -> Iterator[Block]:
-    """Distinct settings of the measurements, recorded provenance, and sources.
-
-    Args:
-        table: n runs.
-        names: the fields of the provenance to give; default: all.
-    """
+def provenance(table: AuditTable) -> Iterator[Block]:
+    """Distinct settings of the measurements, recorded provenance, and sources."""
     from fa_core import __version__
 
     settings: Counter[tuple[str, ...]] = Counter()
@@ -372,8 +336,7 @@ def provenance(table: AuditTable, names: Collection[str] = ()) -> Iterator[Block
         caption=f"How the numbers were measured ({MISSING}: the source does not say).",
         words=1 + len(_FIELDS),
     )
-    shown = [name for name in sorted(extras) if not names or name.split(" ")[0] in names]
-    notes = [_extra(name, extras[name]) for name in shown]
+    notes = [_extra(name, extras[name]) for name in sorted(extras)]
     yield from bullets(notes or ["No hashes, versions or devices are recorded with these numbers."])
     sources = list(dict.fromkeys(map(str, table.source)))
     from_where = listed(sources, 12) or "none"

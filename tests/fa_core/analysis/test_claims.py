@@ -1,216 +1,145 @@
-"""Claims over seeds: against SciPy's intervals, and what cannot be decided says why."""
+"""Claims: judged seed by seed, and what cannot be decided says why."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
-from scipy import stats
 
 from fa_core.analysis.claims import (
     FAILS,
     HOLDS,
-    UNDECIDED,
     Claim,
     check_claim,
     check_claims,
     read_claims,
+    refuse_unknown_names,
 )
-from fa_core.analysis.student import student_cdf, student_quantile
-from fa_core.errors import UnreadableInput
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import load_audits
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
+from tests.fa_core.analysis.runs import row
 
-
-def rows(method: str, accs: list[float], first_seed: int = 1, **axes: float) -> list[AuditRow]:
-    found = []
-    for seed, acc in enumerate(accs, first_seed):
-        report = DiagnosticReport(method_name=method, headline_acc=acc)
-        found.append(
-            AuditRow(
-                source="a",
-                key=f"{method}{seed}",
-                method=method,
-                seed=seed,
-                report=report,
-                axes=axes,
-            )
-        )
-    return found
-
-
-def grown(method: str, growths: list[float]) -> list[AuditRow]:
-    return [
-        AuditRow(
-            source="a",
-            key=f"{method}{seed}",
-            method=method,
-            seed=seed,
-            report=DiagnosticReport(residual_norms=[1.0, growth]),
-        )
-        for seed, growth in enumerate(growths)
-    ]
-
-
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 31, 100])
-def test_quantiles_are_scipys(freedom):
-    for share in (0.01, 0.5, 0.8, 0.975, 0.9995):
-        expected = stats.t.ppf(share, freedom)
-        assert student_quantile(share, freedom) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-        assert student_cdf(expected, freedom) == pytest.approx(share, rel=1e-12)
-
-
-def test_the_interval_of_a_mean_is_students():
-    accs = [0.31, 0.33, 0.30]
-    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.2), rows("dfa", accs))
-    low, high = stats.t.interval(0.95, 2, np.mean(accs), stats.sem(accs))
-    assert (found.outcome, found.runs) == (HOLDS, 3)
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.estimate == pytest.approx(np.mean(accs))
-
-
-def test_the_smallest_effect_is_that_of_so_many_seeds():
-    accs = [0.31, 0.33, 0.30, 0.35]
-    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.2), rows("dfa", accs))
-    expected = (stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)) * stats.sem(accs)
-    assert found.smallest_effect == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("limit", "outcome"), [(0.2, HOLDS), (0.31, UNDECIDED), (0.4, FAILS)])
-def test_at_least_holds_fails_or_is_undecided_by_the_whole_interval(limit, outcome):
-    claim = Claim(method="dfa", metric="acc", at_least=limit)
-    found = check_claim(claim, rows("dfa", [0.31, 0.33, 0.30]))
-    assert found.outcome == outcome
-    assert bool(found.why) == (outcome == UNDECIDED)
+WIDE = {"growth": (1.0, 4.0)}
 
 
 @pytest.mark.parametrize(
-    ("middle", "within", "outcome"),
-    [(0.31, 0.1, HOLDS), (0.31, 0.01, UNDECIDED), (0.9, 0.1, FAILS), (0.1, 0.1, FAILS)],
+    ("limit", "outcome", "words"),
+    [
+        ({"at_least": 0.3}, HOLDS, "holds on 3 of 3"),
+        ({"at_least": 0.31}, FAILS, "holds on 2 of 3; fails on s3"),
+        ({"at_most": 0.31}, FAILS, "holds on 2 of 3; fails on s2"),
+        ({"at_most": 0.33}, HOLDS, "holds on 3 of 3"),
+    ],
 )
-def test_equivalence_needs_the_whole_interval_inside(middle, within, outcome):
-    claim = Claim(method="dfa", metric="acc", equivalent_to=middle, within=within)
-    assert check_claim(claim, rows("dfa", [0.31, 0.33, 0.30])).outcome == outcome
+def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words) -> None:
+    runs = [row(seed=seed, acc=acc) for seed, acc in ((1, 0.31), (2, 0.33), (3, 0.3))]
+    found = check_claim(Claim(method="dfa", metric="acc", **limit), runs)
+    assert (found.outcome, found.words) == (outcome, words)
 
 
-def test_two_methods_are_compared_seed_by_seed():
-    dfa, bp = [0.31, 0.33, 0.30], [0.61, 0.64, 0.60]
-    claim = Claim(method="bp", versus="dfa", metric="acc", at_least=0.25)
-    found = check_claim(claim, [*rows("bp", bp), *rows("dfa", dfa)])
-    differences = np.subtract(bp, dfa)
-    low, high = stats.t.interval(0.95, 2, differences.mean(), stats.sem(differences))
-    assert (found.is_paired, found.outcome) == (True, HOLDS)
-    assert (found.low, found.high) == pytest.approx((low, high))
+@pytest.mark.parametrize(
+    ("limit", "outcome"),
+    [
+        ({"at_least": 1.0}, HOLDS),
+        ({"at_least": 1.5}, UNDECIDED),
+        ({"at_least": 4.1}, FAILS),
+        ({"at_most": 4.0}, HOLDS),
+        ({"at_most": 2.5}, UNDECIDED),
+        ({"at_most": 0.9}, FAILS),
+    ],
+)
+def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome) -> None:
+    runs = [row(seed=1, growth=2.0, intervals=WIDE)]
+    (seed,) = check_claim(Claim(method="dfa", metric="growth", **limit), runs).seeds
+    assert (seed.outcome, seed.value, seed.interval) == (outcome, 2.0, (1.0, 4.0))
+    assert bool(seed.why) == (outcome == UNDECIDED)
 
 
-def test_without_common_seeds_they_are_independent():
-    claim = Claim(method="bp", versus="dfa", metric="acc", at_least=0.1)
-    bp, dfa = [0.61, 0.64, 0.60], [0.31, 0.33]
-    found = check_claim(claim, [*rows("bp", bp), *rows("dfa", dfa, first_seed=10)])
-    error = math.hypot(stats.sem(bp), stats.sem(dfa))
-    width = stats.t.ppf(0.975, 1) * error
-    assert not found.is_paired
-    assert found.high == pytest.approx(np.mean(bp) - np.mean(dfa) + width)
+def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured() -> None:
+    runs = [
+        row(seed=1, growth=1.0),
+        row(seed=2),
+        row(seed=3, growth=2.0, intervals=WIDE),
+        row(seed=4, growth=9.0),
+    ]
+    claim = Claim(method="dfa", metric="growth", at_most=3.0)
+    found = [check_claim(claim, runs[:n]).outcome for n in range(5)]
+    assert found == [NOT_MEASURED, HOLDS, NOT_MEASURED, UNDECIDED, FAILS]
+    words = "holds on 1 of 4; fails on s4; undecided on s3; not measured on s2"
+    assert check_claim(claim, runs).words == words
+    assert check_claim(claim, runs).to_dict()["outcome"] == FAILS
 
 
-def test_ratios_have_geometric_means_and_are_compared_by_their_ratio():
-    growths = [10.0, 1000.0, 100.0]
-    found = check_claim(Claim(method="dfa", metric="growth", at_least=1.0), grown("dfa", growths))
-    assert found.estimate == pytest.approx(100.0)
-    logs = np.log(growths)
-    low, high = stats.t.interval(0.95, 2, logs.mean(), stats.sem(logs))
-    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
-    both = [*grown("dfa", growths), *grown("bp", [1.0, 100.0, 10.0])]
-    claim = Claim(method="dfa", versus="bp", metric="growth", equivalent_to=10.0, within=1.5)
-    ratio = check_claim(claim, both)
-    assert (ratio.estimate, ratio.outcome) == (pytest.approx(10.0), HOLDS)
+def test_a_named_seed_that_no_run_has_is_not_measured() -> None:
+    runs = [row(seed=seed, cosine=0.1) for seed in (1, 2, 3)]
+    claim = Claim(method="dfa", metric="drift", at_most=0.3, seeds=[1, 2, 7])
+    assert check_claim(claim, runs).words == "holds on 2 of 3; not measured on s7"
 
 
-def test_one_seed_decides_nothing():
-    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.2), rows("dfa", [0.31]))
-    assert (found.outcome, found.estimate, found.low) == (UNDECIDED, 0.31, None)
-    assert "one run has no spread" in found.why
-
-
-def test_equal_seeds_have_an_interval_of_no_width():
-    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.5), rows("dfa", [0.5, 0.5]))
-    assert (found.outcome, found.low, found.high) == (HOLDS, 0.5, 0.5)
-
-
-@pytest.mark.parametrize("growth", [float("nan"), float("inf"), 0.0])
-def test_what_is_not_finite_decides_nothing_and_is_counted(growth):
+@pytest.mark.parametrize("growth", [math.nan, math.inf])
+def test_a_number_that_is_not_finite_decides_nothing(growth: float) -> None:
     claim = Claim(method="dfa", metric="growth", at_most=50.0)
-    found = check_claim(claim, grown("dfa", [2.0, growth]))
-    assert found.outcome == UNDECIDED
-    assert "in 1 run" in found.why
+    assert check_claim(claim, [row(growth=2.0), row(seed=2, growth=growth)]).outcome == UNDECIDED
 
 
-def test_what_was_not_measured_is_named():
-    claim = Claim(method="dfa", metric="g_L", at_most=1.0)
-    assert check_claim(claim, rows("dfa", [0.3, 0.4])).why == "no run of dfa with g_L"
-    claim = Claim(method="dfa", versus="bp", metric="acc", at_most=1.0)
-    assert check_claim(claim, rows("dfa", [0.3, 0.4])).why == "no run of bp; there are dfa"
+def test_a_lower_bound_of_growth_never_shows_that_growth_is_small() -> None:
+    bound = [row(growth_bound=8.0, evidence={"a": "bound"})]
+    for limit, outcome in (({"at_most": 50.0}, UNDECIDED), ({"at_least": 5.0}, HOLDS)):
+        assert check_claim(Claim(method="dfa", metric="growth", **limit), bound).outcome == outcome
+    assert check_claim(Claim(method="dfa", metric="growth", at_most=5.0), bound).outcome == FAILS
 
 
-def test_seeds_and_axes_choose_the_runs():
-    every = [*rows("dfa", [0.3, 0.3, 0.9], lam=0.0), *rows("dfa", [0.1, 0.1], lam=0.01)]
-    claim = Claim(method="dfa", metric="acc", at_least=0.2, seeds=[1, 2], axes={"lam": 0.0})
-    found = check_claim(claim, every)
-    assert (found.runs, found.estimate) == (2, pytest.approx(0.3))
-
-
-def test_runs_of_two_recipes_with_one_seed_decide_nothing():
-    every = [*rows("dfa", [0.3, 0.3], d=64), *rows("dfa", [0.9, 0.9], d=128)]
-    found = check_claim(Claim(method="dfa", metric="acc", at_least=0.2), every)
-    assert (found.outcome, found.estimate) == (UNDECIDED, None)
-    assert found.why.startswith("seed 1 of dfa is there twice")
+def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one() -> None:
+    runs = [row(seed=1, acc=0.3, axes={"d": d}) for d in (64, 128)]
+    claim = Claim(method="dfa", metric="acc", at_least=0.2)
+    (seed,) = check_claim(claim, runs).seeds
+    assert (seed.outcome, seed.why[:22]) == (UNDECIDED, "the seed is there twic")
     chosen = Claim(method="dfa", metric="acc", at_least=0.2, axes={"d": 64})
-    assert check_claim(chosen, every).outcome == HOLDS
+    assert check_claim(chosen, runs).words == "holds on 1 of 1"
 
 
-def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_table):
-    claims = read_claims(sample_runs / "claims.toml")
-    found = check_claims(claims, list(load_audits(published_table).rows()))
-    outcomes = {result.claim.text: result.outcome for result in found}
-    assert outcomes["BP's residual stream does not explode"] == HOLDS
-    assert outcomes["DFA does not beat frozen blocks by 2 points"] == HOLDS
-    assert outcomes["BP is more accurate than DFA by 20 points"] == HOLDS
-    assert FAILS not in outcomes.values()
+def test_runs_without_a_seed_are_named_by_their_keys() -> None:
+    claim = Claim(method="dfa", metric="acc", at_least=0.4)
+    assert (
+        check_claim(claim, [row(seed=None, acc=0.3)]).words == "holds on 0 of 1; fails on dfa_sNone"
+    )
+
+
+def test_the_published_claims_hold_on_the_published_runs(
+    sample_runs: Path, published_table: Path
+) -> None:
+    rows = list(load_audits([published_table]).rows())
+    found = check_claims(read_claims(sample_runs / "claims.toml"), rows)
+    assert {result.words for result in found} == {"holds on 3 of 3"}
+
+
+def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused() -> None:
+    for claim, says in (
+        (Claim(method="dfb", metric="acc", at_least=0.2), "claim 1: no run of method 'dfb'"),
+        (Claim(method="dfa", metric="acc", at_least=0.2, axes={"versus": "bp"}), "axis 'versus'"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            refuse_unknown_names([claim], [row(acc=0.3)], Path("c.toml"))
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", r"no \[\[claim\]\]"),
-        ("claim = 3", r"no \[\[claim\]\]"),
         ("claim = [1]", "claim 1: not a table"),
         ("[[claim", "not TOML"),
         ("[[claim]]\nmethod='dfa'", "missing required field `metric`"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'", "needs one finite number"),
+        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1", "it has equivalent_to"),
         ("[[claim]]\nmethod='dfa'\nmetric='accc'\nat_least=1", "did you mean acc"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=nan", "needs one finite number"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nat_most=2", "needs one finite number"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nequivalent_to=1", "belong together"),
-        ("[[claim]]\nmethod='dfa'\nmetric='growth'\nat_most=-1", "must be above 0"),
-        ("[[claim]]\nmethod='dfa'\nmetric='growth'\nequivalent_to=1\nwithin=0.5", "within must"),
-        ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least='x'", "at_least"),
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nd=[1]", "an axis has one value"),
     ],
 )
-def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path: Path):
+def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text(text)
     with pytest.raises(UnreadableInput, match=says):
         read_claims(path)
-
-
-def test_a_seed_that_the_claim_names_and_no_run_has_leaves_it_undecided(
-    published_table: Path,
-) -> None:
-    rows = load_audits([published_table]).rows()
-    claim = Claim(method="bp", metric="growth", at_most=5.0, seeds=[42, 123, 7])
-    result = check_claim(claim, list(rows))
-    assert (result.outcome, result.why) == (UNDECIDED, "no run of bp with seed 7")

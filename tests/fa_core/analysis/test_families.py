@@ -60,12 +60,6 @@ def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str
     assert families(table(plain, row(axes={"lam": 0.01}, provenance=other)), "lam") == ()
 
 
-def test_a_width_may_change_the_recorded_arguments_of_the_network() -> None:
-    wide = {**setup(), "arch_args": {"d": 512}}
-    runs = table(row(axes={"d": 128}, provenance=setup()), row(axes={"d": 512}, provenance=wide))
-    assert len(families(runs, "d")) == 1
-
-
 def test_runs_of_different_files_are_not_joined() -> None:
     runs = table(
         *(row(seed=s, source="one.json") for s in (1, 2)),

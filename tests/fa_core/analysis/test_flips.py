@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -103,19 +101,6 @@ def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau() -> None:
     assert flip_points(runs, "a").tolist() == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
     assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 1)
-
-
-def test_a_plateau_of_a_large_table_costs_a_slider_step_nothing() -> None:
-    one = table(*(row(growth=float(i + 1)) for i in range(100)))
-    runs = one.select(np.arange(100_000) % 100)
-    best = min(_timed(lambda: plateau(runs, "a", 50.0)) for _ in range(5))
-    assert best < 0.02
-
-
-def _timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists() -> None:

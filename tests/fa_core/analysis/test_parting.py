@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,15 +34,6 @@ def test_before_the_parting_layer_no_two_runs_differ_by_more_than_the_factor(
     together = layers if parting is None else layers[: parting.layer]
     assert all(layer.ratio is None or layer.ratio <= factor for layer in together)
     assert parting is None or (parting.ratio or 0) > factor
-
-
-@given(curves)
-def test_the_order_of_the_runs_changes_neither_ratio_nor_parting(runs: list[list[float]]) -> None:
-    forth, back = across_runs(runs), across_runs(runs[::-1])
-    assert [layer.ratio for layer in forth] == [layer.ratio for layer in back]
-    assert [layer.stat(False).mean for layer in forth] == pytest.approx(
-        [layer.stat(False).mean for layer in back]
-    )
 
 
 def test_a_ratio_of_exactly_ten_is_not_yet_a_parting() -> None:

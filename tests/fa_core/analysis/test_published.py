@@ -123,7 +123,6 @@ def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
     assert f"{acc.mean:.3f}" == "0.306"
     assert acc.std == pytest.approx(np.std(resmlp.acc[resmlp.method == "dfa"], ddof=1))
     assert f"{acc.std:.3f}" == "0.008"
-    assert group.fired_share["a"] == pytest.approx((0.025 ** (1 / 3), 1.0))
     assert group.disagree == "c"
     assert group.verdict == "walk-back"
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.timeline import Replay, timeline
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.formats import Trace, TraceEpoch
 from fa_core.judgement.diagnostics import letters_of
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
@@ -94,12 +93,3 @@ def test_a_trace_without_an_epoch_is_left_out() -> None:
     replay = Replay([Trace(source="", key="empty", method="m"), _trace("fine", [1])], [0.3, None])
     assert [trace.key for trace in replay.traces] == ["fine"]
     assert len(Replay([]).flags()) == 0
-
-
-def test_the_sample_traces_replay_as_their_timelines_do(sample_runs: Path) -> None:
-    found = scan([sample_runs]).traces
-    replay = Replay(found)
-    flags = replay.flags()
-    assert [replay.first_fires(run, flags) for run in range(len(found))] == [
-        timeline(one).first_fire for one in found
-    ]

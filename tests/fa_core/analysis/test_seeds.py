@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core import load_audits
-from fa_core.analysis.seeds import Difference, differences, over_seeds
-from fa_core.errors import UsageError
-from fa_core.option_values import listed
-from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
+from fa_core.analysis.seeds import over_seeds
+from fa_core.reporting.blocks import Grid
+from fa_core.reporting.sections.analyses import seeds_blocks
 from tests.fa_core.analysis.runs import row, table
 
 
@@ -27,27 +24,6 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
     assert stat.geometric_mean == pytest.approx(statistics.geometric_mean(values))
     assert stat.factor == pytest.approx(math.exp(statistics.stdev(map(math.log, values))), rel=1e-6)
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
-
-
-def test_population_deviations_on_request_are_labelled_so() -> None:
-    found = over_seeds(
-        table(*(row(seed=i, acc=acc) for i, acc in enumerate((0.1, 0.2, 0.6)))), ddof=0
-    )
-    assert found.groups[0].stats["headline_acc"].std == pytest.approx(
-        statistics.pstdev([0.1, 0.2, 0.6])
-    )
-    (grid, *_) = seeds_blocks(found)
-    assert "mean ± population standard deviation" in grid.caption
-
-
-def test_of_many_groups_only_the_first_are_averaged_where_that_is_asked_for_and_a_note_says_so() -> (
-    None
-):
-    runs = table(*(row(seed=seed, method=f"m{number}") for number in range(5) for seed in (1, 2)))
-    found = over_seeds(runs, most=3)
-    assert [group.method for group in found.groups] == ["m0", "m1", "m2"]
-    assert "the first 3 of 5 groups; a filter chooses others" in found.notes
-    assert over_seeds(runs, most=5) == over_seeds(runs)
 
 
 def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic() -> None:
@@ -78,18 +54,6 @@ def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other(
     assert by_lam[1e-3].stats["margin_pp"].mean == pytest.approx(2.31)
 
 
-def test_an_axis_can_be_ignored_or_chosen() -> None:
-    runs = table(
-        row(seed=1, growth=2.0, axes={"d": 256, "L": 4}),
-        row(seed=2, growth=4.0, axes={"d": 512, "L": 8}),
-    )
-    assert len(over_seeds(runs).groups) == 2
-    assert len(over_seeds(runs, by=()).groups) == 1
-    assert over_seeds(runs, by=["d"]).by == ("d",)
-    with pytest.raises(UsageError, match="axes here: L, d"):
-        over_seeds(runs, by=["lam"])
-
-
 def test_the_same_runs_in_two_files_are_not_averaged_together() -> None:
     runs = table(
         *(row(seed=s, growth=2.0, source="mlp.json") for s in (1, 2)),
@@ -105,16 +69,19 @@ def test_seeds_spread_over_files_of_one_run_each_are_one_group() -> None:
     assert group.seeds == (1, 2, 3)
 
 
-def test_one_seed_has_no_spread_and_says_so() -> None:
-    (group,) = over_seeds(table(row(growth=2.0))).groups
-    assert group.stats["growth"].std is None
-    assert any("one seed" in note for note in group.notes)
-
-
-def test_numbers_that_nobody_measured_have_no_mean() -> None:
-    (group,) = over_seeds(table(row(seed=1, growth=2.0, acc=0.5), row(seed=2, growth=3.0))).groups
-    assert group.stats["margin_pp"].mean is None
-    assert any("--frozen-baseline" in note for note in group.notes)
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ([row(growth=2.0)], "one seed"),
+        ([row(seed=1, growth=2.0, acc=0.5), row(seed=2, growth=3.0)], "--frozen-baseline"),
+        ([row(seed=1), row(seed=2, growth=2.0)], "1 of 2 runs not measured"),
+        ([row(seed=1, growth=2.0), row(seed=1, growth=2.0)], "seed 1 more than once"),
+    ],
+)
+def test_a_group_says_what_it_lacks(runs, says) -> None:
+    (group,) = over_seeds(table(*runs)).groups
+    assert any(says in note for note in group.notes)
+    assert group.stats["margin_pp"].mean is None and group.verdict == "trustworthy"
 
 
 def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known() -> None:
@@ -134,33 +101,21 @@ def test_everything_nan_gives_no_mean_and_walks_back() -> None:
     assert any("not in the means" in note for note in group.notes)
 
 
-def test_unmeasured_runs_are_told_and_do_not_make_a_group_mixed() -> None:
-    (group,) = over_seeds(table(row(seed=1), row(seed=2, growth=2.0))).groups
-    assert group.verdict == "trustworthy"
-    assert any("1 of 2 runs not measured" in note for note in group.notes)
-    (group,) = over_seeds(table(row(seed=1))).groups
-    assert group.verdict == "not measured"
-
-
-def test_a_seed_that_occurs_twice_is_pointed_out() -> None:
-    (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=1, growth=2.0))).groups
-    assert any("more than once" in note for note in group.notes)
-
-
-@given(st.lists(st.one_of(st.none(), st.integers(0, 3), st.sampled_from([-1, 2**63, 2**80]))))
-def test_seeds_that_occur_more_than_once_are_named_in_order(seeds: list[int | None]) -> None:
-    again = sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1})
-    groups = over_seeds(table(*(row(seed=seed, growth=2.0) for seed in seeds))).groups
-    said = [note for group in groups for note in group.notes if "more than once" in note]
-    assert said == (
-        [f"seed {listed(again)} more than once: are these the same runs?"] if again else []
-    )
-
-
 def test_no_runs_give_no_groups() -> None:
     analysis = over_seeds(table())
     assert analysis.groups == ()
     assert analysis.notes
+
+
+def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured() -> None:
+    runs = [row(seed=s, acc=acc, growth=2.0) for s, acc in enumerate((0.298, 0.305, 0.315))]
+    (grid, *_) = seeds_blocks(over_seeds(table(*runs, row(seed=4, growth=4.0))))
+    assert isinstance(grid, Grid)
+    cells = dict(zip(grid.headings, grid.rows[0], strict=True))
+    assert cells["n"] == "4"
+    assert cells["acc"] == "0.3060 ± 0.0085 (0.298 … 0.315; n = 3)"
+    assert cells["(a) growth"] == "2.38 ×/÷ 1.4 (2 … 4)"
+    assert cells["(c) drift"] == "N/A"
 
 
 def test_a_bound_in_a_group_is_marked_as_one() -> None:
@@ -216,133 +171,3 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "collapse",
     )
     assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A", "N/A")
-
-
-def test_runs_without_credit_have_no_table_of_it() -> None:
-    blocks = [
-        block
-        for block in seeds_blocks(over_seeds(table(row(acc=0.5))))
-        if hasattr(block, "headings")
-    ]
-    assert len(blocks) == 1
-
-
-def named(found: tuple[Difference, ...]) -> dict[str, Difference]:
-    """By the names that tables give them."""
-    return {grid.rows[0][0]: one for one in found for grid in differences_blocks([one])}
-
-
-def two_by_two() -> list[float]:
-    """Accuracies of BP and DFA without and with the penalty, seeds 1 and 2."""
-    return [0.58, 0.59, 0.53, 0.54, 0.30, 0.28, 0.36, 0.37]
-
-
-def test_effects_gaps_and_the_interaction_of_a_two_by_two_are_those_by_hand() -> None:
-    cells = [(m, lam, s) for m in ("bp", "dfa") for lam in ({}, {"lam": 0.01}) for s in (1, 2)]
-    acc = two_by_two()
-    runs = table(
-        *(row(m, s, acc=a, growth=2.0, axes=lam) for (m, lam, s), a in zip(cells, acc, strict=True))
-    )
-    found = named(differences(runs))
-    by_hand = {
-        "bp (lam 0.01) − bp, n = 2": [acc[2] - acc[0], acc[3] - acc[1]],
-        "dfa − bp, n = 2": [acc[4] - acc[0], acc[5] - acc[1]],
-        "dfa (lam 0.01) − bp (lam 0.01), n = 2": [acc[6] - acc[2], acc[7] - acc[3]],
-        "dfa (lam 0.01) − dfa, n = 2": [acc[6] - acc[4], acc[7] - acc[5]],
-        "(dfa (lam 0.01) − dfa) − (bp (lam 0.01) − bp), n = 2": [
-            acc[6 + s] - acc[4 + s] - acc[2 + s] + acc[s] for s in (0, 1)
-        ],
-    }
-    assert {
-        name: (one.stats["headline_acc"].mean, one.stats["headline_acc"].std)
-        for name, one in found.items()
-    } == {
-        name: (pytest.approx(statistics.fmean(values)), pytest.approx(statistics.stdev(values)))
-        for name, values in by_hand.items()
-    }
-    assert all(one.seeds == (1, 2) for one in found.values())
-    assert {one.factors for one in found.values()} == {("method",), ("lam",), ("method", "lam")}
-
-
-def test_norms_and_growth_differ_by_a_ratio() -> None:
-    runs = table(
-        *(row("bp", s, growth=g, g_L=1e-3) for s, g in ((1, 1.0), (2, 2.0))),
-        *(row("dfa", s, growth=g, g_L=0.0) for s, g in ((1, 100.0), (2, 800.0))),
-    )
-    (one,) = differences(runs)
-    growth = one.stats["growth"]
-    assert (growth.n, growth.mean, growth.geometric_mean) == (2, None, pytest.approx(200.0))
-    assert growth.factor == pytest.approx(
-        math.exp(statistics.stdev([math.log(100), math.log(400)]))
-    )
-    assert one.stats["g_L"].n == 0  # a gradient of zero has no ratio
-
-
-@given(
-    st.lists(st.floats(-1, 1), min_size=2, max_size=6),
-    st.lists(st.floats(-1, 1), min_size=2, max_size=6),
-)
-def test_conditions_without_a_common_seed_differ_by_their_means(
-    ours: list[float], theirs: list[float]
-) -> None:
-    runs = table(
-        *(row("bp", s, cosine=value) for s, value in enumerate(theirs)),
-        *(row("dfa", 100 + s, cosine=value) for s, value in enumerate(ours)),
-    )
-    (one,) = differences(runs)
-    stat = one.stats["stability"]
-    assert one.seeds == ()
-    assert stat.mean == pytest.approx(statistics.fmean(ours) - statistics.fmean(theirs), abs=1e-12)
-    assert stat.std == pytest.approx(
-        math.hypot(statistics.stdev(ours), statistics.stdev(theirs)), abs=1e-9
-    )
-
-
-def test_only_common_seeds_are_paired_and_what_is_not_finite_is_left_out() -> None:
-    runs = table(
-        *(row("bp", s, acc=a) for s, a in ((1, 0.5), (2, 0.6), (3, 0.7))),
-        *(row("dfa", s, acc=a) for s, a in ((2, 0.4), (3, math.nan), (4, 0.1))),
-    )
-    (one,) = differences(runs)
-    assert (one.seeds, one.stats["headline_acc"].n) == ((2, 3), 1)
-    assert (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) == (
-        pytest.approx(-0.2),
-        None,
-    )
-
-
-def test_a_method_without_its_reference_at_the_same_axes_is_compared_with_the_plain_one() -> None:
-    plain = [row(m, s, acc=0.5) for m in ("bp", "dfa", "frozen") for s in (1, 2)]
-    runs = table(*plain, *(row("dfa", s, acc=0.6, axes={"lam": 0.01}) for s in (1, 2)))
-    assert list(named(differences(runs))) == [
-        "dfa − bp, n = 2",
-        "dfa (lam 0.01) − bp, n = 2",
-        "dfa (lam 0.01) − dfa, n = 2",
-    ]
-    assert differences(table()) == ()
-    assert list(differences_blocks(())) == []
-
-
-def test_the_published_gap_of_dfa_to_bp_is_paired_over_the_three_seeds(sample_runs: Path) -> None:
-    runs = load_audits(sample_runs / "audit_table_s42_s123_s456.json")
-    acc = named(differences(runs))["dfa − bp, n = 3"].stats["headline_acc"]
-    pairs = [
-        [runs.acc[(runs.method == m) & (runs.seed == s)][0] for m in ("dfa", "bp")]
-        for s in (42, 123, 456)
-    ]
-    by_seed = [float(dfa - bp) for dfa, bp in pairs]
-    assert (acc.mean, acc.std) == (
-        pytest.approx(statistics.fmean(by_seed)),
-        pytest.approx(statistics.stdev(by_seed)),
-    )
-    assert acc.mean == pytest.approx(-0.309, abs=5e-4)
-
-
-def test_an_axis_of_numbers_has_its_smallest_as_the_reference_in_whatever_order_it_comes() -> None:
-    found = differences(
-        table(*(row(seed=1, acc=acc, axes={"lam": lam}) for lam, acc in ((0.01, 0.5), (0.0, 0.4))))
-    )
-    assert [(one.conditions[0].axes, one.conditions[1].axes) for one in found] == [
-        ({"lam": 0.01}, {"lam": 0.0})
-    ]
-    assert found[0].stats["headline_acc"].mean == pytest.approx(0.1)

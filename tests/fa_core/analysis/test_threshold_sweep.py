@@ -100,35 +100,11 @@ def test_a_degenerate_group_of_nans_only_always_fires() -> None:
     assert found.gap is None and found.degenerate.max is None
 
 
-def test_everything_nan_gives_no_number() -> None:
-    runs = table(
-        row("bp", growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan, baseline=0.3)
-    )
-    for letter in "abcd":
-        found = parted(runs, letter)
-        assert (found.gap, found.plateau, found.healthy.min) == (None, None, None)
-        assert found.skipped
-
-
-def test_an_empty_table_gives_no_number() -> None:
-    found = parted(table(), "a")
-    assert found.separable is None
-    assert found.to_dict()["healthy"]["runs"] == 0
-
-
 def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
     found = parted(table(row("bp", g_L=1e-3), row("dfa", g_L=0.0)), "b")
     assert found.separable is True
     assert found.gap is None
     assert found.gap_interval == (0.0, 1e-3)
-
-
-def test_one_nan_is_said_in_the_singular() -> None:
-    runs = table(
-        row("bp", 1, growth=1.5), row("dfa", 1, growth=math.nan), row("dfa", 2, growth=90.0)
-    )
-    said = " ".join(parted(runs, "a").skipped)
-    assert "1 degenerate run is NaN or inf: it fires at every threshold" in said
 
 
 def test_a_name_alone_puts_no_method_into_a_group() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from fa_core.analysis.utility import decision_utility
 from fa_core.judgement.diagnostics import LETTERS
-from fa_core.judgement.gamma import deep_gamma
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -79,12 +78,6 @@ def test_a_negative_mean_gamma_is_walked_back_by_s1_only() -> None:
     found = decision_utility(table(row(acc=0.5, growth=1.0, credit={"gamma": [0.1, -0.1, -0.2]})))
     caught = {one.name: len(one.walked_back) for one in found.strategies}
     assert caught == {"S0": 0, "S1": 1, "S2": 0, "S3": 0, "S4": 0, "S5": 0, "S_full": 0}
-
-
-def test_deep_gamma_leaves_layer_zero_and_undefined_layers_out() -> None:
-    assert deep_gamma({"gamma": [0.9, None, 0.2]}) == 0.2
-    assert deep_gamma({"gamma": [0.9]}) != deep_gamma({"gamma": [0.9]})
-    assert deep_gamma(None) != deep_gamma(None)
 
 
 def test_what_is_missing_is_said() -> None:

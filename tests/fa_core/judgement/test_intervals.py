@@ -21,7 +21,6 @@ from fa_core.judgement.intervals import (
     LOOKS,
     at_reference_batch,
     drift_interval,
-    exact_share_interval,
     growth_interval,
     median_ranks,
     noise_scale,
@@ -57,15 +56,6 @@ def test_students_quantile(freedom: int) -> None:
     assert t_quantile(freedom) == pytest.approx(
         stats.t.ppf(0.975, freedom), abs=1e-3 if freedom < 7 else 2e-4
     )
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 10, 40])
-def test_exact_bounds_of_a_share(n: int) -> None:
-    for hits in range(n + 1):
-        expected = stats.binomtest(hits, n).proportion_ci(0.95, method="exact")
-        assert exact_share_interval(hits, n) == pytest.approx(
-            (expected.low, expected.high), abs=1e-9
-        )
 
 
 def test_wilsons_interval() -> None:

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -17,25 +16,16 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from scipy import stats
 
 from fa_core.analysis.timeline import Timeline, timeline
-from fa_core.errors import UnreadableInput, UsageError
+from fa_core.errors import UsageError
 from fa_core.facts.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
 from fa_core.reporting import panels
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import (
-    FIGURES,
-    architecture_figure,
-    audit_figure,
-    axis_figure,
-    layers_figure,
-    rescue_figure,
-)
-from fa_core.reporting.form import Extras, reporting_form, write_report
-from fa_core.reporting.methods_figure import default_figure, methods_figure
+from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
+from fa_core.reporting.form import reporting_form, write_report
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
@@ -53,7 +43,7 @@ SIGNS = {
     "frozen baseline",
     "with the margin of (d)",
     "mean over seeds",
-} | {*("first fires", "healthy group", "degenerate group")}
+} | {*("first fires", "line: mean over seeds")}
 BEGINS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
 
 
@@ -65,7 +55,7 @@ def published(published_table: Path) -> AuditTable:
 @pytest.fixture(scope="module")
 def published_figure(published_table: Path) -> Drawing:
     """The published table's figure, drawn once; tests only look at it or render it."""
-    return audit_figure(load_audits([published_table]))
+    return methods_figure(load_audits([published_table]))
 
 
 def colours(figure: Drawing) -> dict[str, object]:
@@ -119,31 +109,26 @@ def unmeasured(panel: Axes) -> list[float]:
     return [float(y) for line in grey for y in line.get_ydata()]
 
 
-@pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
-def test_an_accuracy_without_a_baseline_neither_fires_nor_passes(figure: Any) -> None:
+def test_an_accuracy_without_a_baseline_neither_fires_nor_passes() -> None:
     plain, judged = row("bp", acc=0.6, growth=2.0), row("dfa", acc=0.3, baseline=0.35, growth=2.0)
     penalised = [
         row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}),
         row("bp", acc=0.5, axes={"lam": 0.1}),
     ]
-    drawn = figure(table(plain, judged, *penalised))
-    panel = next(one for one in drawn.axes if 0.6 in unmeasured(one))
+    drawn = rescue_figure(table(plain, judged, *penalised))
+    panel = drawn.axes[0]
     assert sorted(unmeasured(panel)) == [0.5, 0.6]
     assert (points(panel, filled=True), points(panel, filled=False)) == ([0.3], [0.4])
     assert "grey: not measured" in texts(drawn)
-    assert "grey: not measured" not in texts(figure(table(judged, penalised[0])))
+    assert "grey: not measured" not in texts(rescue_figure(table(judged, penalised[0])))
 
 
-@pytest.mark.parametrize("figure", [audit_figure, architecture_figure, rescue_figure])
-def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named(figure: Any) -> None:
+def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named() -> None:
     inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
-    drawn = figure(
-        table(row("dfa", acc=0.4, axes={"lam": 0.1}, **inexact), row("dfa", acc=0.6, growth=2.0))
-    )
+    drawn = methods_figure(table(row("dfa", acc=0.4, **inexact), row("dfa", 2, growth=2.0)))
     half = [line for panel in drawn.axes for line in panel.lines if line.get_fillstyle() == "left"]
-    heights = [float(y) for line in half for y in line.get_ydata()]
+    assert 8.0 in [float(y) for line in half for y in line.get_ydata()]
     assert "half: undecided" in texts(drawn)
-    assert 8.0 in heights or figure is architecture_figure
     assert any("or its proxy" in text for text in texts(drawn))
 
 
@@ -154,7 +139,7 @@ def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
         row(acc=0.20, axes={"ln": "none"}),
         row(acc=0.50, axes={"lam": 0.01}),
     )
-    (curve,) = curves(axis_figure(runs, "lam").axes[0])
+    (curve,) = curves(penalty_figure(runs).axes[0])
     assert list(curve.get_ydata()) == [0.55, 0.50], (
         "a pooled mean of 0.35 would say that the penalty raises accuracy"
     )
@@ -168,28 +153,21 @@ def test_families_of_one_method_are_named_by_what_differs() -> None:
             for lam in ({}, {"lam": 0.1})
         )
     )
-    figure = axis_figure(runs, "lam")
+    figure = penalty_figure(runs)
     assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
     first, second = handles(figure)[:2]
     assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
 
 
-def test_an_axis_without_two_comparable_runs_has_no_figure(tmp_path: Path) -> None:
-    runs = table(row(acc=0.5, axes={"d": 1}), row(acc=0.4, axes={"lam": 0.1}))
-    assert not [
-        one
-        for one in reporting_form(runs)
-        if isinstance(one, Figure) and one.name.startswith("axis")
-    ]
-    with pytest.raises(UsageError, match="no two runs differ in lam alone"):
-        write_report(tmp_path / "x.svg", runs, figure="lam")
-
-
-def test_a_run_without_normalisation_is_not_mixed_up_with_one_that_does_not_say() -> None:
-    figure = axis_figure(table(row(acc=0.5), row(acc=0.4, axes={"ln": "none"})), "ln")
-    assert [[label.get_text() for label in panel.get_xticklabels()] for panel in figure.axes] == [
-        ["unset", "none"]
-    ] * 3
+def test_without_two_runs_that_differ_in_the_penalty_alone_there_is_no_figure_of_it(
+    tmp_path: Path,
+) -> None:
+    runs = table(row(growth=2.0, axes={"d": 1}), row(growth=3.0, axes={"lam": 0.1}))
+    drawn = [one.name for one in reporting_form(runs) if isinstance(one, Figure)]
+    assert drawn == ["methods-1"]
+    for name in ("lam", "rescue"):
+        with pytest.raises(UsageError, match="no two runs differ in the penalty"):
+            write_report(tmp_path / "x.svg", runs, figure=name)
 
 
 def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
@@ -204,24 +182,15 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
         Trace(source="t", key=f"{m}_s1", method=m, seed=1, epochs=epochs) for m in ("ep", "dfa")
     ]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
-    names = (
-        "architectures",
-        "audit-1",
-        "layers-1",
-        "audit-2",
-        "layers-2",
-        "rescue-2",
-        "axis-2-lam",
-        "timeline",
-    )
-    assert [one.name for one in figures] == [*names]
+    names = ["methods-1", "methods-2", "rescue-2", "lam-2", "timeline"]
+    assert [one.name for one in figures] == names
     drawn = [colours(one.draw()) for one in figures]
     assert all(
         colour == METHOD_STYLES[name.split(" ")[0]].colour
         for one in drawn
         for name, colour in one.items()
     )
-    assert {name for one in drawn for name in one} == {"bp", "dfa", "dfa (lam 0.1)", "ep"}
+    assert {"dfa", "dfa (lam 0.1)", "ep"} == {name for one in drawn for name in one}
 
 
 def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> None:
@@ -234,13 +203,9 @@ def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> No
     )
 
 
-@pytest.mark.parametrize("names", [9, 24])
-def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
-    missing = [row(f"method_number_{i}", 1, cosine=0.1, growth=2.0) for i in range(names)]
-    runs = table(
-        row("bp", acc=0.5, baseline=0.4), *missing, row("nan", acc=float("nan"), baseline=0.3)
-    )
-    figure = audit_figure(runs)
+def test_labels_of_neighbours_do_not_overlap() -> None:
+    plain = [row(f"method_number_{i}", 1, cosine=0.1, growth=2.0) for i in range(24)]
+    figure = methods_figure(table(*plain, row("nan", acc=math.nan, baseline=0.3)))
     for panel in figure.axes:
         for labels in ([*panel.get_xticklabels()], [*panel.get_yticklabels()], panel.texts):
             boxes = [label.get_window_extent() for label in labels if label.get_text()]
@@ -250,102 +215,24 @@ def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
     (legend,) = figure.legends
     frame = legend.get_window_extent()
     assert frame.x0 >= 0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= 0
-    assert not any(frame.overlaps(panel.get_tightbbox()) for panel in figure.axes)
-    assert sum(label.get_text() == "N/A" for label in figure.axes[3].texts) == names
-    assert sum(label.get_text() == "NaN/inf" for label in figure.axes[3].texts) == 1
+    assert not any(frame.overlaps(one.get_tightbbox()) for one in figure.axes if one.get_visible())
 
 
-def test_the_audit_has_a_marker_per_run_by_ascending_accuracy_filled_where_it_fires(
+def test_a_marker_per_run_is_filled_where_its_diagnostic_fires(
     published: AuditTable, published_figure: Drawing
 ) -> None:
-    growth, gradient, drift, accuracy = published_figure.axes
+    growth, gradient, drift, margin = published_figure.axes
     healthy = [m in ("bp", "ep") for m in published.method]
-    shown = (
-        (growth, published.growth, False),
-        (gradient, published.g_L, False),
-        (accuracy, published.acc, True),
-    )
-    for panel, column, unjudged in shown:
-        hollow = unmeasured(panel) if unjudged else points(panel, filled=False)
-        assert sorted(hollow) == sorted(np.asarray(column)[healthy])
+    for panel, column in ((growth, published.growth), (gradient, published.g_L)):
+        assert sorted(points(panel, filled=False)) == sorted(np.asarray(column)[healthy])
         assert len(points(panel, filled=True)) == 9
     stability = np.asarray(published.stability)
     assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
-    dots = [line for line in accuracy.lines if line.get_marker() not in ("_", "None")]
-    placed = sorted(
-        (x, y) for line in dots for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
-    )
-    assert [y for _, y in placed] == sorted(published.acc) and [x for x, _ in placed] == list(
-        range(15)
-    )
-    named = [label.get_text() for label in accuracy.get_xticklabels()]
-    assert named[0] == "state_bridge_s42" and named[-1].startswith("bp_")
-    assert list(colours(published_figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    measured = published.margin_pp[np.isfinite(published.margin_pp)]
+    assert sorted(points(margin, filled=True)) == sorted(measured)
 
 
-def test_accuracies_have_marks_at_their_frozen_baselines_and_where_the_margin_is_met(
-    published_figure: Drawing,
-) -> None:
-    marks = [line for line in published_figure.axes[3].lines if line.get_marker() == "_"]
-    heights = [
-        sorted({round(float(y), 6) for y in line.get_ydata() if math.isfinite(y)}) for line in marks
-    ]
-    assert heights == [[0.349], [0.369]]
-
-
-def test_healthy_and_degenerate_runs_have_backgrounds_of_their_own(
-    published_figure: Drawing,
-) -> None:
-    from matplotlib.colors import to_hex
-
-    patches = [
-        patch
-        for patch in published_figure.axes[0].patches
-        if patch.get_width() == pytest.approx(1.0)
-    ]
-    shades = [to_hex(patch.get_facecolor()) for patch in patches]
-    legend = {
-        one.get_label(): to_hex(one.get_facecolor()) for one in handles(published_figure)[-2:]
-    }
-    assert {name: shades.count(shade) for name, shade in legend.items()} == {
-        "healthy group": 6,
-        "degenerate group": 9,
-    }
-
-
-def test_layers_have_a_curve_per_run(published: AuditTable) -> None:
-    stream, gradient = layers_figure(published).axes
-    assert len(curves(stream)) == len(curves(gradient)) == 15
-
-
-def test_variants_of_a_method_are_told_apart_everywhere() -> None:
-    runs = table(row(growth=2.0, acc=0.5), row(seed=2, growth=3.0, acc=0.4, axes={"ln": "none"}))
-    for name, draw in FIGURES.items():
-        if name not in ("rescue", "methods"):
-            first, second = handles(draw(runs, None))[:2]
-            assert (first.get_label(), second.get_label()) == ("dfa", "dfa (ln none)")
-            assert (
-                first.get_color() == second.get_color()
-                and first.get_marker() != second.get_marker()
-            )
-
-
-def test_architectures_stand_in_columns_of_three_numbers() -> None:
-    runs = table(
-        *(
-            row("bp", seed, growth=2.0, g_L=1e-3, acc=0.5, baseline=0.4, axes={"arch": a})
-            for a in "xyz"
-            for seed in (1, 2)
-        )
-    )
-    panels = FIGURES["architectures"](runs, None).axes
-    assert [panel.get_title(loc="left") for panel in panels[:3]] == ["x", "y", "z"] and len(
-        panels
-    ) == 9
-    assert [len(points(panel, filled=False)) for panel in panels] == [2] * 9
-
-
-def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
+def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp() -> None:
     lams: list[dict[str, Any]] = [{}, {"lam": 1e-3}, {"lam": 1e-2}]
     runs = table(
         *(
@@ -355,10 +242,12 @@ def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
         ),
         row("bp", 1, acc=0.58, growth=2.0, baseline=0.349),
     )
-    accuracy = FIGURES["rescue"](runs, None).axes[0]
+    accuracy = rescue_figure(runs).axes[0]
     dashed = [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"]
-    assert dashed == pytest.approx([0.349, 0.369, 0.58])
-    assert {"frozen 0.349", "+2 pp", "BP 0.58"} <= {text.get_text() for text in accuracy.texts}
+    assert dashed == [0.58] and "BP 0.58" in [text.get_text() for text in accuracy.texts]
+    marks = [line for line in accuracy.lines if line.get_marker() == "_"]
+    heights = [{round(float(y), 6) for y in line.get_ydata()} for line in marks]
+    assert heights == [{0.349}, {0.369}]
     assert [text.get_text().replace("\n", " ") for text in accuracy.get_xticklabels()] == [
         "dfa",
         "dfa (lam 0.001)",
@@ -366,24 +255,10 @@ def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
     ]
 
 
-def test_a_rescue_of_methods_with_other_baselines_has_no_line_that_is_nobodys() -> None:
-    conditions = [
-        ("dfa", 0.349, {}),
-        ("dfa", 0.349, {"lam": 1e-2}),
-        ("bp", 0.6, {"lam": 1e-2}),
-        ("bp", 0.6, {}),
-    ]
-    runs = table(
-        *(row(method, acc=0.3, baseline=acc, axes=axes) for method, acc, axes in conditions)
-    )
-    accuracy = FIGURES["rescue"](runs, None).axes[0]
-    assert [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"] == [0.3]
-
-
 def test_a_sweep_is_in_the_order_of_its_values() -> None:
     runs = table(*(row(acc=0.5, axes={"lam": lam} if lam else {}) for lam in (0.1, 1e-4, 0, 1e-2)))
-    labels = [label.get_text() for label in axis_figure(runs, "lam").axes[0].get_xticklabels()]
-    assert labels == ["none", "0.0001", "0.01", "0.1"]
+    labels = [label.get_text() for label in penalty_figure(runs).axes[0].get_xticklabels()]
+    assert labels == ["none", "1e-4", "0.01", "0.1"]
 
 
 def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: Drawing) -> None:
@@ -400,43 +275,26 @@ def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: 
         [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == "--"]
         for panel in figure.axes
     ]
-    assert dashed == [[50.0], [1e-7], [0.3], []]
+    assert dashed == [[50.0], [1e-7], [0.3], [2.0]]
 
 
 def test_equal_growth_still_has_two_ticks_on_its_axis() -> None:
-    panel = audit_figure(table(row(growth=2.0), row(seed=2, growth=2.0))).axes[0]
+    panel = methods_figure(table(row(growth=2.0), row(seed=2, growth=2.0))).axes[0]
     low, high = panel.get_ylim()
     assert sum(low <= tick <= high for tick in panel.get_yticks()) >= 2
 
 
-def test_a_strip_of_many_runs_keeps_its_extremes() -> None:
-    runs = table(*(row(seed=i, cosine=i / 1000) for i in range(1000)))
-    drift = audit_figure(runs).axes[2]
-    shown = points(drift, filled=False) + points(drift, filled=True)
-    assert len(shown) == 200 and (min(shown), max(shown)) == (0.0, 0.999)
-
-
-def test_of_very_many_runs_some_curves_are_drawn() -> None:
-    runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(210)))
-    assert [len(curves(panel)) for panel in layers_figure(runs).axes] == [200, 200]
-
-
-def test_the_legend_of_very_many_methods_says_how_many_more_there_are() -> None:
-    figure = audit_figure(table(*(row(f"m{i}", growth=2.0) for i in range(150))))
-    assert len(colours(figure)) == 121 and list(colours(figure))[-1] == "and 30 more"
-
-
 def test_a_name_with_dollars_is_no_formula() -> None:
-    figure = audit_figure(table(row("$\\frac$ $x_1$", growth=2.0)))
-    assert b"not an" not in rendered(figure) and "$\\frac$ $x_1$" in colours(figure)
+    figure = methods_figure(table(row("$\\frac$ $x_1$", growth=2.0)))
+    assert b"not an" not in rendered(figure) and "$\\frac$\n$x\n1$" in texts(figure)
 
 
 DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
-    "audit": audit_figure,
-    "axis": lambda runs: axis_figure(runs, "lam"),
+    "methods": methods_figure,
+    "rescue": rescue_figure,
+    "lam": penalty_figure,
     "timeline": lambda runs: timeline_figure([]),
     "gamma": lambda runs: gamma_figure([]),
-    **{name: partial(draw, thresholds=None) for name, draw in FIGURES.items()},
 }
 
 
@@ -461,7 +319,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes(
     program = (
         "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
         "from fa_core.reporting.panels import rendered\n"
-        "figure = audit_figure(load_audits([sys.argv[1]]))\n"
+        "figure = methods_figure(load_audits([sys.argv[1]]))\n"
         "kinds = ('.svg', '.pdf', '.png')\n"
         "print(json.dumps([hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in kinds]))\n"
     )
@@ -498,31 +356,23 @@ def aligned(
     return replace(timeline(Trace(source="t", key=method, method=method, epochs=epochs)), null=null)
 
 
-def test_gamma_over_epochs_has_a_panel_per_layer_and_the_null_shaded() -> None:
+def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null() -> None:
     dfa = aligned("dfa", [[0.9, 0.1, 0.3], [0.8, 0.2, None]], null=(0.01, 0.02))
     logged = aligned("fa", [[0.5], [0.6]], null=(0.5, 0.5))
     figure = gamma_figure([dfa, logged, aligned("bp", [[1.0] * 3])])
     panels = {panel.get_title(loc="left"): panel for panel in figure.axes if panel.get_visible()}
     assert list(panels) == ["deep Γ", "Γ at l = 0", "Γ at l = 1", "Γ at l = 2"]
-    drawn = {title: list(panel.lines[0].get_ydata()) for title, panel in panels.items()}
+    drawn = {title: list(curves(panel)[0].get_ydata()) for title, panel in panels.items()}
     assert drawn["deep Γ"] == pytest.approx([0.2, 0.2])
     assert drawn["Γ at l = 1"] == [0.1, 0.2]
     assert drawn["Γ at l = 2"][0] == 0.3 and math.isnan(drawn["Γ at l = 2"][1])
-    assert all(
-        len(panel.lines) == 2 for panel in panels.values()
-    )  # a single logged Γ is of no layer
-    bands = {
-        title: panel.patches[0].get_extents().transformed(panel.transData.inverted())
+    # a single logged Γ is of no layer
+    assert [len(curves(panel)) for panel in panels.values()] == [2] * 4
+    dotted = {
+        title: [line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == ":"]
         for title, panel in panels.items()
     }
-    assert [bands["deep Γ"].y0, bands["deep Γ"].y1] == pytest.approx([-0.03, 0.05])
-    assert bands["Γ at l = 1"].y1 == pytest.approx(0.05 * math.sqrt(2))
-
-
-def test_of_very_many_layers_some_are_drawn_first_and_last_included() -> None:
-    figure = gamma_figure([aligned("dfa", [[0.1] * 40])])
-    titles = [panel.get_title(loc="left") for panel in figure.axes]
-    assert len(titles) == 12 and titles[1] == "Γ at l = 0" and titles[-1] == "Γ at l = 39"
+    assert dotted.pop("deep Γ") == [0.01] and not any(dotted.values())
 
 
 def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_path: Path) -> None:
@@ -534,7 +384,7 @@ def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_p
     (names,) = [
         [b.name for b in reporting_form(table, traces=found.traces) if isinstance(b, Figure)]
     ]
-    assert names == ["audit-1", "layers-1", "timeline", "gamma"]
+    assert names == ["methods-1", "timeline", "gamma"]
     bare = [Trace(source="t", key="bp", method="bp", epochs=[TraceEpoch(epoch=1, gamma=[0.5])])]
     with pytest.raises(UsageError, match="no trace here holds Γ per layer"):
         write_report(tmp_path / "h.svg", table, traces=bare, figure="gamma")
@@ -544,16 +394,15 @@ def seeds_of(method: str, *growths: float, **fields: Any) -> list[Any]:
     return [row(method, seed, growth=value, **fields) for seed, value in enumerate(growths)]
 
 
-def test_methods_stand_on_x_with_a_marker_per_seed_and_the_interval_of_the_mean() -> None:
+def test_methods_stand_on_x_with_a_marker_per_seed_and_a_line_at_the_mean() -> None:
     runs = table(*seeds_of("state_bridge", 10.0, 100.0, 1000.0), *seeds_of("bp", 1.0, 1.0))
     drawn = methods_figure(runs)
     (panel,) = (one for one in drawn.axes if one.get_visible())
     assert [label.get_text() for label in panel.get_xticklabels()] == ["State\nBridge", "BP"]
     assert points(panel, filled=True) == [100.0, 1000.0]
     assert points(panel, filled=False) == [10.0, 1.0, 1.0]
-    bar = next(line for line in curves(panel) if line.get_linewidth() == 3)
-    reach = stats.t.ppf(0.975, 2) / math.sqrt(3)
-    assert list(bar.get_ydata()) == pytest.approx([10 ** (2 - reach), 10 ** (2 + reach)])
+    means = [list(line.get_ydata()) for line in curves(panel)]
+    assert means == [pytest.approx([100.0, 100.0]), [1.0, 1.0]], "of growth the geometric one"
     assert "limit\n50" in texts(drawn)
 
 
@@ -565,49 +414,21 @@ def test_what_was_not_measured_and_controls_are_absent() -> None:
     assert not {"N/A", "frozen", "grey: not measured"} & set(texts(drawn))
 
 
-def test_a_number_that_is_not_finite_is_noted_and_has_no_interval() -> None:
+def test_a_number_that_is_not_finite_is_noted_and_has_no_mean() -> None:
     drawn = methods_figure(table(*seeds_of("dfa", 2.0, 3.0, math.nan)))
     assert "NaN/inf" in texts(drawn)
-    assert not [line for line in curves(drawn.axes[0]) if line.get_linewidth() == 3]
+    assert all(math.isnan(y) for line in curves(drawn.axes[0]) for y in line.get_ydata())
 
 
-def test_runs_with_seeds_are_drawn_by_method_and_others_run_by_run() -> None:
-    assert default_figure(table(*seeds_of("dfa", 2.0, 3.0))) == "methods"
-    assert default_figure(table(row("dfa", growth=2.0), row("bp", growth=1.0))) == "audit"
-
-
-def test_a_figure_is_as_wide_as_a_column_or_a_page(published_table: Path, tmp_path: Path) -> None:
-    runs = load_audits([published_table])
-    style = tmp_path / "mine.mplstyle"
-    style.write_text("font.size: 5\naxes.edgecolor: ff0000\ntext.parse_math: True\n")
+def test_a_figure_is_as_wide_as_a_column_or_a_page(published: AuditTable) -> None:
     for width, inches in panels.WIDTHS.items():
-        with panels.customised(width, style):
-            drawn = methods_figure(runs)
+        with panels.in_width(width):
+            drawn = methods_figure(published)
         assert drawn.get_size_inches()[0] == inches
         places = {panel.get_position().x0 for panel in drawn.axes}
         assert len(places) == (1 if width == "column" else 2)
-        assert drawn.axes[0].spines["left"].get_edgecolor() == (1.0, 0.0, 0.0, 1.0)
         assert not drawn.axes[0].title.get_parse_math(), "names may hold dollar signs"
-    assert methods_figure(runs).get_size_inches()[0] == 7.2
-
-
-def test_a_style_file_that_is_none_is_refused(tmp_path: Path) -> None:
-    style = tmp_path / "mine.mplstyle"
-    style.write_text("font.size: large as life\n")
-    with pytest.raises(UsageError, match="not a Matplotlib style"), panels.customised("", style):
-        pass
-    with pytest.raises(UnreadableInput), panels.customised("", tmp_path / "none.mplstyle"):
-        pass
-
-
-def test_only_some_diagnostics_are_drawn_and_tabled(published_table: Path, tmp_path: Path) -> None:
-    runs = load_audits([published_table])
-    drawn = methods_figure(runs, letters="ad")
-    assert [panel.get_title(loc="left")[:3] for panel in drawn.axes] == ["(a)", "(d)"]
-    (path,) = write_report(tmp_path / "t.tex", runs, extras=Extras(letters="ad"))
-    assert "growth & pp" in path.read_text()
-    with pytest.raises(UsageError, match="--only"):
-        write_report(tmp_path / "t.html", runs, extras=Extras(letters="ad"))
+    assert methods_figure(published).get_size_inches()[0] == 7.2
 
 
 def test_methods_that_do_not_fit_below_a_panel_are_in_the_legend() -> None:

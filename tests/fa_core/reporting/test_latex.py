@@ -68,20 +68,15 @@ def test_a_table_compiles_and_fits_a_column(name: str, sample_runs: Path, tmp_pa
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace")
     log = (tmp_path / "paper.log").read_text(errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
-    tables = log.partition("Citations")[0]
-    assert "Overfull" not in tables and "Float too large" not in tables
+    assert "Overfull" not in log and "Float too large" not in log
 
 
-def test_a_wide_table_goes_on_below_and_a_long_one_on_the_next_page() -> None:
-    grid = Grid(
-        headings=("run", *("x" * 20 for _ in range(8))),
-        rows=tuple((f"r{i}", *["1"] * 8) for i in range(50)),
-    )
+def test_a_wide_table_goes_on_below() -> None:
+    grid = Grid(("run", *["x" * 20] * 8), tuple((f"r{i}", *["1"] * 8) for i in range(5)))
     text = to_latex([grid])
-    assert text.count("\\begin{table}") == 2 and text.count("\\begin{tabular}") == 2 * -(
-        -8 * 22 // (WIDE - 3)
-    )
-    assert all(text.count(f"\nr{i} &") == text.count("\\begin{tabular}") // 2 for i in range(50))
+    parts = -(-8 * 22 // (WIDE - 3))
+    assert (text.count("\\begin{table}"), text.count("\\begin{tabular}")) == (1, parts)
+    assert all(text.count(f"\nr{i} &") == parts for i in range(5))
 
 
 @pytest.mark.parametrize(

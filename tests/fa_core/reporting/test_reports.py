@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 import csv
 import io
 import json
 import math
 import re
 from base64 import b64decode
-from collections.abc import Callable
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
+from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.judgement.gamma import CREDIT
@@ -34,12 +32,11 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.epoch_figures import timeline_figure
-from fa_core.reporting.figures import audit_figure, axis_figure
-from fa_core.reporting.form import blank_form, reporting_form, write_report
+from fa_core.reporting.figures import methods_figure, penalty_figure
+from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
-from fa_core.reporting.records import to_csv, to_parquet
+from fa_core.reporting.records import to_csv
 from fa_core.table import AuditTable
-from fa_core.training.experiments import document
 from tests.fa_core.analysis.runs import row, table
 
 NAN = math.nan
@@ -105,7 +102,7 @@ def parsed(html: str) -> Balanced:
 def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) -> None:
     html = to_html(reporting_form(published, traces=traces()))
     page = parsed(html)
-    assert page.open == [] and len(page.references) == 3
+    assert page.open == [] and len(page.references) == 2
     assert all(reference.startswith("data:image/svg+xml;base64,") for reference in page.references)
     assert "<script" not in html and "url(" not in html and "@import" not in html
 
@@ -118,18 +115,17 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
     ]
     assert titles == [
         "Four-diagnostic audit",
+        "Verdicts: audit_table_s42_s123_s456.json",
+        "Provenance",
         "audit_table_s42_s123_s456.json",
         "Over seeds",
         "Threshold sensitivity",
         "Decision utility",
         "Diagnostics per layer",
         "Margin to flip and backward gain",
-        "Confidence",
         "Credit quality",
         "Timeline",
         "Pitfalls disclosure",
-        "Provenance",
-        "Citations",
     ]
 
 
@@ -157,7 +153,13 @@ def test_different_files_are_reported_apart(published_table: Path, published_cnn
         for block in reporting_form(both)
         if isinstance(block, Heading) and block.level == 2
     ]
-    assert titles[:2] == [published_table.name, published_cnn.name]
+    names = [published_table.name, published_cnn.name]
+    assert titles == [
+        *(f"Verdicts: {name}" for name in names),
+        "Provenance",
+        *names,
+        "Pitfalls disclosure",
+    ]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -176,11 +178,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
     named = {block.name for block in blocks if isinstance(block, Figure)}
     assert len(svgs) == len(named)
-    assert len(svgs) == len(named)
-    if "audit-1" not in named or "audit-2" in named:
-        svgs.append(rendered(audit_figure(runs)))
-    if "axis-1-lam" not in named:
-        svgs.append(rendered(axis_figure(runs, "lam")))
+    svgs += [rendered(methods_figure(runs)), rendered(penalty_figure(runs))]
     if not len(runs):
         svgs.append(rendered(timeline_figure([])))
     for svg in (found.decode() for found in svgs):
@@ -286,32 +284,6 @@ def test_csv_holds_every_digit(published: AuditTable) -> None:
     assert json.loads(rows[0]["residual_norms"]) == published.report(0).residual_norms
 
 
-def test_parquet_holds_every_digit_in_typed_columns(published: AuditTable, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "runs.parquet"
-    path.write_bytes(to_parquet(published))
-    read = parquet.read_table(path)
-    assert read["g_L"].to_pylist() == published.g_L.tolist()
-    assert read["seed"].to_pylist() == published.seed.tolist()
-    assert read["margin_pp"].to_pylist()[0] is None
-    assert read["residual_norms"].to_pylist()[0] == published.report(0).residual_norms
-
-
-def test_parquet_without_pyarrow_names_the_command_that_helps(
-    published: AuditTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real: Callable[..., Any] = builtins.__import__
-
-    def without(name: str, *rest: Any, **more: Any) -> Any:
-        if name.startswith("pyarrow"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'pyarrow>=15'"):
-        to_parquet(published)
-
-
 @pytest.mark.parametrize("ending", ["md", "html", "svg", "pdf", "png", "csv"])
 def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, ending: str) -> None:
     written = write_report(tmp_path / f"report.{ending}", published)
@@ -321,10 +293,7 @@ def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, end
 
 def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
     report, *figures = write_report(tmp_path / "my report.md", published)
-    assert [figure.name for figure in figures] == [
-        "my report-methods-1.svg",
-        "my report-layers-1.svg",
-    ]
+    assert [figure.name for figure in figures] == ["my report-methods-1.svg"]
     for figure in figures:
         assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
         ElementTree.fromstring(figure.read_text())
@@ -343,32 +312,17 @@ def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(
     titles, parts = (
         [one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled)
     )
-    assert [title for title in parts if title not in titles] == [
-        "audit_table_s42_s123_s456.json",
-        "Citations",
-    ]
+    name = "audit_table_s42_s123_s456.json"
+    assert [title for title in parts if title not in titles] == [f"Verdicts: {name}", name]
     assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
-
-
-def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: AuditTable) -> None:
-    cited = to_markdown(reporting_form(published))
-    assert (
-        "## Citations" in cited
-        and "@misc{arxiv2606.21126, title = {What Accuracy and Gradient Cosine Miss}" in cited
-    )
-    assert "Citations" not in to_markdown(reporting_form(table(row(growth=2.0))))
-    cff = (Path(__file__).parents[3] / "CITATION.cff").read_text()
-    assert f"arXiv:{document().source.eprint}" in cff and document().source.title in cff
 
 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
     published: AuditTable, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        UsageError, match=r"\.md, \.html, \.svg, \.pdf, \.png, \.json, \.csv or \.parquet"
-    ):
+    with pytest.raises(UsageError, match=r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"):
         write_report(tmp_path / "report.docx", published)
-    with pytest.raises(UsageError, match=r"there are: methods, audit, layers, architectures$"):
+    with pytest.raises(UsageError, match=r"there are: methods$"):
         write_report(tmp_path / "x.svg", published, figure="lam")
     with pytest.raises(UsageError, match="no traces"):
         write_report(tmp_path / "x.svg", published, figure="timeline")
@@ -377,8 +331,7 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Path) -> None:
-    parquet = pytest.importorskip("pyarrow.parquet")
+def test_the_credit_of_a_run_is_in_csv_with_every_digit() -> None:
     credit = {
         "gamma": [0.7, 0.1, 0.2],
         "nudge": [0, -1 / 3, -1 / 3],
@@ -396,16 +349,34 @@ def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Pa
         "collapse": pytest.approx(0.7),
     }
     assert not any(second[name] for name in CREDIT)
-    path = tmp_path / "runs.parquet"
-    path.write_bytes(to_parquet(runs))
-    assert {name: parquet.read_table(path).to_pylist()[0][name] for name in CREDIT} == shown
+
+
+def test_the_card_is_the_first_page_with_claims_hashes_and_the_command_that_verifies(
+    sample_runs: Path, tmp_path: Path
+) -> None:
+    runs = load_audits([sample_runs / "wide"])
+    claims = check_claims(read_claims(sample_runs / "claims.toml"), list(runs.rows()))
+    for ending in ("md", "html"):
+        extras = Extras(card=True, claims=claims)
+        (path,) = write_report(tmp_path / f"card.{ending}", runs, extras=extras)
+        text = path.read_text()
+        assert "DFA does not beat frozen blocks by 2 points" in text
+        assert "sha256:" in text and "fa-tui verify " in text and "Pitfalls" not in text
+    whole = to_markdown(reporting_form(runs, extras=extras))
+    assert whole.startswith((tmp_path / "card.md").read_text().rstrip())
+    with pytest.raises(UsageError, match=r"\.md or \.html"):
+        write_report(tmp_path / "card.svg", runs, extras=extras)
+
+
+def test_a_run_without_weights_cannot_be_measured_again() -> None:
+    assert "cannot be measured again" in to_markdown(reporting_form(table(row(growth=2.0))))
 
 
 def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
     said = Bullets(
         (
             "(d) not measured on any run (give a baseline with --frozen-baseline)",
-            "kept (as --by says)",
+            "kept (as --x says)",
         )
     )
-    assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --by says)\n"
+    assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --x says)\n"

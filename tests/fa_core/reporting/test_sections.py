@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,14 @@ from msgspec.structs import replace
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.facts.measurements import ReferencePrecision
+from fa_core.facts.measurements import MeanError, ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
-from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
+from fa_core.reporting.sections.credit import beside_table, credit_table
 from fa_core.reporting.sections.runs import (
     beyond_table,
-    evidence_note,
     layer_tables,
     notes_on_runs,
     pitfalls_block,
@@ -35,24 +33,18 @@ CREDIT: dict[str, Any] = {
 }
 
 
-def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
-    blocks = list(credit_table(table(row(growth=2.0, credit=CREDIT))))
-    grid = next(block for block in blocks if isinstance(block, Grid))
-    assert grid.rows[0] == ("dfa_s42", "Γ", "-0.0200", "+0.4300", "-0.0100", "-0.0300", "N/A")
-    assert grid.rows[1][:3] == ("dfa_s42", "ρ, ε = 1e-3", "+0.1000")
-    assert "nudge: N/A for dfa_s42: the tail of the network" in to_markdown(blocks)
-
-
-def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
+def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null_below() -> None:
     layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
-    fresh = {**CREDIT, "gamma": [0.43, 0.152, 0.15, None], "null": {**CREDIT["null"], **layers}}
-    *_, null = (
-        block
-        for block in credit_table(table(row(growth=2.0, credit=fresh)))
-        if isinstance(block, Grid)
-    )
-    assert null.rows == (
-        ("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),
+    credit = {**CREDIT, "null": {**CREDIT["null"], **layers}}
+    (grid,) = credit_table(table(row(growth=2.0, credit=credit)))
+    assert isinstance(grid, Grid)
+    assert grid.rows == (
+        ("dfa_s42", "Γ", "-0.0200", "+0.4300", "-0.0100", "-0.0300", "N/A"),
+        ("dfa_s42", "ρ, ε = 1e-3", "+0.1000", "+0.5000", "+0.1000", "+0.1000", "+0.1000"),
+        (
+            *("dfa_s42", "Γ, fresh (10 draws)", "+0.0043 ± 0.0070"),
+            *("+0.0000", "+0.0100", "+0.9800", "N/A"),
+        ),
     )
 
 
@@ -62,53 +54,10 @@ def test_a_change_of_the_loss_too_small_for_four_decimals_keeps_its_sign() -> No
     assert grid.rows[0][3:] == ("3.4e-8", "-1.4e-10")
 
 
-def test_a_method_without_credit_has_a_reason_and_no_row() -> None:
-    nothing = {
-        "gamma": [None, None],
-        "missing": {"gamma, rho, nudge": "the method gives no credit signal"},
-    }
-    (said,) = credit_table(
-        table(row("random_init", 1, credit=nothing), row("random_init", 2, credit=nothing))
-    )
-    assert isinstance(said, Paragraph)
-    words = "N/A for random_init_s1, random_init_s2: the method gives no credit signal."
-    assert said.text == f"Γ, ρ, nudge: {words}"
-
-
-def test_a_control_says_why_its_layers_have_no_gamma() -> None:
-    runs = table(
-        row("random_init", 1, credit={"gamma": [None, None, None]}),
-        row("frozen", 1, credit={"gamma": [0.5, None, None]}),
-        row("dfa", 1, credit={"gamma": [0.5, None, 0.1]}),
-        row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0]}),
-    )
-    *_, said = credit_table(runs)
-    assert isinstance(said, Bullets)
-    assert said.items == (
-        "Γ and what follows it at every layer: N/A for random_init_s1: a control has no credit rule.",
-        "Γ and what follows it at l ≥ 1: N/A for frozen_s1: frozen blocks are not trained.",
-        "Γ and what follows it at l = 1: N/A for dfa_s1: no credit there, or a gradient of norm 0.",
-    )
-
-
-def test_a_nudge_of_any_size_keeps_its_significant_digits() -> None:
-    (grid,) = credit_table(table(row(growth=2.0, credit={"nudge": [-67281324.6493, -6.8e-06]})))
-    assert isinstance(grid, Grid)
-    assert grid.rows[0][2:] == ("-6.8e-6", "-6.73e7", "-6.8e-6")
-
-
-def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:
-    runs = table(
-        row(growth=2.0),
-        row("bp", growth=2.0, unmeasured={"credit": "the checkpoint has no feedback beside it"}),
-    )
-    text = to_markdown(credit_table(runs))
-    assert (
-        "N/A for dfa_s42: no credit signal (feedback matrices, bridge nets) is recorded with the numbers."
-        in text
-    )
-    assert "N/A for bp_s42: the checkpoint has no feedback beside it." in text
-    assert "+1.0" not in text
+def test_without_credit_there_is_no_row() -> None:
+    nothing = {"gamma": [None, None]}
+    text = to_markdown(credit_table(table(row(growth=2.0), row("random_init", 1, credit=nothing))))
+    assert text == "Credit: not measured on any run.\n"
 
 
 def test_a_fired_floor_has_its_cause_beside_it() -> None:
@@ -139,26 +88,20 @@ def test_both_causes_of_a_fired_floor_show_on_real_runs(sample_runs: Path) -> No
     }
 
 
-def test_confidence_shows_the_distance_from_float64_or_the_option_that_measures_it() -> None:
-    facts = {"norm_ratio": [1.0, None], "lost": [0, 7], "samples": 16}
-    part = ReferencePrecision(cosine=[1 - 3e-9, None], worst=[0.75, None], **facts)
-    broken = ReferencePrecision(cosine=[math.nan, 1.0], worst=[math.nan, 1.0], **facts)
+def test_what_was_measured_beside_a_fired_diagnostic_is_in_a_table() -> None:
+    exact = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0], samples=8)
+    mean_error = MeanError(cosine=0.2, norm=0.1, label=3, excess=0.1)
     runs = table(
-        row("dfa", growth=45.0, reference_precision=part),
-        row("bp", growth=math.nan, reference_precision=broken),
-        row("fa", growth=2.0, unmeasured={"reference_precision": "the network casts to float32"}),
+        row("dfa", 1, g_L=1e-9, cosine=0.4, reference_precision=exact, mean_error=mean_error),
+        row("bp", 2, g_L=1e-3, cosine=0.1, mean_error=mean_error),
     )
-    blocks = list(confidence_tables(runs, DiagnosticThresholds()))
-    distances = next(b for b in blocks if isinstance(b, Grid) and "arithmetic" in b.headings)
-    assert distances.marked == {0, 1}
-    assert distances.rows == (
-        ("dfa_s42", "float32", "3.0e-9", "N/A", "0.25", "7"),
-        ("bp_s42", "float32", "NaN", "0", "NaN", "7"),
-    )
-    text = to_markdown(blocks)
-    assert "fa_s42: reference precision is N/A: the network casts to float32" in text
-    text = to_markdown(confidence_tables(table(row(growth=2.0)), DiagnosticThresholds()))
-    assert "--precision" in text and "|" not in text
+    (grid,) = beside_table(runs, DiagnosticThresholds())
+    assert isinstance(grid, Grid)
+    said = {name: text for name, _, text in grid.rows}
+    assert list(said) == ["dfa_s1 (b)", "dfa_s1 (c)"]
+    assert "the gradient is small, not noise" in said["dfa_s1 (b)"]
+    assert "+0.200 of it by the mean error" in said["dfa_s1 (c)"]
+    assert not list(beside_table(table(row(growth=2.0)), DiagnosticThresholds()))
 
 
 def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:
@@ -174,13 +117,6 @@ def test_the_summary_names_recorded_verdicts_that_differ() -> None:
     runs = table(row(growth=100.0, recorded_verdict="trustworthy"))
     text = to_markdown(summary(runs, DiagnosticThresholds()))
     assert "dfa_s42 is recorded as “trustworthy” in its source" in text
-
-
-def test_bounds_and_proxies_are_counted() -> None:
-    (note,) = evidence_note(table(row(acc=0.3, growth_bound=8.0, evidence={"a": "bound"})))
-    assert isinstance(note, Paragraph)
-    assert "(a) is a bound on 1 run." in note.text
-    assert list(evidence_note(table(row(growth=2.0)))) == []
 
 
 def test_provenance_flattens_hashes_and_says_when_there_are_none() -> None:
@@ -242,27 +178,6 @@ def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of() -> None
     )
 
 
-def test_gamma_as_one_number_is_given_five_ways() -> None:
-    credit = {
-        "gamma": [0.43, -0.02, 0.07, None],
-        "gamma_of_batch_means": 0.05,
-        "gamma_concatenated": None,
-    }
-    _, ways = (
-        block
-        for block in credit_table(table(row(growth=2.0, credit=credit)))
-        if isinstance(block, Grid)
-    )
-    assert ways.headings[1:] == (
-        "mean, all l",
-        "mean, l ≥ 1",
-        "median, all l",
-        "batch means, l ≥ 1",
-        "concatenated, l ≥ 1",
-    )
-    assert ways.rows == (("dfa_s42", "+0.1600", "+0.0250", "+0.0700", "+0.0500", "N/A"),)
-
-
 def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy() -> None:
     runs = table(row("bp", growth=2.0, g_L=1e-3), row("dfa", growth=99.0))
     said = [
@@ -281,16 +196,9 @@ def test_a_summary_counts_runs_with_a_number_that_is_not_finite() -> None:
     assert "(a) is NaN or infinite on 1 run" in text
 
 
-def test_what_is_said_of_many_runs_is_said_once_and_margins_are_a_table() -> None:
-    others = {"other_frozen_baselines": {"fa": 0.4, "bp": 0.45}}
-    first = row("dfa", 1, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3, provenance=others)
-    second = row("dfa", 2, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3)
-    blocks = list(notes_on_runs(table(first, second), DiagnosticThresholds()))
-    (said,) = (block for block in blocks if isinstance(block, Bullets))
+def test_what_is_said_of_many_runs_is_said_once() -> None:
+    runs = [row("dfa", seed, acc=0.5, baseline=0.3, batch_size=64, g_L=1e-3) for seed in (1, 2)]
+    _, said = notes_on_runs(table(*runs), DiagnosticThresholds())
+    assert isinstance(said, Bullets)
     assert said.items == ("dfa_s1, dfa_s2: (b) B = 64, at B = 128 it is 5e-4",)
-    (grid,) = (block for block in blocks if isinstance(block, Grid))
-    assert (grid.headings, grid.rows) == (
-        ("run", "its own", "bp", "fa"),
-        (("dfa_s1", "+20.00", "+5.00", "+10.00"),),
-    )
     assert not list(notes_on_runs(table(row("bp", growth=2.0)), DiagnosticThresholds()))

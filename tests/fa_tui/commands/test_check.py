@@ -196,10 +196,8 @@ at_least = 0.99
 
 [[claim]]
 method = "ep"
-versus = "bp"
-metric = "acc"
-equivalent_to = 0.0
-within = 0.02
+metric = "margin"
+at_least = 2.0
 """
 
 
@@ -216,9 +214,22 @@ def test_a_line_each_claim_and_one_that_does_not_hold_is_exit_code_1(
     code = main(["check", str(published_table), "--methods", "bp,ep", "--claims", str(claims)])
     lines = capsys.readouterr().out.splitlines()
     assert code == 1
-    assert lines[-4].startswith("DFA explodes: growth of dfa ≥ 100 undecided: no run of dfa")
-    assert "acc of bp ≥ 0.99 does not hold: " in lines[-3]
-    assert lines[-1].endswith("3 claims: 0 hold, 2 do not hold, 1 undecided")
+    assert lines[-4] == "DFA explodes: growth of dfa ≥ 100: not measured: no such run"
+    assert "acc of bp ≥ 0.99: holds on 0 of 3; fails on s42, s123, s456 (" in lines[-3]
+    assert "margin of ep ≥ 2: holds on 0 of 3; not measured on s42, s123, s456 (" in lines[-2]
+    assert lines[-1].endswith("3 claims: 0 hold, 1 fail, 0 undecided, 2 not measured")
+
+
+@pytest.mark.parametrize(
+    ("metric", "limit", "code"), [("margin", 2.0, 4), ("acc", 0.99, 1), ("acc", 0.1, 0)]
+)
+def test_a_claim_alone_decides_the_exit_code(
+    published_table: Path, tmp_path: Path, metric: str, limit: float, code: int
+) -> None:
+    claims = tmp_path / "claims.toml"
+    claims.write_text(f"[[claim]]\nmethod = 'bp'\nmetric = '{metric}'\nat_least = {limit}\n")
+    given = ["check", str(published_table), "--claims", str(claims), "--only-claims"]
+    assert main(given) == code
 
 
 def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
@@ -234,7 +245,6 @@ def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
     ("fields", "said"),
     [
         ("method = 'dfaa'\n", "claim 1: no run of method 'dfaa'; did you mean dfa?"),
-        ("method = 'dfa'\nversus = 'bpp'\n", "claim 1: no run of method 'bpp'; did you mean bp?"),
         (
             "method = 'dfa'\nsedes = 42\n",
             "claim 1: no run has an axis 'sedes'; did you mean seeds?",
@@ -271,7 +281,7 @@ def test_json_holds_the_exit_code_every_run_and_every_claim(
     assert found["exit_code"] == code == 1
     assert len(found["runs"]) == 15
     assert {run["outcome"] for run in found["runs"] if run["method"] == "dfa"} == {"failed"}
-    assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "does not hold"]
+    assert [claim["outcome"] for claim in found["claims"]][:2] == ["holds", "fails"]
 
 
 def test_junit_has_a_case_for_every_run_and_claim(
@@ -282,7 +292,7 @@ def test_junit_has_a_case_for_every_run_and_claim(
     assert suites.get("tests") == "18" and len(suites.findall(".//testcase")) == 18
     failures = suites.findall(".//failure")
     assert suites.get("failures") == str(len(failures)) == "11"
-    assert {failure.get("type") for failure in failures} == {"failed"}
+    assert {failure.get("type") for failure in failures} == {"failed", "undecided"}
 
 
 def test_only_claims_count_where_that_is_asked_for(

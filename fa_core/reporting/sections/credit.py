@@ -1,0 +1,128 @@
+"""Credit quality per layer, and what was measured beside the diagnostics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import TypeGuard
+
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.gamma import deep_gamma, free_layers, null_gamma
+from fa_core.numbers import MISSING, brief, fixed
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.blocks import Block, Grid, Paragraph
+from fa_core.reporting.sections.runs import shown_runs
+from fa_core.table import AuditTable
+from fa_core.text.diagnostic_record import records_of
+
+
+def beside_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """What was measured beside the diagnostics that fire or are undecided.
+
+    Source: docs/protocol.md §8.
+    """
+    rows: list[tuple[str, ...]] = []
+    for name, report, _ in shown_runs(table, thresholds):
+        for record in records_of(report):
+            texts = [*record.remarks, *record.beside]
+            if texts and record.letter in report.flags | report.undecided:
+                rows.append((f"{name} ({record.letter})", record.state, "; ".join(texts)))
+    if rows:
+        yield Grid(
+            headings=("run", "state", "measured beside it"),
+            rows=tuple(rows),
+            caption="What was measured beside the diagnostics that fire or are undecided "
+            "(docs/protocol.md §8). It changes no verdict.",
+            words=3,
+        )
+
+
+_SYMBOLS = {
+    "gamma": "Γ",
+    "rho": "ρ, ε = 1e-3",
+    "nudge": "nudge, η = 0.01",
+    "zeros": "share of a_l that is 0",
+}
+"""Name in the file → name in the table."""
+
+_CAPTION = (
+    "Credit quality per layer (mean over samples at each layer). The deep mean is over l ≥ 1 "
+    "without l = L where the credit there comes free (the head's true weights in BP, FA and State "
+    "Bridge; matching to the gradient in Credit Bridge); in brackets over all l ≥ 1. Fresh: with "
+    "freshly drawn feedback, as mean ± std over draws; a layer that drawn feedback does not reach "
+    "keeps its own Γ there. nudge: change of the loss when h_l moves by η against the credit, in "
+    "nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no evidence to "
+    "it. The share of the training credit that is exactly 0 is listed where it is not 0."
+)
+
+
+def credit_table(table: AuditTable) -> Iterator[Block]:
+    """Γ with its null, ρ and nudge per layer with their deep means, per run with saved credit."""
+    rows = []
+    for run in shown_runs(table):
+        for metric, values in (run.report.credit or {}).items():
+            if _is_listed(metric, values):
+                layers = [_shown(metric, value) for value in values]
+                mean = _deep_mean(run.report, metric)
+                rows.append((run.name, _SYMBOLS.get(metric, metric), mean, *layers))
+        rows += _null_row(run.name, run.report)
+    if rows:
+        columns = list(zip_longest(*rows, fillvalue=MISSING))
+        layers = [f"l = {l}" for l in range(len(columns) - 3)]
+        headings = ("run", "metric", "deep mean", *layers)
+        yield Grid(headings, tuple(zip(*columns, strict=True)), _CAPTION, words=2)
+    else:
+        yield Paragraph("Credit: not measured on any run.")
+
+
+def _null_row(name: str, report: DiagnosticReport) -> Iterator[tuple[str, ...]]:
+    """Γ with fresh feedback, if it was measured."""
+    mean, std = null_gamma(report.credit, report.method_name)
+    if math.isnan(mean):
+        return
+    null = (report.credit or {})["null"]
+    fresh = fixed(mean, 4, sign=True)
+    if not math.isnan(std):
+        fresh += f" ± {fixed(std, 4)}"
+    layers = []
+    gammas = null.get("gamma")
+    if _per_layer(gammas):
+        layers = [_shown("gamma", value) for value in gammas]
+    yield (name, f"Γ, fresh ({null.get('draws')} draws)", fresh, *layers)
+
+
+def _is_listed(metric: str, values: object) -> bool:
+    """Whether a metric has a row; zeros only if some credit is lost."""
+    if not _per_layer(values):
+        return False
+    if metric == "zeros":
+        return any(values)
+    return any(value is not None for value in values)
+
+
+def _per_layer(values: object) -> TypeGuard[list[float | None]]:
+    """Whether values are numbers per layer, None where undefined."""
+    if not isinstance(values, list) or len(values) < 2:
+        return False
+    return all(value is None or isinstance(value, (int, float)) for value in values)
+
+
+def _deep_mean(report: DiagnosticReport, metric: str) -> str:
+    """The deep mean of a metric, with the mean over all l ≥ 1 if it differs."""
+    deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
+    every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
+    if free_layers(report.credit, report.method_name):
+        return f"{deep} ({_shown(metric, every)})"
+    return deep
+
+
+def _shown(metric: str, value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return MISSING
+    if metric == "zeros":
+        return f"{brief(100 * value, 2)}%"
+    # the loss changes by 1e-8 in a collapsed network, and its sign counts
+    if metric.startswith("nudge"):
+        return brief(value, 3)
+    return fixed(float(value), 4, sign=True)
