@@ -43,32 +43,36 @@ def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
     assert found.step == 60
 
 
-def test_an_error_says_why_a_run_is_not_finished(tmp_path):
-    with pytest.raises(ValueError), ProgressFiles() as files, files.of(tmp_path, "training"):
-        raise ValueError("no room")
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [(ValueError("no room"), "failed: no room"), (KeyboardInterrupt(), "stopped")],
+)
+def test_an_error_says_why_a_run_is_not_finished(tmp_path, error, ended):
+    (tmp_path / "next").mkdir()
+    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path, "training"):
+        files.queue([tmp_path / "next"])
+        raise error
     found = read_progress(tmp_path)
     assert found is not None
-    assert (found.ended, found.is_at_work()) == ("failed: no room", False)
+    assert (found.ended, found.is_at_work()) == (ended, False)
+    assert read_progress(tmp_path / "next") is None
 
 
-def test_ctrl_c_leaves_a_stopped_run(tmp_path):
-    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files, files.of(tmp_path, "training"):
-        raise KeyboardInterrupt
-    found = read_progress(tmp_path)
-    assert found is not None and found.ended == "stopped"
-
-
-def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [("begin(path, 'training')", "training ended: its process died"), ("queue([path])", None)],
+)
+def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path, call, text):
+    """A run that only waited for it is as it was."""
     code = (
         "import os, pathlib, sys; from fa_core.run_progress import ProgressFiles\n"
-        "with ProgressFiles() as files:\n"
-        "    files.begin(pathlib.Path(sys.argv[1]), 'training')\n"
-        "    os.kill(os.getpid(), 9)\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        f"with ProgressFiles() as files:\n    files.{call}\n    os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert (tmp_path / PROGRESS).exists()
     found = look_at(tmp_path)
-    assert found is not None
-    assert found.text() == "training ended: its process died"
+    assert (found.text() if found else None) == text
 
 
 def test_another_process_of_the_same_number_is_another_one(tmp_path):
@@ -124,23 +128,4 @@ def test_a_run_waits_until_its_turn(tmp_path):
         works = look_at(tmp_path)
         assert works is not None
         assert (works.state, tmp_path in files) == ("running", True)
-    assert not (tmp_path / PROGRESS).exists()
-
-
-def test_a_run_that_waited_for_a_process_that_died_is_as_it_was(tmp_path):
-    code = (
-        "import os, pathlib, sys; from fa_core.run_progress import ProgressFiles\n"
-        "with ProgressFiles() as files:\n"
-        "    files.queue([pathlib.Path(sys.argv[1])])\n"
-        "    os.kill(os.getpid(), 9)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
-    assert (tmp_path / PROGRESS).exists()
-    assert look_at(tmp_path) is None
-
-
-def test_ctrl_c_removes_the_files_of_the_runs_that_wait(tmp_path):
-    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files:
-        files.queue([tmp_path])
-        raise KeyboardInterrupt
     assert not (tmp_path / PROGRESS).exists()

@@ -495,9 +495,9 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
     app = measuring_app("wait", "wait2")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: len(app.jobs.pids()) == 1)
+        await until(pilot, lambda: len({job.pid for job in app.jobs.listed() if job.pid}) == 1)
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: len(app.jobs.pids()) == 2)
+        await until(pilot, lambda: len({job.pid for job in app.jobs.listed() if job.pid}) == 2)
         (tmp_path / "go").touch()
         await until(pilot, lambda: not app.jobs.unfinished())
     app.close_jobs()
