@@ -315,7 +315,7 @@ def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]
         if path.is_file()
     }
     atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
-    assert atlas < 12e6 and sum(sizes.values()) - atlas < 20e6
+    assert atlas < 5e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
     keeps = load_script(sample_runs / "make.py").keeps_weights
     assert kept == {name for name, plan in plans.items() if keeps(name.partition("/")[0], plan)}
