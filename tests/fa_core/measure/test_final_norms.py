@@ -68,26 +68,7 @@ def test_gains_and_gates_are_no_norms(written: Any) -> None:
     )
 
 
-def test_a_batch_norm_in_eval_mode_is_no_norm() -> None:
-    class Net(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed, self.block, self.head = (
-                nn.Linear(5, WIDTH),
-                nn.Linear(WIDTH, WIDTH),
-                nn.Linear(WIDTH, 4),
-            )
-            self.norm = nn.BatchNorm1d(WIDTH)
-
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-            states = [self.embed(x)]
-            states.append(self.norm(self.block(states[0])))
-            return (self.head(states[1]), states) if return_hidden else self.head(states[1])
-
-    assert diagnose(Net(), batches(1)).coverage == "ab"
-
-
-@pytest.mark.parametrize("family", ["Gemma", "Gemma2", "Gemma3Text"])
+@pytest.mark.parametrize("family", ["Gemma2"])
 def test_gemma_is_refused_with_its_blocks(family: str) -> None:
     transformers = pytest.importorskip("transformers")
     config = getattr(transformers, f"{family}Config")(
@@ -128,7 +109,7 @@ def with_normed_embedding(**options: Any) -> Classifier:
     return model
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [1, 3])
 def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
     with pytest.raises(TapError, match=FINAL):
         diagnose(with_normed_embedding(depth=depth), sentences(1), taps=hidden_states)
@@ -136,9 +117,7 @@ def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
         diagnose(with_normed_embedding(depth=depth), sentences(1), taps=[*TAPS, "transformer.ln_f"])
 
 
-@pytest.mark.parametrize(
-    ("depth", "taps"), [(1, TAPS), (2, TAPS), (3, TAPS), (2, hidden_states), (3, hidden_states)]
-)
+@pytest.mark.parametrize(("depth", "taps"), [(1, TAPS), (3, TAPS), (3, hidden_states)])
 def test_post_norm_blocks_behind_a_normed_embedding_are_measured(depth: int, taps: Any) -> None:
     report = diagnose(with_normed_embedding(depth=depth, post=True), sentences(1), taps=taps)
     assert len(report.residual_norms) == depth + 1

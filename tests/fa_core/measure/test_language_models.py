@@ -14,10 +14,8 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.judgement.causes import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.batch_input import KEPT, SHIFTED
-from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.resampling import bootstrap
 
 transformers = pytest.importorskip("transformers")
 TAPS = ["transformer.drop", "transformer.h.*"]
@@ -268,23 +266,6 @@ def test_labels_longer_than_every_input_ask_for_the_decoders() -> None:
         diagnose(Tokens(), [data])
 
 
-def test_a_mapping_with_a_label_per_sample_is_a_classifier() -> None:
-    config = transformers.ViTConfig(
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=16,
-        image_size=8,
-        patch_size=4,
-    )
-    net = transformers.ViTForImageClassification(config).eval()
-    x, y = torch.randn(6, 3, 8, 8), torch.randint(2, (6,))
-    taps = ["vit.embeddings", "vit.layers.*"]
-    report = diagnose(net, [{"pixel_values": x, "labels": y}], taps=taps)
-    assert report.flatten == "cls token"
-    assert report.bp_grad_norms == diagnose(net, [(x, y)], taps=taps).bp_grad_norms
-
-
 def test_what_a_language_model_lacks_is_one_line() -> None:
     net, good = gpt2(), batch(pads=False)
     ids = good["input_ids"]
@@ -311,30 +292,10 @@ def test_what_a_language_model_lacks_is_one_line() -> None:
         )
 
 
-@pytest.mark.parametrize("kind", [torch.long, torch.float32])
-def test_one_hot_labels_are_refused_with_the_line_that_mends_them(kind: torch.dtype) -> None:
-    y = F.one_hot(torch.arange(4), 4).to(kind)
-    with pytest.raises(MeasureError, match=r"y\.argmax\(1\)"):
-        diagnose(nn.Linear(4, 4), [(torch.randn(4, 4), y)], taps=lambda m, x: (m(x), [x]))
-
-
 def test_the_reference_of_a_language_model_is_judged_per_token() -> None:
     found = reference_precision(gpt2(), batch(), taps=TAPS)
     assert all(c > 1 - 1e-9 for c in found.cosine if c is not None)
     assert found.samples == int((batch()["labels"][:, 1:] != IGNORED).sum())
-
-
-def test_resamples_hold_no_share_of_tokens() -> None:
-    diagnosed = run_diagnosis(gpt2(), [batch(size=8) for _ in range(8)], taps=TAPS)
-    drawn = bootstrap(diagnosed.samples(), diagnosed.report(), 7)
-    assert len(drawn.growth) == len(drawn.g_L) == len(drawn.stability) == 7
-    assert drawn.headline_acc == []
-
-
-def test_repeated_batches_of_tokens_are_refused() -> None:
-    one = batch()
-    with pytest.raises(MeasureError, match="hold the same samples"):
-        diagnose(gpt2(), [one, batch(length=9), one], taps=TAPS)
 
 
 def test_a_decoder_with_feedback_in_it_has_gamma_per_token() -> None:

@@ -13,14 +13,10 @@ from torch import Tensor, nn
 from torch.nn.grad import conv2d_input
 
 from fa_core import diagnose
-from fa_core.measure.credit import own_credit_quality
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.isolate import eval_mode
 from fa_core.measure.norms import gamma
-from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resampling import bootstrap
-from fa_core.measure.resolve import resolve_taps
 
 TAPS = ["embed", "blocks.*"]
 
@@ -163,9 +159,10 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("taps", [TAPS, None], ids=["modules", "returned"])
-@pytest.mark.parametrize("conv", [False, True], ids=["linear", "conv"])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    ("rule", "conv", "taps"),
+    [(rule, False, TAPS) for rule in RULES] + [("fa", True, None), ("fa hook", True, None)],
+)
 def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(
     rule: str, conv: bool, taps: Any
 ) -> None:
@@ -296,7 +293,7 @@ def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing(
         assert report.provenance["custom_backward"] == ["LinearGrad"]
     net = Net("fa")
     expected = diagnose(plain(net), data, taps=TAPS)
-    net.blocks[1].inner = torch.compile(net.blocks[1].inner)
+    net.blocks[1].inner = torch.compile(net.blocks[1].inner, backend="eager")
     report = diagnose(net, data, taps=TAPS)
     assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
     assert report.credit is not None and report.credit["gamma"][0] < 0.99
@@ -312,22 +309,6 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None
     report = diagnose(net, batches(), taps="0,1")
     assert report.credit is not None and report.credit["gamma"][1] == pytest.approx(1)
     assert -1 <= report.credit["gamma"][0] < 0.999
-
-
-def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
-    net = Net("fa")
-    x, y = batches(k=1, size=32)[0]
-    found = own_credit_quality(net, (x, y), taps=TAPS)
-    with eval_mode(net, "float64") as own:
-        done = PassRunner(resolve_taps(own.model, TAPS), own.model).run(x.double(), y)
-    assert found.gamma == pytest.approx(
-        [gamma(a, g) for a, g in zip(done.credit, done.gradients, strict=True)], abs=1e-5
-    )
-    assert found.free == [3]
-    assert found.rho[3] == pytest.approx(1, abs=1e-2) and found.rho[0] == pytest.approx(
-        found.gamma[0], abs=0.2
-    )
-    assert found.nudge[3] is not None and found.nudge[3] < 0
 
 
 def test_token_ids_and_attention_are_traced_too() -> None:

@@ -13,8 +13,6 @@ from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.group import measure_together
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.group.checks import assert_all_same
-from tests.fa_core.measure.nets import Residual, batches
 
 PAD, WORDS, CLASSES, WIDTH = 0, 11, 4, 6
 Norm = type[nn.Module]
@@ -261,13 +259,6 @@ def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> No
     )
 
 
-@pytest.mark.parametrize("reads", ["last", "before padding"])
-def test_a_group_reads_the_token_that_each_network_reads_alone(reads: str) -> None:
-    nets = [Classifier(reads) for _ in range(3)]
-    data = sentences(8, padded=True)
-    assert_all_same(nets, data, sentences(2), taps=TAPS)
-
-
 def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
     def pooled(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
         h = model.transformer.wte(ids)
@@ -312,37 +303,6 @@ def test_a_last_state_behind_the_final_norm_is_refused_with_the_taps_to_use(
     assert all("comes after the final norm" in str(member.error) for member in members)
 
 
-@pytest.mark.parametrize("norm", NORMS)
-def test_what_the_refusal_is_about(norm: Norm) -> None:
-    """The last block scaled by 1e9: every state that a norm hides stays, the taps that are named see it."""
-    model, data = Classifier(norm=norm), sentences(1)
-    before = hidden_states(model.eval(), data[0][0])[1][-1]
-    with torch.no_grad():
-        model.transformer.h[-1].register_forward_hook(
-            lambda _, args, output: (1e9 * output[0], None)
-        )
-        after = hidden_states(model, data[0][0])[1][-1]
-    torch.testing.assert_close(before, after, rtol=1e-3, atol=1e-4)
-    report = diagnose(model, data, taps=TAPS)
-    assert report.max_per_block_growth > 1e8
-    assert "a" in report.flags
-
-
-def test_the_final_norm_as_a_tap_of_its_own_is_refused() -> None:
-    with pytest.raises(TapError, match=r"transformer\.ln_f, is the final norm.*leave it out"):
-        diagnose(Classifier(), sentences(1), taps=[*TAPS, "transformer.ln_f"])
-
-
-@pytest.mark.parametrize(("depth", "taps"), [(1, TAPS), (3, TAPS), (3, hidden_states)])
-def test_post_norm_blocks_are_no_final_norm(depth: int, taps: Any) -> None:
-    report = diagnose(Classifier(depth=depth, post=True), sentences(1), taps=taps)
-    assert len(report.residual_norms) == depth + 1
-
-
-def test_a_terminal_norm_that_the_stream_leaves_out_is_no_obstacle() -> None:
-    assert diagnose(Residual(out_ln=True), batches(1)).coverage == "ab"
-
-
 class TimeFirst(nn.Module):
     """(T, B, d) inside, as PyTorch's recurrent layers have it by default."""
 
@@ -371,23 +331,6 @@ def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(
         diagnose(TimeFirst(), data, taps=taps)
     members = measure_together([TimeFirst() for _ in range(2)], data, data, taps=taps)
     assert all(isinstance(member.error, FaError) for member in members)
-
-
-def test_the_remedy_for_time_first_states_measures_them() -> None:
-    def batch_first(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        logits, states = model(x, return_hidden=True)
-        return logits, [h.transpose(0, 1) for h in states]
-
-    net, x, y = TimeFirst(), torch.randn(8, 8, 5), torch.randint(CLASSES, (8,))
-    report = diagnose(net, [(x, y)], taps=batch_first)
-    _, states = net(x, return_hidden=True)
-    expected = [float(h.detach().transpose(0, 1).flatten(1).norm(dim=1).median()) for h in states]
-    assert report.residual_norms == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_square_state_whose_first_axis_is_the_batch_is_measured() -> None:
-    data = sentences(1, size=8, length=8)
-    assert len(diagnose(Classifier("mean"), data, taps=TAPS).residual_norms) == 4
 
 
 @pytest.mark.parametrize("width", [6, CLASSES])
