@@ -37,7 +37,16 @@ def spelled(forward: Any) -> type[nn.Module]:
     return Spelled
 
 
+def standardised(h: Tensor, square: Tensor, w: Tensor) -> Tensor:
+    """A LayerNorm from its definition."""
+    centred = h - h.mean(-1, keepdim=True)
+    return centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * (1.0 + w)
+
+
 WRITTEN = {
+    "a LayerNorm": lambda h, square, w: F.layer_norm(h, h.shape[-1:]),
+    "an RMSNorm": lambda h, square, w: F.rms_norm(h, h.shape[-1:]),
+    "a LayerNorm by its definition": standardised,
     "one plus the weight": lambda h, square, w: h * torch.rsqrt(square) * (1.0 + w),
     "weight of weights": lambda h, square, w: h * torch.rsqrt(square) * torch.exp(w) + w.tanh(),
     "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
