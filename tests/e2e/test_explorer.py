@@ -101,40 +101,21 @@ def test_a_terminal_of_twenty_by_five_says_so_and_recovers(
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [
-        [(20, 5), (40, 10), (100, 30)],
-        [(20, 5), (40, 10), (40, 12)],
-        [(60, 20), (20, 5), (40, 10), (160, 50)],
-        [(60, 20), (120, 40)],
-    ],
-    ids=lambda sizes: "-".join(f"{columns}x{lines}" for columns, lines in sizes),
+    "sizes", [[(60, 20), (20, 5), (40, 10), (160, 50)], [(20, 5), (40, 10), (40, 12)]]
 )
 def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
     open_explorer: Open, published_table: Path, sizes: list[tuple[int, int]]
 ) -> None:
     columns, lines = sizes[-1]
     fresh = open_explorer(published_table, columns=columns, lines=lines)
-    resized = {pause: open_explorer(published_table) for pause in (0.02, 0.3)}
-    for pause, terminal in resized.items():
-        for size in sizes:
-            terminal.resize(*size)
-            terminal.read(quiet=pause, limit=2 * pause)
+    resized = open_explorer(published_table)
+    for size in sizes:
+        resized.resize(*size)
+        resized.read(quiet=0.02, limit=0.04)
     for key in ("", "down", "t"):
-        for each in (fresh, *resized.values()):
+        for each in (fresh, resized):
             _ = each.press(key, quiet=0.3) if key else each.read(quiet=0.3)
-        for pause, terminal in resized.items():
-            assert terminal.text() == fresh.text(), f"after pauses of {pause} s"
-
-
-def test_forty_by_ten_shows_the_first_runs_and_a_slider(
-    open_explorer: Open, published_table: Path
-) -> None:
-    terminal = open_explorer(published_table, columns=40, lines=10)
-    assert cells(terminal, "bp")
-    terminal.press("d")
-    assert "< 2 pp" in terminal.text()
-    assert cells(terminal, "bp")
+        assert resized.text() == fresh.text()
 
 
 def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Open) -> None:
@@ -165,12 +146,6 @@ def test_signals_give_the_terminal_back(
     assert LEAVE_ALTERNATE_SCREEN in burst.data
     assert MOUSE_OFF in burst.data
     assert terminal.process.wait(timeout=10) == 128 + number
-
-
-def test_q_leaves_with_exit_code_zero(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table)
-    terminal.press("q", limit=5)
-    assert terminal.process.wait(timeout=10) == 0
 
 
 @on_one_explorer

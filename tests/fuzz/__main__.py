@@ -27,7 +27,6 @@ SHARES = {
     "checkpoints": 12,
     "measured runs": 1,
     "toml": 12,
-    "options": 1,
 }
 
 
