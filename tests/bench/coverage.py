@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from fa_core.judgement.intervals import (
     Interval,
     drift_interval,
-    exact_share_interval,
     growth_interval,
     median_ranks,
     packed,
@@ -31,7 +30,6 @@ from fa_core.judgement.intervals import (
 from tests.bench.figures import table
 
 Floats = NDArray[np.float64]
-Draw = Callable[[int], Floats]
 
 RNG = np.random.default_rng(0)
 
@@ -166,9 +164,6 @@ def cases(repeats: int) -> Iterator[Case]:
         for acc in (0.1, 0.5, 0.9, 0.98):
             share = covered(partial(accuracy, samples, acc), acc, repeats)
             yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share
-    for seeds, p in product((3, 5, 10), (0.1, 0.5, 0.9)):
-        share = covered(partial(seeds_that_fire, seeds, p), p, repeats)
-        yield "share of seeds", f"{seeds} seeds, share {p:g}", share
 
 
 MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.13), (0.45, 0.001))
@@ -177,10 +172,6 @@ MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.1
 
 def accuracy(samples: int, acc: float) -> Interval:
     return share_interval(int(RNG.binomial(samples, acc)), samples)
-
-
-def seeds_that_fire(seeds: int, p: float) -> Interval:
-    return exact_share_interval(int(RNG.binomial(seeds, p)), seeds)
 
 
 def main() -> None:

@@ -51,13 +51,6 @@ def test_an_error_says_why_a_run_is_not_finished(tmp_path):
     assert (found.ended, found.is_at_work()) == ("failed: no room", False)
 
 
-def test_ctrl_c_leaves_a_stopped_run(tmp_path):
-    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files, files.of(tmp_path, "training"):
-        raise KeyboardInterrupt
-    found = read_progress(tmp_path)
-    assert found is not None and found.ended == "stopped"
-
-
 def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path):
     code = (
         "import os, pathlib, sys; from fa_core.run_progress import ProgressFiles\n"
@@ -137,10 +130,3 @@ def test_a_run_that_waited_for_a_process_that_died_is_as_it_was(tmp_path):
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert (tmp_path / PROGRESS).exists()
     assert look_at(tmp_path) is None
-
-
-def test_ctrl_c_removes_the_files_of_the_runs_that_wait(tmp_path):
-    with pytest.raises(KeyboardInterrupt), ProgressFiles() as files:
-        files.queue([tmp_path])
-        raise KeyboardInterrupt
-    assert not (tmp_path / PROGRESS).exists()

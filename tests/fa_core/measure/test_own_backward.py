@@ -15,7 +15,6 @@ from fa_core import diagnose
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.norms import gamma
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.resampling import bootstrap
 
 TAPS = ["embed", "blocks.*"]
 
@@ -216,8 +215,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
             return super().forward(x, return_hidden)
 
     net, data = Odd("fa"), batches()
-    diagnosed = run_diagnosis(net, data, taps=TAPS)
-    report = diagnosed.report()
+    report = run_diagnosis(net, data, taps=TAPS).report()
     assert report.coverage == "a" and report.verdict == "trustworthy"
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None
     assert set(report.intervals) == {"acc"}
@@ -227,7 +225,6 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
         assert why in report.unmeasured[letter]
     assert why in report.credit["missing"]["gamma"]
     assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
-    assert bootstrap(diagnosed.samples(), report, 10).g_L == []
     with pytest.raises(Exception, match="cannot be traced"):
         reference_precision(net, data[0], taps=TAPS)
 
