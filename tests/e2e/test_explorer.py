@@ -84,22 +84,6 @@ def test_dragging_slider_a_to_five_flips_ep_and_home_restores(
     assert cells(terminal, "ep") == ["✓---·"] * 3
 
 
-@on_one_explorer
-def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(terminal: PseudoTerminal) -> None:
-    terminal.press("down", "a", "left", "left", "escape")
-    assert "> 40×" in terminal.text()
-    assert "DFA  seed 42" in terminal.text()
-
-
-def test_a_terminal_of_twenty_by_five_says_so_and_recovers(
-    open_explorer: Open, published_table: Path
-) -> None:
-    terminal = open_explorer(published_table, columns=20, lines=5, ready="too small, < 40x10")
-    terminal.resize(80, 24)
-    terminal.wait_for("9 of 15 need walk-back")
-    assert terminal.process.poll() is None
-
-
 @pytest.mark.parametrize(
     "sizes", [[(60, 20), (20, 5), (40, 10), (160, 50)], [(20, 5), (40, 10), (40, 12)]]
 )
@@ -116,24 +100,6 @@ def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
         for each in (fresh, resized):
             _ = each.press(key, quiet=0.3) if key else each.read(quiet=0.3)
         assert resized.text() == fresh.text()
-
-
-def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Open) -> None:
-    terminal = open_explorer(
-        Path("sample_runs"),
-        columns=80,
-        lines=24,
-        env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"},
-    )
-    terminal.press("x")
-    terminal.press("3")
-    terminal.wait_for("methods x sources")
-    assert re.search(r"dfa +\d+/\d+ MIXED +!~?\d+/\d+ +! 3/3", terminal.text())
-    terminal.send(b"\x0f")
-    assert terminal.screen.display[2].startswith("[s]")
-    terminal.press("c")
-    assert "c drift cosine" in terminal.text()
-    assert terminal.text().isascii()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -165,18 +131,6 @@ def test_a_terminal_without_unicode_or_colour_stays_readable(
     text = terminal.text()
     assert text.isascii()
     assert re.search(r"dfa +3/3 +!ab-d +!abcd", text)
-
-
-def test_a_folder_with_bad_files_opens_with_the_good_ones(
-    open_explorer: Open, tmp_path: Path, published_table: Path
-) -> None:
-    (tmp_path / "good.json").write_bytes(published_table.read_bytes())
-    (tmp_path / "cut.json").write_bytes(published_table.read_bytes()[:5000])
-    terminal = open_explorer(tmp_path)
-    assert "9 of 15 need walk-back" in terminal.text()
-    assert "1 not opened" in terminal.text()
-    terminal.press("P")
-    terminal.wait_for("cut.json")
 
 
 @pytest.mark.slow

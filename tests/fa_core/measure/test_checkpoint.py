@@ -167,19 +167,3 @@ class TestParts:
         assert named.taken == "weights from 'teacher'; not used: student"
         with pytest.raises(UsageError, match=r"holds no --weights ema; it holds student, teacher"):
             load_checkpoint(tmp_path / "a.safetensors", "ema")
-
-    def test_a_part_that_lacks_a_tensor_is_not_taken(self, tmp_path, weights):
-        torch.save(
-            {"model.head.weight": weights["head.weight"], "loss.weight": torch.ones(3)},
-            tmp_path / "a.pt",
-        )
-        checkpoint = load_checkpoint(tmp_path / "a.pt")
-        assert fitted(checkpoint, weights) is checkpoint
-
-    def test_whole_mappings_go_before_parts(self, tmp_path, weights):
-        flat = {f"model.{name}": tensor + 1 for name, tensor in weights.items()} | {
-            "loss.weight": torch.ones(3)
-        }
-        torch.save({"state_dict": flat, "ema": weights}, tmp_path / "a.pt")
-        found = fitted(load_checkpoint(tmp_path / "a.pt"), weights)
-        assert found.taken == "weights from 'ema'; not used: state_dict"

@@ -232,25 +232,6 @@ def test_a_function_that_returns_branches_is_remarked_upon() -> None:
     assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
-def test_a_recurrent_network_is_asked_for_its_taps() -> None:
-    class Recurrent(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.cell, self.head = nn.GRUCell(5, 6), nn.Linear(6, 4)
-
-        def forward(self, x: Tensor) -> Tensor:
-            h = None
-            for step in range(x.shape[1]):
-                h = self.cell(x[:, step], h)
-            return self.head(h)
-
-    x, y = torch.randn(8, 3, 5), torch.randint(4, (8,))
-    with pytest.raises(TapError, match=r"no run of like blocks shows .*'cell'"):
-        diagnose(Recurrent(), [(x, y)])
-    report = diagnose(Recurrent(), [(x, y)], taps="cell")
-    assert report.tap_names == ["cell", "cell (call 2)", "cell (call 3)"]
-
-
 VISION: dict[str, tuple[dict[str, Any], list[str]]] = {
     "vit_tiny_patch16_224": (
         {"img_size": 32, "depth": 3, "embed_dim": 24, "num_heads": 2},

@@ -14,11 +14,9 @@ from fa_core.methods.bridge import (
     CreditBridge,
     prediction_loss,
     soft_values,
-    value_gradients,
 )
 from fa_core.models import StreamNet
 from tests.fa_core.methods.conftest import Batch
-from tests.fa_core.methods.lq_toy import costate_cosine
 
 
 def bridge(name: str, net: StreamNet, **args: object) -> BridgeMethod:
@@ -82,15 +80,6 @@ def test_soft_values_equal_the_formula_drawn_by_hand() -> None:
     assert torch.allclose(soft, -0.5 * torch.exp(-noisy / 0.5).mean(0).log())
 
 
-def test_value_gradients_are_per_sample_gradients_at_every_layer() -> None:
-    stream, s = [torch.randn(5, 3), torch.randn(5, 3)], torch.randn(5, 2)
-    first, second = value_gradients(
-        lambda l, h, e: (l + 1) * h.square().sum(1, keepdim=True) * e[:, :1], stream, s
-    )
-    assert torch.allclose(first, 2 * stream[0] * s[:, :1])
-    assert torch.allclose(second, 4 * stream[1] * s[:, :1])
-
-
 def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(
     net: StreamNet, batch: Batch
 ) -> None:
@@ -136,13 +125,3 @@ def test_the_average_value_net_follows_slowly(net: StreamNet, batch: Batch) -> N
     method.extra_step(net, info)
     moved = method.value.output.weight.detach() - before
     assert torch.allclose(method.value_ema.output.weight - before, 0.01 * moved, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_state_bridge_recovers_the_costate() -> None:
-    assert costate_cosine("state_bridge", steps=600) > 0.9
-
-
-@pytest.mark.slow
-def test_credit_bridge_recovers_the_costate() -> None:
-    assert costate_cosine("credit_bridge", steps=600) > 0.8

@@ -66,29 +66,6 @@ def test_shallow_is_the_network_without_blocks(batch: Batch) -> None:
     assert moved(net, "shallow", batch) == {"embed", "out_ln", "out_head"}
 
 
-def test_the_embedding_of_a_shallow_network_learns_by_the_rule_that_is_asked_for(
-    batch: Batch,
-) -> None:
-    """With DFA its gradient is that of ⟨h_0, a_0⟩ with a_0 = e_T·B_0, the head's is the true one."""
-    net = build(
-        "resmlp",
-        seed=0,
-        **method_class("shallow").adapt_arch_args({"input_dim": 12, "d": 16, "L": 4}),
-    )
-    x, y = batch(net, 6)
-    method = make_method("shallow", net, 1, of="dfa")
-    logits, stream = net(x, return_hidden=True)
-    (a_0,) = method.credit(net, stream, logits, y)
-    assert a_0 is not None
-    weight, head = net.embed.weight, net.head.weight
-    found = torch.autograd.grad(method.loss(net, x, y)[0], [weight, head])
-    expected = a_0.detach().T @ x.flatten(1) / len(x)
-    true = torch.autograd.grad(torch.nn.functional.cross_entropy(net(x), y), head)
-    assert torch.allclose(found[0], expected, atol=1e-6) and torch.allclose(
-        found[1], true[0], atol=1e-7
-    )
-
-
 def test_shallow_refuses_a_network_with_blocks(net: StreamNet) -> None:
     with pytest.raises(UsageError, match="L=3"):
         make_method("shallow", net)

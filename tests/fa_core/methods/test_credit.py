@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.methods import METHODS, make_method
-from fa_core.methods.base import output_error
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 
@@ -122,12 +121,6 @@ def test_feedback_has_the_protocols_variance() -> None:
     net = build("resmlp", input_dim=4, d=200, L=2, seed=0)
     assert make_method("dfa", net).B_1.var() == pytest.approx(1 / 10, rel=0.15)  # type: ignore[operator]
     assert make_method("fa", net).B_1.var() == pytest.approx(1 / 200, rel=0.05)  # type: ignore[operator]
-
-
-def test_the_output_error_is_the_gradient_by_the_logits() -> None:
-    logits, y = torch.randn(5, 10, dtype=torch.float64, requires_grad=True), torch.arange(5)
-    (expected,) = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), logits)
-    assert torch.allclose(output_error(logits, y), expected)
 
 
 @pytest.mark.parametrize("name", TRAINED)
