@@ -256,7 +256,6 @@ class PseudoTerminal:
         os.close(self._fd)
         self._fd = -1
 
-
     def send(self, data: bytes, quiet: float = 0.15, limit: float = 20.0) -> Burst:
         """Send bytes and read what comes of it."""
         start = time.perf_counter()
@@ -266,7 +265,6 @@ class PseudoTerminal:
     def slow_down(self, bytes_per_second: int) -> None:
         """From now on read no faster than a line of that speed would."""
         self._rate = bytes_per_second
-
 
     def _waits_for_a_processor(self) -> bool:
         """Whether one of the program's threads runs, or is kept from running by others (Linux)."""
