@@ -10,10 +10,10 @@ from tests.fuzz import monkey
 from tests.fuzz.readers import KINDS
 
 CASES = {
-    "json": 1200,
-    "run folders": 300,
-    "checkpoints": 600,
-    "measured runs": 100,
+    "json": 800,
+    "run folders": 200,
+    "checkpoints": 400,
+    "measured runs": 40,
     "toml": 200,
 }
 BLOCKS = 2
