@@ -263,12 +263,6 @@ def test_the_stability_layer_can_be_chosen() -> None:
         diagnose(net, data, stability_layer=4)
 
 
-def test_progress_is_told_per_batch() -> None:
-    seen: list[tuple[int, int]] = []
-    diagnose(Residual(), batches(3), on_batch=lambda done, total: seen.append((done, total)))
-    assert seen == [(1, 3), (2, 3), (3, 3)]
-
-
 def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
     net = Residual(kind="gelu")
     expected = diagnose(net, batches(8)).to_dict()
@@ -278,11 +272,6 @@ def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
         assert diagnose(net, batches(8)).to_dict() == expected
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert diagnose(net, batches(8)).to_dict() == expected
-
-
-def test_as_is_leaves_the_autocast_of_the_caller_alone() -> None:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert diagnose(Residual(), batches(1), dtype="as-is").dtype == "bfloat16"
 
 
 def test_a_shuffling_loader_leaves_the_random_state_alone() -> None:

@@ -134,24 +134,3 @@ def test_another_package_brings_a_method(
     assert method_class("zero") is Zero
     loss, info = make_method("zero", net).loss(net, *batch(net, 6))
     assert torch.equal(loss.detach(), info.ce)
-
-
-def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, net: StreamNet) -> None:
-    bring(monkeypatch, "dfa", f"{__name__}:Zero")
-    assert make_method("dfa", net).name == "dfa"
-
-
-@pytest.mark.parametrize(
-    ("value", "says"), [("no_such_module:X", "no_such_module"), ("json:loads", "no fa_core")]
-)
-def test_a_broken_plugin_says_which_entry_point(
-    monkeypatch: pytest.MonkeyPatch, net: StreamNet, value: str, says: str
-) -> None:
-    bring(monkeypatch, "theirs", value)
-    with pytest.raises(UsageError, match=f"theirs = {value}.*{says}"):
-        make_method("theirs", net)
-
-
-def test_an_option_called_like_an_argument_is_refused_as_unknown(net: StreamNet) -> None:
-    with pytest.raises(UsageError, match="dfa has no option 'net'"):
-        restore_method("dfa", net, make_method("dfa", net).state_dict(), net=1)
