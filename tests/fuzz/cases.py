@@ -515,36 +515,3 @@ def toml_case(number: int) -> bytes:
         )
         lines[at] = put()
     return _with_bytes_changed("\n".join(lines).encode("utf-8", "replace"), chance, 0.3)
-
-
-OPTIONS = (
-    (
-        "--filter",
-        (
-            "growth>1e999",
-            "flag:",
-            "((((",
-            "method:\x1b[2J",
-            "acc>nan",
-            "a" * 5000,
-            "not " * 2000,
-            "seed=9" * 99,
-        ),
-    ),
-    ("--sort", ("-growth", "\ud800", "", "-" * 3000, "acc,acc")),
-    ("--g-norm-floor", ("nan", "-1", "1e400", "x", "9" * 5000)),
-    ("--frozen-baseline", ("dfa=2", "nan", "=", "dfa=dfa=1", "1" * 5000, "\x1b=0.5")),
-    ("--h0", ("0", "-1", "nan", "inf", "x")),
-    ("--blocks", ("0", "-1", "9" * 400, "x", "1e9")),
-    ("--format", ("json", "csv", "markdown", "table", "\x07")),
-)
-
-
-def option_case(number: int) -> list[str]:
-    """Options of `fa-tui show`, one or two of them odd."""
-    chance = random.Random(number)
-    return [
-        word
-        for name, values in chance.sample(OPTIONS, chance.randint(1, 2))
-        for word in (name, chance.choice(values))
-    ]

@@ -33,7 +33,7 @@ def _row(place: int, report: DiagnosticReport) -> AuditRow:
     return AuditRow(source="a.json", key=str(place), method="dfa", seed=place, report=report)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(
     runs=st.lists(odd_reports(), max_size=8),
     moves=st.lists(thresholds(), min_size=1, max_size=4),

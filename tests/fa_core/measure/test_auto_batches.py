@@ -8,8 +8,6 @@ from torch import nn
 
 from fa_core.judgement.intervals import LOOKS, drift_interval
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group import measure_together
-from fa_core.models import build
 from tests.fa_core.measure.nets import Residual, batches
 
 CEILING = 0.3
@@ -34,7 +32,7 @@ def by_hand(net: nn.Module, data: list[tuple[torch.Tensor, torch.Tensor]]) -> in
     return len(data)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_it_stops_at_the_first_look_that_decides(seed: int) -> None:
     torch.manual_seed(seed)
     net = Residual(kind="gelu", out_ln=True)
@@ -65,18 +63,3 @@ def test_what_no_batch_measures_stops_at_eight() -> None:
     nn.init.zeros_(net.head.weight)
     report = run_diagnosis(net, batches(40), decide_at=CEILING).report()
     assert report.n_batches == 8 and report.cross_batch_stability is None
-
-
-def test_fewer_than_eight_batches_are_all_measured() -> None:
-    assert run_diagnosis(Residual(), batches(5), decide_at=CEILING).report().n_batches == 5
-
-
-def test_a_group_is_taken_apart_and_each_stops_by_itself() -> None:
-    sizes = {"input_dim": 5, "d": 8, "L": 2, "num_classes": 4}
-    nets = [build("resmlp", **sizes, seed=seed) for seed in range(2)]
-    data = batches(40)
-    for net, member in zip(
-        nets, measure_together(nets, data, batches(1), decide_at=CEILING), strict=True
-    ):
-        assert member.diagnosis is not None
-        assert member.diagnosis.report().n_batches == by_hand(net, data)
