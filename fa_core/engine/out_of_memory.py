@@ -16,9 +16,6 @@ from fa_core.files import free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.pass_errors import is_out_of_memory
 
-GROUP_SHARE = 0.7
-"""Share of a device's free memory that a group of networks may plan with."""
-
 FULL_OF_OTHERS = 0.5
 """Share of a device's memory from which other processes are blamed for a lack of it."""
 
@@ -94,11 +91,6 @@ def check_fits(path: Path, device: str) -> None:
                 where=path,
                 hint="free memory, or measure it on a larger machine",
             )
-
-
-def group_size(bytes_per_member: int, device: str) -> int:
-    """How many networks fit into a device's free memory at once, at least 1."""
-    return max(1, int(free_memory(device) * GROUP_SHARE) // max(1, bytes_per_member))
 
 
 def does_not_fit(where: str, device: str) -> FaError:

@@ -120,11 +120,11 @@ def is_correct(logits: Tensor, y: Tensor) -> Tensor:
     """Whether each prediction is correct; never for a sample with NaN.
 
     Args:
-        logits: (..., B, C).
-        y: (B,).
+        logits: (..., C).
+        y: (...).
 
     Returns:
-        (..., B) bool.
+        (...) bool.
     """
     # max gives the first of equals, and NaN before all others
     largest, predicted = logits.max(dim=-1)

@@ -40,10 +40,10 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     """Mean cosine over the K(K−1)/2 pairs of rows.
 
     Args:
-        directions: (..., K, D) unit rows, K ≥ 2.
+        directions: (K, D) unit rows, K ≥ 2.
 
     Returns:
-        (...) in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
+        A scalar in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
         (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
 
     Source: docs/protocol.md §3 (c).
@@ -51,10 +51,9 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
     0.0
     """
-    k = directions.shape[-2]
-    total = directions.sum(dim=-2)
-    square_of_sum = total.square().sum(dim=-1)
-    sum_of_squares = directions.square().sum(dim=(-2, -1))
+    k = len(directions)
+    square_of_sum = directions.sum(dim=0).square().sum()
+    sum_of_squares = directions.square().sum()
     return (square_of_sum - sum_of_squares) / (k * (k - 1))
 
 
@@ -70,22 +69,22 @@ def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
     in the mean.
 
     Args:
-        means: (N, K, D) float64, B·ḡ_k.
-        of_mean_errors: (N, S, D) float64, B·v_j of the first S batches: the pairs are those with
-            j among them.
+        means: (K, D) float64, B·ḡ_k.
+        of_mean_errors: (S, D) float64, B·v_j of the first S batches: the pairs are those with j
+            among them.
 
     Returns:
-        (N,) float64, a part of a cosine; NaN where a norm is 0 or a value is not finite.
+        A float64 scalar, a part of a cosine; NaN where a norm is 0 or a value is not finite.
 
     Source: docs/protocol.md, *What (c) measures*.
     """
-    first, k = of_mean_errors.shape[1], means.shape[1]
+    first, k = len(of_mean_errors), len(means)
     largest = means.abs().amax(dim=-1, keepdim=True)
     lengths = largest * torch.linalg.vector_norm(means / largest, dim=-1, keepdim=True)
     directions = means / lengths
-    parts = of_mean_errors / lengths[:, :first]
-    of_sums = (parts.sum(dim=1) * directions.sum(dim=1)).sum(dim=-1)
-    of_same = (parts * directions[:, :first]).sum(dim=(1, 2))
+    parts = of_mean_errors / lengths[:first]
+    of_sums = (parts.sum(dim=0) * directions.sum(dim=0)).sum()
+    of_same = (parts * directions[:first]).sum()
     mean: Tensor = (of_sums - of_same) / (first * (k - 1))
     return mean
 
@@ -94,51 +93,35 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
 
     Args:
-        gradient: per sample, (..., B, D).
+        gradient: per sample, (B, D).
 
     Returns:
-        (..., D).
+        (D,).
     """
     if gradient.device.type == "mps":
         gradient = gradient.cpu()
-    return gradient.sum(dim=-2, dtype=torch.float64)
+    return gradient.sum(dim=0, dtype=torch.float64)
 
 
-def drifts(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> list[Drift]:
-    """(c) of N networks.
+def drift(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> Drift:
+    """(c) of a network.
 
     Args:
-        means: (N, K, D) float64, the batch-mean gradients, each up to a factor.
+        means: (K, D) float64, the batch-mean gradients, each up to a factor.
         least: with fewer batches, (c) is not measured.
-        t: quantile of the intervals, see `drift_interval`.
+        t: quantile of the interval, see `drift_interval`.
     """
-    directions = unit_rows(means.flatten(0, 1)).view_as(means)
-    finite = torch.isfinite(means).flatten(1).all(dim=1)
-    zero = (means == 0).all(dim=2)
-    # sums of each batch's cosines with the others
-    others = directions.sum(dim=1, keepdim=True) - directions
-    sums = (directions * others).sum(dim=2)
-    columns = (mean_pairwise_cosine(directions), finite, zero, sums)
-    found = []
-    for row in zip(*map(Tensor.tolist, columns), strict=True):
-        found.append(_drift(*row, least=least, t=t))
-    return found
-
-
-def _drift(
-    value: float,
-    finite: bool,
-    zero: list[bool],
-    sums: list[float],
-    *,
-    least: int,
-    t: float | None,
-) -> Drift:
-    if len(zero) < least:
-        return Drift(None, f"only {len(zero)} eval batches, drift needs at least {least}", finite)
+    finite = bool(torch.isfinite(means).all())
+    if len(means) < least:
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}", finite)
     if not finite:
         return Drift(math.nan, None, finite)
+    zero = (means == 0).all(dim=1).tolist()
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
-    drift = max(-1.0, min(1.0, value))
-    return Drift(drift, None, finite, drift_interval(drift, sums, t))
+    directions = unit_rows(means)
+    value = max(-1.0, min(1.0, mean_pairwise_cosine(directions).item()))
+    # sums of each batch's cosines with the others
+    others = directions.sum(dim=0) - directions
+    sums = (directions * others).sum(dim=1).tolist()
+    return Drift(value, None, finite, drift_interval(value, sums, t))
