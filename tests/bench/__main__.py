@@ -30,10 +30,9 @@ BENCHES: Mapping[str, str] = {
     "own_backward": "bench_own_backward",
     "monitor": "bench_monitor",
     "training": "bench_training",
-    "group": "bench_group",
+    "passes": "bench_passes",
     "cluster": "bench_cluster",
     "curves": "bench_curves",
-    "cost": "cost_model",
     "coverage": "coverage",
 }
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from tests.bench.bench_group import clock_for
+from tests.bench.bench_passes import clock_for
 from tests.bench.figures import amount, ratio_within, report
 
 Batches = list[tuple[Tensor, Tensor]]

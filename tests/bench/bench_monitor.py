@@ -17,7 +17,7 @@ import torch
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.monitor import ProtocolMonitor
-from tests.bench.bench_group import clock_for
+from tests.bench.bench_passes import clock_for
 from tests.bench.figures import report, within
 
 SAMPLES, BATCH, K = 50_000, 128, 10

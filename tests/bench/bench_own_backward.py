@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from tests.bench.bench_diagnose import ResMLP
-from tests.bench.bench_group import clock_for
+from tests.bench.bench_passes import clock_for
 from tests.bench.figures import amount, ratio_within, report
 
 BUDGET = 1.5

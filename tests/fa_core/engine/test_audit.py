@@ -12,6 +12,7 @@ import pytest
 from fa_core.engine.audit import Measuring, audit, measurable
 from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import JobState, MeasureOptions
+from fa_core.engine.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
@@ -26,6 +27,7 @@ NETWORK = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
 @pytest.fixture(autouse=True)
 def here(monkeypatch):
     monkeypatch.chdir(HERE)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
 
 
 @pytest.fixture
@@ -45,7 +47,7 @@ def described(tmp_path):
 def run(rows, out=None, **options):
     settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
     named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
-    how = Measuring(**{"execution": CPU, "measure": "faults:measure_described", **named})
+    how = Measuring(**{"execution": CPU, **named})
     return audit(rows, out, settings, how, **options)
 
 
@@ -342,12 +344,13 @@ def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(
         audit([row], how=Measuring(CPU))
 
 
-def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path):
+def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv(MEASURE, "faults:measure")
     folder = tmp_path / "dfa_s1"
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
     row = AuditRow(source=str(folder), key="dfa_s1", method="dfa", seed=1, checkpoint=str(folder))
-    result = audit([bare(tmp_path), row], how=Measuring(CPU, measure="faults:measure"))
+    result = audit([bare(tmp_path), row], how=Measuring(CPU))
     assert [row.method for row in result.rows] == ["dfa"]
     assert "--data" in result.failures[0].message
 

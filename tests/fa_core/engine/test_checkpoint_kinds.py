@@ -19,8 +19,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.run_names import home_of
 from fa_core.formats import scan

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine.messages import Ready, worker_process
+from fa_core.engine.worker import MEASURE
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
@@ -36,7 +37,7 @@ import sys, time
 from fa_core.engine.jobs import Job
 from fa_core.engine.pool import WorkerPool
 say = lambda view: print(view.state.value, *pool.pids(), flush=True)
-pool = WorkerPool(["cpu"], say, measure="faults:measure_described")
+pool = WorkerPool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))
 time.sleep(600)
 """
@@ -62,6 +63,7 @@ def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path, fault: s
         env={
             **os.environ,
             "TMPDIR": str(temporary),
+            MEASURE: "faults:measure_described",
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)]),
         },
     ) as client:
@@ -110,8 +112,7 @@ def test_a_worker_runs_nothing_of_the_folder_it_is_started_in(
 ) -> None:
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    measure = "fa_core.engine.group_runner:GroupRunner"
-    worker = worker_process("cpu", threads=1, measure=measure, log=tmp_path / "logs" / "worker.log")
+    worker = worker_process("cpu", threads=1, log=tmp_path / "logs" / "worker.log")
     assert isinstance(worker.receive(), Ready)
     worker.close(10)
     assert not (hostile / "ran").exists()

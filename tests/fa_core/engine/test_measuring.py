@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import save_file
 
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import group_runner, loading
-from fa_core.engine.group_runner import _device_facts, measure_run
+from fa_core.engine import loading, measuring
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
+from fa_core.engine.measuring import _device_facts, measure_run
 from fa_core.engine.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.facts.run_names import MANIFEST, WEIGHTS
@@ -84,7 +84,7 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
 def test_a_gpu_that_was_not_used_stands_in_the_report(run, monkeypatch):
     assert "idle_gpu" not in measured(run).provenance
     monkeypatch.setattr(
-        "fa_core.engine.group_runner.idle_gpu", lambda devices: f"{devices[0]} beside a GPU"
+        "fa_core.engine.measuring.idle_gpu", lambda devices: f"{devices[0]} beside a GPU"
     )
     _device_facts.cache_clear()
     assert measured(run).provenance["idle_gpu"] == "cpu beside a GPU"
@@ -322,7 +322,7 @@ class TestReliability:
         def refuse(*args, **kwargs):
             raise MeasureError("the network failed on float64")
 
-        monkeypatch.setattr(group_runner, "reference_precision", refuse)
+        monkeypatch.setattr(measuring, "reference_precision", refuse)
         report = measured(run, credit="none", precision=True)
         assert report.reference_precision is None
         assert report.unmeasured["reference_precision"] == "the network failed on float64"

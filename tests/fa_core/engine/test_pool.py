@@ -16,7 +16,8 @@ from fa_core.engine import messages
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.messages import memory_limit
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import STRIKES, WorkerPool
+from fa_core.engine.worker import MEASURE
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -184,6 +185,43 @@ def test_a_worker_that_does_not_start_is_named_in_a_queued_job(
     assert not any(view.silent for view in pool.jobs())
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"), [("gone", "the network failed"), ("filled", "others hold it")]
+)
+def test_the_work_of_a_device_that_spoils_its_jobs_goes_to_the_others(make_pool, fault, words):
+    pool = make_pool(("cuda:0", "cuda:1"))
+    futures = [pool.submit(job(f"{fault}-{number}")) for number in range(12)]
+    errors = [str(error) for future in futures if (error := future.exception(30)) is not None]
+    assert len(errors) <= STRIKES
+    assert all(words in error and "\n" not in error for error in errors)
+    measured = [future.result(0) for future in futures if future.exception(0) is None]
+    assert {report.notes for report in measured} == {"cuda:1"}
+
+
+def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(make_pool):
+    pool = make_pool(("cuda:0",))
+    futures = [pool.submit(job(f"gone-{number}")) for number in range(8)]
+    errors = [str(future.exception(30)) for future in futures]
+    for number, error in enumerate(errors):
+        assert f"/runs/gone-{number}: the network failed" in error
+        assert (f"{STRIKES} times in a row" in error) == (number >= STRIKES)
+    assert len(list(pool.log_dir.iterdir())) == STRIKES
+    assert pool.submit(job("later")).result(30).notes == "cuda:0"
+
+
+def test_a_device_whose_worker_cannot_start_costs_no_job_where_another_can(make_pool):
+    pool = make_pool(("cuda:9", "cpu"))
+    futures = [pool.submit(job(f"run-{number}")) for number in range(6)]
+    assert {future.result(30).notes for future in futures} == {"cpu"}
+
+
+def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool):
+    pool = make_pool(("cuda:9",))
+    errors = [str(pool.submit(job(f"run-{number}")).exception(30)) for number in range(8)]
+    assert all("no worker could start on cuda:9" in error for error in errors)
+    assert all("there is no such card" in error for error in errors)
+
+
 def test_a_limit_on_memory_is_named_where_memory_was_refused(monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda which: (2_000_000_000, -1))
     assert (
@@ -313,9 +351,8 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
 def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parent)
     seen: list[int] = []
-    with WorkerPool(
-        ["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure"
-    ) as pool:
+    monkeypatch.setenv(MEASURE, "faults:measure")
+    with WorkerPool(["cpu"], lambda view: seen.append(len(pool.jobs()))) as pool:
         pool.submit(job("a")).result(30)
     assert seen and set(seen) == {1}
 
@@ -345,10 +382,8 @@ def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_lib
 def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
     here = Path(__file__).parent
     worker = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "fa_core.engine.worker"),
-            *("cpu", "faults:measure", str(here)),
-        ],
+        [sys.executable, "-m", "fa_core.engine.worker", "cpu", str(here)],
+        env={**os.environ, MEASURE: "faults:measure"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.measure.diagnose import check_accuracies, run_diagnosis
+from fa_core.measure.diagnose import PassOptions, check_accuracies, run_diagnosis
 from fa_core.measure.resampling import RESAMPLES, bootstrap
 from fa_core.report import DiagnosticReport
 
@@ -145,7 +145,7 @@ def diagnose_resampled(
 ) -> DiagnosticReport:
     """A report with the bootstrap from the same passes in ``resampling``."""
     check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    diagnosis = run_diagnosis(model, eval_batches, **options)
+    diagnosis = run_diagnosis(model, eval_batches, PassOptions(**options))
     report = diagnosis.report(
         headline_acc=headline_acc,
         frozen_baseline_acc=frozen_baseline_acc,

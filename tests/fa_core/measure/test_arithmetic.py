@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.measure.group import measure_together
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.models import StreamNet, build
 from tests.fa_core.measure.nets import Hookable, Residual, batches
@@ -51,24 +50,18 @@ def exactly(net: nn.Module, x: Tensor, y: Tensor) -> tuple[float, list[float]]:
 
 
 @pytest.mark.parametrize("confidence", [1.0, 8.0, 14.0, 30.0])
-def test_a_converged_network_keeps_its_digits_alone_and_in_a_group(confidence: float) -> None:
+def test_a_converged_network_keeps_its_digits(confidence: float) -> None:
     nets, data = zip(*(converged(confidence, seed) for seed in range(2)), strict=True)
     for net, eval_batches in zip(nets, data, strict=True):
         error, gradients = exactly(net, *eval_batches[0])
-        members = measure_together([net, copy.deepcopy(net)], eval_batches, eval_batches)
-        assert [member.note for member in members] == ["", ""]
-        reports = [
-            diagnose(net, eval_batches),
-            *(member.diagnosis.report() for member in members if member.diagnosis),
-        ]
+        report = diagnose(net, eval_batches)
         # e_T follows exp(z): its relative error is the absolute one of float32 logits, a few ulp of the largest
         largest = max(float(net(x).abs().max()) for x, _ in eval_batches)
         rel = 8 * torch.finfo(torch.float32).eps * max(1.0, largest)
         assert rel < 3e-4
-        for report in reports:
-            assert report.error_norm == pytest.approx(error, rel=rel)
-            assert report.bp_grad_norms == pytest.approx(gradients, rel=rel)
-            assert report.headline_acc == 1.0
+        assert report.error_norm == pytest.approx(error, rel=rel)
+        assert report.bp_grad_norms == pytest.approx(gradients, rel=rel)
+        assert report.headline_acc == 1.0
 
 
 def test_float32_cross_entropy_would_not_have_kept_them() -> None:
@@ -104,13 +97,8 @@ def test_every_way_to_half_precision_inside_is_recorded(taps: Any) -> None:
         def readout(self, h: Tensor) -> Tensor:
             return (h.to(torch.float16) @ self.head.weight.T.to(torch.float16)).to(h.dtype)
 
-    nets = [Cast() for _ in range(2)]
-    assert diagnose(nets[0], batches(8), taps=taps).dtype == "float32, float16 inside"
-    assert reference_precision(nets[0], batches(1)[0], taps=taps).dtype == "float32, float16 inside"
-    members = measure_together(nets, batches(8), batches(1), taps=taps)
-    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [
-        "float32, float16 inside"
-    ] * 2
+    assert diagnose(Cast(), batches(8), taps=taps).dtype == "float32, float16 inside"
+    assert reference_precision(Cast(), batches(1)[0], taps=taps).dtype == "float32, float16 inside"
 
 
 @pytest.mark.parametrize(
@@ -129,11 +117,6 @@ def test_one_arithmetic_is_one_word(
 ) -> None:
     args = {"resmlp": {"input_dim": 48, "d": 8, "L": 2}}.get(arch, {"image": 8, "d": 8})
     shape = (48,) if arch == "resmlp" else (3, 8, 8)
-    nets = [build(arch, num_classes=4, seed=seed, **args).to(kind) for seed in range(2)]
+    net = build(arch, num_classes=4, **args).to(kind)
     data = [(torch.randn(8, *shape), torch.randint(4, (8,))) for _ in range(2)]
-    assert diagnose(nets[0], data, dtype=dtype).dtype == said
-    members = measure_together(nets, data, data, dtype=dtype)
-    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [
-        said,
-        said,
-    ]
+    assert diagnose(net, data, dtype=dtype).dtype == said

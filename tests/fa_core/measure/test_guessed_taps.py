@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group import measure_together
 from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import eval_mode
 from tests.fa_core.measure.nets import Hookable, Residual, batches
@@ -65,17 +64,6 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
     run_diagnosis(net, batches(8), on_note=heard.append)
     assert heard == [report.notes]
     assert not any(module._forward_hooks for module in net.modules())
-
-
-def test_members_of_a_group_are_guessed_and_say_so() -> None:
-    torch.manual_seed(0)
-    nets = [Hookable(Residual()) for _ in range(2)]
-    for net, member in zip(nets, measure_together(nets, batches(8), batches(2)), strict=True):
-        assert member.diagnosis is not None
-        report, alone = member.diagnosis.report(), diagnose(net, batches(8))
-        assert (report.notes, report.tap_names) == (alone.notes, alone.tap_names)
-        assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
-        assert report.residual_norms == pytest.approx(alone.residual_norms)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.judgement.causes import backward_gain
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.batch_input import KEPT, SHIFTED
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.resampling import bootstrap
@@ -325,7 +325,7 @@ def test_the_reference_of_a_language_model_is_judged_per_token() -> None:
 
 
 def test_resamples_hold_no_share_of_tokens() -> None:
-    diagnosed = run_diagnosis(gpt2(), [batch(size=8) for _ in range(8)], taps=TAPS)
+    diagnosed = run_diagnosis(gpt2(), [batch(size=8) for _ in range(8)], PassOptions(taps=TAPS))
     drawn = bootstrap(diagnosed.samples(), diagnosed.report(), 7)
     assert len(drawn.growth) == len(drawn.g_L) == len(drawn.stability) == 7
     assert drawn.headline_acc == []

@@ -12,7 +12,7 @@ from torch.func import jacrev
 from fa_core import diagnose
 from fa_core.facts.measurements import MeanError
 from fa_core.measure.cross_batch_stability import MEAN_ERROR_BATCHES
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text
 from tests.fa_core.measure.nets import Residual, batches
@@ -115,7 +115,7 @@ def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
 
 def test_batches_in_parts_have_no_part_of_the_mean_error() -> None:
     net = Residual(kind="gelu")
-    assert run_diagnosis(net, batches(8), largest_pass=4).report().mean_error is None
+    assert run_diagnosis(net, batches(8), PassOptions(largest_pass=4)).report().mean_error is None
 
 
 def test_too_few_batches_and_a_zero_gradient_have_none() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.cross_batch_stability import drifts, mean_pairwise_cosine
+from fa_core.measure.cross_batch_stability import drift, mean_pairwise_cosine
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 
@@ -69,13 +69,13 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
 
 def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
     means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
-    (found,) = drifts(means[None], least=0)
+    found = drift(means, least=0)
     assert (found.value, found.why) == (-1.0, None)
 
 
 def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
     means = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    (found,) = drifts(means[None], least=0)
+    found = drift(means, least=0)
     assert found.value is not None and math.isnan(found.value)
     assert found.why is None
 

@@ -14,7 +14,7 @@ from torch.nn.grad import conv2d_input
 
 from fa_core import diagnose
 from fa_core.measure.credit import own_credit_quality
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.norms import gamma
 from fa_core.measure.passes import PassRunner
@@ -251,7 +251,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
             return super().forward(x, return_hidden)
 
     net, data = Odd("fa"), batches()
-    diagnosed = run_diagnosis(net, data, taps=TAPS)
+    diagnosed = run_diagnosis(net, data, PassOptions(taps=TAPS))
     report = diagnosed.report()
     assert report.coverage == "a" and report.verdict == "trustworthy"
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None

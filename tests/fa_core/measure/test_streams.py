@@ -9,11 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.errors import MeasureError, TapError
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.group import measure_together
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.group.checks import assert_all_same
 from tests.fa_core.measure.nets import Residual, batches
 
 PAD, WORDS, CLASSES, WIDTH = 0, 11, 4, 6
@@ -261,13 +259,6 @@ def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> No
     )
 
 
-@pytest.mark.parametrize("reads", ["last", "before padding"])
-def test_a_group_reads_the_token_that_each_network_reads_alone(reads: str) -> None:
-    nets = [Classifier(reads) for _ in range(3)]
-    data = sentences(8, padded=True)
-    assert_all_same(nets, data, sentences(2), taps=TAPS)
-
-
 def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
     def pooled(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
         h = model.transformer.wte(ids)
@@ -307,9 +298,6 @@ def test_a_last_state_behind_the_final_norm_is_refused_with_the_taps_to_use(
     if depth > 1:
         assert "or tap the blocks by name; candidates: ['transformer.h.*']" in str(caught.value)
     assert diagnose(model, sentences(1), taps=TAPS).coverage == "ab"
-    nets = [Classifier(depth=depth, norm=norm) for _ in range(2)]
-    members = measure_together(nets, sentences(2), sentences(1), taps=taps)
-    assert all("comes after the final norm" in str(member.error) for member in members)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -369,8 +357,6 @@ def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(
     data = [(torch.randn(8, length, 5), torch.randint(CLASSES, (8,)))]
     with pytest.raises(TapError, match=r"where the batch is a later axis.*transpose\(0, 1\)"):
         diagnose(TimeFirst(), data, taps=taps)
-    members = measure_together([TimeFirst() for _ in range(2)], data, data, taps=taps)
-    assert all(isinstance(member.error, FaError) for member in members)
 
 
 def test_the_remedy_for_time_first_states_measures_them() -> None:
@@ -432,9 +418,6 @@ def test_one_logit_is_refused_with_what_makes_two_of_it() -> None:
             MeasureError, match=r"one logit per sample.*torch\.cat\(\[torch\.zeros_like\(z\), z\]"
         ):
             diagnose(net, labels, taps=TAPS)
-    zeros = [(ids, 0 * y) for ids, y in data]
-    members = measure_together([net, Two(net).net], zeros, zeros, taps=TAPS)
-    assert all("one logit per sample" in str(member.error) for member in members)
     report = diagnose(Two(net), data, taps=[f"net.{tap}" for tap in TAPS])
     with torch.no_grad():
         expected = ((net.eval()(data[0][0])[:, 0] > 0).long() == data[0][1]).double().mean()

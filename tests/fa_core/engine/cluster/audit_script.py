@@ -1,4 +1,4 @@
-"""Audits with `faults:measure_at_gate` as the command line does: ADDRESS OUT CHECKPOINT…; says what happens."""
+"""Audits as the command line does: ADDRESS OUT CHECKPOINT…; says what happens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def main(address: str, out: str, *checkpoints: str) -> None:
         Execution(engine="ray", address=address),
         on_event=lambda view: print(view.state.value, view.job.method, flush=True),
         on_plan=lambda todo, skipped: print("todo", todo, "skipped", skipped, flush=True),
-        measure="faults:measure_at_gate",
     )
     result = audit(rows, Path(out), options, how, resume=True)
     print("interrupted" if result.interrupted else "finished", len(result.rows), flush=True)

@@ -32,8 +32,8 @@ def on(cluster, **how):
 
 
 @pytest.fixture
-def pool(cluster, told, gate, tmp_path):
-    with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as made:
+def pool(cluster, told, gate):
+    with ClusterPool(on(cluster), told) as made:
         yield made
 
 
@@ -92,7 +92,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
 def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
     cluster, node_c, told, gate
 ):
-    with ClusterPool(on(cluster, patience=15.0), told, measure="faults:measure_at_gate") as pool:
+    with ClusterPool(on(cluster, patience=15.0), told) as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
         gate.wait_for_begun(3)
         cluster.freeze(node_c)
@@ -107,7 +107,7 @@ def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
 def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
     error = "took longer than 2 s, twice; --patience SECONDS"
     with (
-        ClusterPool(on(cluster, patience=2.0), told, measure="faults:measure_at_gate") as pool,
+        ClusterPool(on(cluster, patience=2.0), told) as pool,
         pytest.raises(JobFailed, match=error),
     ):
         pool.submit(gate.job("slow")).result(60)
@@ -116,10 +116,10 @@ def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
 
 
 def test_a_job_that_waits_for_a_place_has_no_deadline(cluster, told, gate):
-    with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as others:
+    with ClusterPool(on(cluster), told) as others:
         held = [others.submit(gate.job(name)) for name in ("one", "two")]
         gate.wait_for_begun(2)
-        with ClusterPool(on(cluster, patience=2.0), measure="faults:measure_at_gate") as pool:
+        with ClusterPool(on(cluster, patience=2.0)) as pool:
             waits = pool.submit(gate.job("three"))
             with pytest.raises(TimeoutError):
                 waits.result(8)
@@ -161,7 +161,7 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
     node = cluster.add("g", gpus=2)
     try:
         gate.open()
-        with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as pool:
+        with ClusterPool(on(cluster), told) as pool:
             report = pool.submit(gate.job("net")).result(60)
         assert report.notes == "cuda:0"
     finally:
@@ -183,7 +183,6 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         with ClusterPool(
             Execution(engine="ray"),
             told,
-            measure="faults:measure_at_gate",
             on_notice=notices.append,
         ) as pool:
             assert pool.submit(gate.job("net")).result(60).method_name == "net"

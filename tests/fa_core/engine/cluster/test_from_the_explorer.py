@@ -31,7 +31,6 @@ def test_marked_runs_are_measured_there_and_a_cancelled_one_is_not(cluster, gate
             Execution(engine="ray", address=cluster.address),
             MeasureOptions(data="synthetic"),
             out=tmp_path / "results.json",
-            measure="faults:measure_at_gate",
         ),
         on_job=told,
         on_measured=arrived,
