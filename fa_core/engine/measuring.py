@@ -18,7 +18,6 @@ from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
     AUTO,
     STAMP,
-    DeviceFull,
     Job,
     JobProgress,
     MeasureOptions,
@@ -26,7 +25,7 @@ from fa_core.engine.jobs import (
     versions,
 )
 from fa_core.engine.loading import TEST_BATCH, evaluation, load
-from fa_core.engine.out_of_memory import does_not_fit, halve_until_fits, release
+from fa_core.engine.out_of_memory import halve_until_fits, memory_for, release
 from fa_core.errors import FaError, MeasureError
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
@@ -148,17 +147,9 @@ def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) ->
 
 
 def measured(job: Job, device: str, progress: JobProgress) -> Json:
-    """The report of a job, as a worker sends it. A lack of memory is one line (`does_not_fit`)."""
-    try:
+    """The report of a job, as a worker sends it."""
+    with memory_for(job.checkpoint, device):
         return measure_run(job, device, progress).to_dict()
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        release()
-        full = does_not_fit(job.checkpoint, device)
-        if isinstance(error, FaError) and not isinstance(full, DeviceFull):
-            raise
-        raise full from error
 
 
 def measure_credit(

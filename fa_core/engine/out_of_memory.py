@@ -108,14 +108,19 @@ def does_not_fit(where: str, device: str) -> FaError:
 
 
 @contextmanager
-def memory_for(where: Path, device: str) -> Iterator[None]:
-    """Within, a lack of memory is one line: `does_not_fit`."""
+def memory_for(where: Path | str, device: str) -> Iterator[None]:
+    """Within, a lack of memory is one line: `does_not_fit`, or the error itself if it is one line
+    already and other processes are not at fault."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise does_not_fit(str(where), device) from error
+        release()
+        full = does_not_fit(str(where), device)
+        if isinstance(error, FaError) and not isinstance(full, DeviceFull):
+            raise
+        raise full from error
 
 
 def _gigabytes(size: int) -> str:

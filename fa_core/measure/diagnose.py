@@ -17,8 +17,7 @@ from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import as_batches, label_note, to_device
-from fa_core.measure.batches import BatchLog
+from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches

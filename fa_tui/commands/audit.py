@@ -197,8 +197,10 @@ def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
     >>> number_of_batches("auto"), number_of_batches("8")
     ('auto', 8)
     """
-    if text is None or text == "auto":
-        return text
+    if text is None:
+        return None
+    if text == "auto":
+        return "auto"
     try:
         return int(text)
     except ValueError:

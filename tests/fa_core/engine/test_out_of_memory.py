@@ -42,7 +42,7 @@ def test_the_reason_that_helps_most_is_said(
     monkeypatch: pytest.MonkeyPatch, error: Exception, others: FaError, said: str
 ) -> None:
     monkeypatch.setattr(measuring, "measure_run", raising(error))
-    monkeypatch.setattr(measuring, "does_not_fit", lambda where, device: others)
+    monkeypatch.setattr(out_of_memory, "does_not_fit", lambda where, device: others)
     with pytest.raises((FaError, UnicodeError), match=said):
         measured(Job(id="1", checkpoint="/runs/dfa"), "cuda:0", JobProgress())
 

@@ -30,8 +30,7 @@ from fa_core.judgement.intervals import (
     share_interval,
     t_quantile,
 )
-from fa_core.measure.accumulator import bounds_of_medians
-from fa_core.measure.cross_batch_stability import drift
+from fa_core.measure.accumulator import bounds_of_medians, drift
 from fa_core.measure.norms import lower_median
 from fa_core.report import DiagnosticReport
 

@@ -13,7 +13,7 @@ from fa_core.data.dataset import eval_batches
 from fa_core.data.load import load_digits
 from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
-from fa_core.measure.batches import BatchLog, sorted_by_class
+from fa_core.measure.batch_input import BatchLog, sorted_by_class
 from fa_core.models import build
 from tests.fa_core.measure.nets import Residual, Tokens, batches
 

@@ -11,7 +11,7 @@ from torch.func import jacrev
 
 from fa_core import diagnose
 from fa_core.facts.measurements import MeanError
-from fa_core.measure.cross_batch_stability import MEAN_ERROR_BATCHES
+from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from fa_core.measure.accumulator import drift, mean_pairwise_cosine
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.cross_batch_stability import drift, mean_pairwise_cosine
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 
