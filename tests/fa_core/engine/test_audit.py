@@ -14,7 +14,6 @@ from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.engine.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -223,9 +222,6 @@ class TestResume:
         assert named == [str(copy), str(moved)]
         assert len(json.loads(out.read_text())["reports"]) == 3
 
-    def test_starts_a_file_that_is_not_there(self, described, tmp_path, seen):
-        assert len(self.again([described("bp")], tmp_path / "audit.json", seen).rows) == 1
-
 
 class TestFrozenBaseline:
     def test_of_the_same_network_data_and_seed_is_filled_in(self, described, tmp_path):
@@ -279,22 +275,6 @@ class TestFrozenBaseline:
         result = run([described("bp")], out, resume=True)
         assert result.skipped == 1
         assert result.rows[0].report.frozen_baseline_acc is None
-
-
-def test_thresholds_that_were_given_are_written(described, tmp_path):
-    out = tmp_path / "audit.json"
-    strict = DiagnosticThresholds(h_norm_explosion_ratio=1.5)
-
-    def adjust(rows):
-        return [
-            AuditRow(**{**_fields(row), "report": row.report.with_thresholds(strict)})
-            for row in rows
-        ]
-
-    run([described("bp")], out, adjust=adjust)
-    report = json.loads(out.read_text())["reports"]["bp_s42"]
-    assert report["thresholds"]["h_norm_explosion_ratio"] == 1.5
-    assert report["verdict"].startswith("needs walk-back")
 
 
 def test_a_checkpoint_that_is_named_twice_is_measured_once(tmp_path):
@@ -367,15 +347,6 @@ def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path, c
 def test_an_out_that_is_a_folder_is_refused(described, tmp_path):
     with pytest.raises(UsageError, match="is a folder"):
         run([described("bp")], tmp_path)
-
-
-def test_many_runs_share_the_workers(described):
-    states: list[tuple[str, JobState]] = []
-    rows = [described("dfa", seed) for seed in range(12)]
-    cpu = Execution(device="cpu", jobs=3)
-    result = run(rows, execution=cpu, on_event=lambda view: states.append((view.log, view.state)))
-    assert [row.seed for row in result.rows] == list(range(12))
-    assert len({log for log, state in states if state is JobState.DONE}) <= 3
 
 
 def _fields(row: AuditRow) -> dict[str, Any]:

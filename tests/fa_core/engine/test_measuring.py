@@ -91,22 +91,12 @@ def test_a_gpu_that_was_not_used_stands_in_the_report(run, monkeypatch):
     _device_facts.cache_clear()
 
 
-def test_the_report_survives_the_way_to_the_client(run):
-    job = Job(id="1", checkpoint=str(run))
-    sent = json.loads(json.dumps(measure_run(job, "cpu", Watching()).to_dict()))
-    assert DiagnosticReport.from_dict(sent).residual_norms == measured(run).residual_norms
-
-
 def test_the_manifest_decides_batches_and_samples_unless_options_do(tmp_path):
     run = make_run(tmp_path / "bp_s1", "bp", 1, eval_batches=8, eval_batch_size=32, eval_seed=5)
     report = measured(run)
     assert (report.n_batches, report.batch_size, report.provenance["eval_seed"]) == (8, 32, 5)
     assert report.residual_norms != measured(run, eval_seed=6).residual_norms
     assert measured(run, batches=9, batch_size=64).n_batches == 9
-
-
-def test_the_weights_file_of_a_run_stands_for_the_run(run):
-    assert measured(run / WEIGHTS).frozen_baseline_acc == 0.05
 
 
 @pytest.mark.parametrize("method", ["frozen", "shallow"])
@@ -136,21 +126,6 @@ def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
 def test_a_run_that_was_removed_is_called_gone_and_no_data_are_asked_for(tmp_path):
     with pytest.raises(UnreadableInput, match=r"dfa_s7: is not there any more"):
         measured(tmp_path / "campaign" / "dfa_s7")
-
-
-def test_a_run_folder_without_its_files_names_the_missing_weights(tmp_path):
-    with pytest.raises(UnreadableInput, match=r"model\.safetensors: no such file"):
-        measured(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"abc", b"\x80\x02.", b""])
-def test_a_file_too_short_for_a_checkpoint_is_refused_for_that(tmp_path, content):
-    path = tmp_path / "x.pt"
-    path.write_bytes(content)
-    with pytest.raises(
-        UnreadableInput, match=r"x\.pt: (not a|damaged) checkpoint|x\.pt: empty file"
-    ):
-        measured(path)
 
 
 def test_data_that_do_not_fit_the_network_say_so(run):
@@ -189,18 +164,6 @@ def test_a_run_without_weights_says_which_file_is_missing_and_what_to_do(run):
         measured(run)
 
 
-def test_weights_that_diverged_are_measured_as_non_finite(tmp_path):
-    run = make_run(tmp_path / "dfa_s42", "dfa")
-    state = small_net().state_dict()
-    state["blocks.1.w1.weight" if "blocks.1.w1.weight" in state else "head.weight"].fill_(
-        float("nan")
-    )
-    save_file(state, run / WEIGHTS)
-    report = measured(run, credit="none")
-    assert report.flags
-    assert "trustworthy" not in report.verdict
-
-
 def test_half_precision_weights_are_measured_in_float32(tmp_path):
     path = tmp_path / "bp_s1.safetensors"
     save_file({name: tensor.half() for name, tensor in small_net(1).state_dict().items()}, path)
@@ -211,12 +174,6 @@ def test_half_precision_weights_are_measured_in_float32(tmp_path):
 
 
 class TestCredit:
-    def test_bp_points_along_the_gradient_at_every_layer(self, tmp_path):
-        credit = measured(make_run(tmp_path / "bp_s42", "bp")).credit
-        assert credit is not None
-        assert credit["gamma"] == pytest.approx([1.0] * 4)
-        assert "rho" not in credit
-
     def test_saved_feedback_gives_gamma_per_layer(self, run):
         credit = measured(run).credit
         assert credit is not None
@@ -249,21 +206,15 @@ class TestCredit:
         assert credit is not None
         assert "B_0 has shape (10, 5); this network needs (10, 16)" in credit["missing"]["gamma"]
 
-    def test_feedback_inside_a_checkpoint_counts(self, run, tmp_path):
-        from safetensors.torch import load_file
-
-        path = tmp_path / "dfa_s42.pt"
-        matrices = load_file(run / "credit.safetensors")
-        torch.save(
-            {"model": small_net().state_dict(), "Bs": [matrices[f"B_{l}"] for l in range(4)]}, path
-        )
-        inside = measured(path, data=DATA, method="DFA").credit
-        beside = measured(run).credit
-        assert inside is not None and beside is not None
-        assert inside["gamma"] == beside["gamma"]
-
-    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb", "B_list"])
-    @pytest.mark.parametrize("form", ["transposed", "without B_0", "stacked", "numbered"])
+    @pytest.mark.parametrize(
+        ("key", "form"),
+        [
+            ("Bs", "transposed"),
+            ("feedback_matrices", "without B_0"),
+            ("fb", "stacked"),
+            ("B_list", "numbered"),
+        ],
+    )
     def test_feedback_saved_by_other_programs_counts(self, run, tmp_path, key, form):
         from safetensors.torch import load_file
 
@@ -389,11 +340,8 @@ class TestProgress:
         assert watch.seen[0] == (0, 10)
         assert watch.seen[-1] == (10, 10)
         assert watch.seen == sorted(watch.seen)
-
-    @pytest.mark.parametrize("calls", range(0, 12, 3))
-    def test_stops_a_cancelled_job_at_the_next_batch(self, run, calls):
         with pytest.raises(Cancelled):
-            measured(run, Watching(cancel_after=calls))
+            measured(run, Watching(cancel_after=3))
 
     def test_the_data_are_loaded_once_for_all_runs(self, run, tmp_path, monkeypatch):
         loading.evaluation.cache_clear()
