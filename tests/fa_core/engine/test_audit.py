@@ -240,23 +240,6 @@ class TestFrozenBaseline:
         other = described("frozen", provenance={**NETWORK, name: "another"})
         assert run([described("bp"), other]).rows[0].report.frozen_baseline_acc is None
 
-    def test_of_the_same_recipe_goes_first(self, described):
-        rows = [
-            described("bp", provenance={**NETWORK, "recipe": {"epochs": 30}}),
-            described("frozen", 42, acc=0.1, provenance={**NETWORK, "recipe": {"epochs": 100}}),
-        ]
-        twin = described("frozen", 43, acc=0.2, provenance={**NETWORK, "recipe": {"epochs": 30}})
-        rows.append(
-            AuditRow(
-                source=twin.source,
-                key=twin.key,
-                method="frozen",
-                seed=42,
-                checkpoint=twin.checkpoint,
-            )
-        )
-        assert run(rows).rows[0].report.frozen_baseline_acc == 0.2
-
     def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(
         self, described, tmp_path
     ):

@@ -65,8 +65,15 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return passes
 
 
-@pytest.mark.parametrize("kind", ["as built", "all near ties", "diverged", "half"])
-@pytest.mark.parametrize("arch", NETS)
+@pytest.mark.parametrize(
+    ("arch", "kind"),
+    [
+        ("vit_mini", "as built"),
+        ("resmlp", "all near ties"),
+        ("smallcnn", "diverged"),
+        ("resmlp", "half"),
+    ],
+)
 def test_the_accuracy_is_that_of_the_whole_test_part(tmp_path: Path, arch: str, kind: str) -> None:
     net = build(arch, **NETS[arch], seed=1).train()
     data = load_data(MORE)

@@ -128,13 +128,6 @@ def test_a_run_that_was_removed_is_called_gone_and_no_data_are_asked_for(tmp_pat
         measured(tmp_path / "campaign" / "dfa_s7")
 
 
-def test_data_that_do_not_fit_the_network_say_so(run):
-    with pytest.raises(
-        MeasureError, match=r"resmlp takes samples of shape \(8,\).*128, 16|shape \(\d+, 16\)"
-    ):
-        measured(run, data="synthetic:input=16,train=256,test=1280")
-
-
 def test_other_data_than_the_manifests_are_noted(tmp_path):
     run = make_run(tmp_path / "bp_s1", "bp", 1, data_hash=load_data(DATA).hash)
     assert measured(run).notes == ""
