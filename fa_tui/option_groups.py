@@ -232,12 +232,6 @@ class FigureOptions:
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
 _JOBS = typer.Option(metavar="N", help="Workers at a time.", show_default="one per device")
-_GROUP_HELP = (
-    "Networks of one architecture measured at once by a worker; 1: one by one. The numbers "
-    "are the same."
-)
-_AS_FITS = "as memory allows on a GPU, 1 on a CPU"
-_GROUP = typer.Option(metavar="N", min=1, help=_GROUP_HELP, show_default=_AS_FITS)
 _ENGINE = typer.Option(
     help="Where: worker processes of this machine, or a Ray cluster (needs ray)."
 )
@@ -260,7 +254,6 @@ class ExecutionOptions:
 
     device: Annotated[str, _DEVICE] = "auto"
     jobs: Annotated[int | None, _JOBS] = None
-    group: Annotated[int | None, _GROUP] = None
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     address: Annotated[str | None, _ADDRESS] = None
     patience: Annotated[float | None, _PATIENCE] = None

@@ -116,17 +116,25 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
-    given = locals()
     from fa_core.engine.audit import Measuring, audit, measurable
-    from fa_core.engine.jobs import MeasureOptions
+    from fa_core.engine.jobs import AUTO, DECIDE_AT, MeasureOptions
 
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
-    given |= batch_settings(batches, criteria)
-    given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(
-        **{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given}
+        data=data,
+        model=model,
+        weights=weights,
+        taps=options.split_list(taps),
+        batches=number_of_batches(batches),
+        decide_at=criteria.thresholds.stability_drift_ceiling if batches == AUTO else DECIDE_AT,
+        batch_size=batch_size,
+        norm_batches=norm_batches,
+        dtype=None if dtype == "auto" else dtype,
+        credit=credit,
+        precision=precision,
+        ablate=ablate,
     )
 
     as_recorded = Criteria(criteria.thresholds)
@@ -168,18 +176,18 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     raise typer.Exit(3 if incomplete else 0)
 
 
-def batch_settings(text: str | None, criteria: Criteria) -> Json:
-    """``--batches`` as settings: a number, or ``"auto"`` and the ceiling that decides.
+def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
+    """``--batches`` as a number, or ``"auto"``.
 
-    >>> batch_settings("auto", Criteria(DiagnosticThresholds()))
-    {'batches': 'auto', 'decide_at': 0.3}
+    >>> number_of_batches("auto"), number_of_batches("8")
+    ('auto', 8)
     """
     if text is None:
-        return {"batches": None}
+        return None
     if text == "auto":
-        return {"batches": text, "decide_at": criteria.thresholds.stability_drift_ceiling}
+        return "auto"
     try:
-        return {"batches": int(text)}
+        return int(text)
     except ValueError:
         hint = "give a number of batches, or auto"
         raise UsageError(f"--batches {text}", hint=hint) from None

@@ -24,7 +24,7 @@ BENCHES: Mapping[str, str] = {
     "read": "bench_read",
     "diagnose": "bench_diagnose",
     "training": "bench_training",
-    "group": "bench_group",
+    "passes": "bench_passes",
     "coverage": "coverage",
 }
 

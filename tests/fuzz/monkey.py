@@ -46,6 +46,7 @@ from textual.pilot import Pilot
 
 import fa_tui
 from fa_core.engine.devices import Execution
+from fa_core.engine.worker import MEASURE
 from fa_core.facts.run_names import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
@@ -183,7 +184,7 @@ def cage_on(folder: Path, terminal: Terminal, ran: Ran) -> Cage:
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
     out = folder.parent / "results.json"
-    setup = Setup(Execution(device="cpu"), out=out, measure="fake_measure:Measurer")
+    setup = Setup(Execution(device="cpu"), out=out)
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)
@@ -270,6 +271,7 @@ def alone(folder: Path) -> Iterator[None]:
         name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     }
     environment["PYTHONPATH"] = str(Path(__file__).parent)
+    environment[MEASURE] = "fake_measure:measured"
     os.chdir(folder)
     try:
         with (

@@ -106,8 +106,8 @@ def read_checkpoint(folder: Path, number: int) -> None:
 
 
 def measure(folder: Path, number: int) -> None:
-    from fa_core.engine.group_runner import measure_run
     from fa_core.engine.jobs import Job, JobProgress
+    from fa_core.engine.measuring import measure_run
     from tests.fa_core.engine.runs_for_tests import make_run
 
     run = folder / ("dfa", "ep", "kp")[number % 3]

@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, load_data, load_test_data
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from tests.fa_core.data.test_cifar import write_binary10

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, JobProgress, MeasureOptions
+from fa_core.engine.measuring import measure_run
 from fa_core.engine.record_comparison import Comparison, compare
 from fa_core.errors import InvalidReport
 from fa_core.report import DiagnosticReport

@@ -11,12 +11,13 @@ from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.engine.verify import find_checkpoint, recorded_options, verify
+from fa_core.engine.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-HOW = Measuring(Execution(device="cpu"), measure="faults:measure_described")
+HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
 
 
@@ -37,6 +38,7 @@ def row_of(path: Path, **provenance) -> AuditRow:
 def audited(tmp_path, monkeypatch):
     """An audit of a bare checkpoint, and the checkpoint."""
     monkeypatch.chdir(HERE)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
     checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"growth": 3.0}')

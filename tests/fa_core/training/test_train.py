@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from fa_core.data import DataSet, load_data
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import MeasureError, UsageError
 from fa_core.facts.run_names import (
     AUDIT,

@@ -253,7 +253,6 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         (["audit", "runs", "--out", "o.json", "--device", "cuda:9"], 2, "devices here"),
         (["audit", "runs", "--out", "."], 2, "is a folder"),
         (["audit", "runs", "--out", "o.json", "--jobs", "0", "--device", "cpu"], 2, "--jobs 0"),
-        (["audit", "runs", "--out", "o.json", "--group", "0", "--device", "cpu"], 2, "--group"),
         (["audit", "runs", "--out", "o.json", "--data", "nope"], 2, "data set 'nope'"),
         (["audit", "runs", "--out", "o.json", "--batches", "0"], 2, "--batches 0"),
         (["audit", "runs", "--out", "o.json", "--batch-size", "-3"], 2, "--batch-size -3"),
