@@ -12,7 +12,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, plain
-from fa_core.formats.log_columns import is_log
+from fa_core.formats.log_columns import is_log, may_be_log
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.rows import Problem, row_of_file
 
@@ -32,6 +32,14 @@ def names_in(document: Document) -> list[str]:
         return list(entries.members)
     found = (fields for _, fields in entries.objects())
     return list(dict.fromkeys(chain.from_iterable(found)))
+
+
+def unread(document: Document, named: bool) -> list[str]:
+    """The names in a log of no known columns; none for a single object that is hardly one."""
+    names = names_in(document)
+    if document.kind == "object" and _HISTORY not in document.members:
+        return names if named and may_be_log(names) else []
+    return names
 
 
 def read(document: Document) -> Iterator[Finding]:

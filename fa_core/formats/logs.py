@@ -111,31 +111,21 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
     read = [(where, _placed(fields, columns)) for where, fields in logged]
     read = [(where, values) for where, values in read if _holds(values, _COUNTED)]
     unit = _unit(columns, [values for _, values in read if _holds(values, JUDGED)])
-    attempt = Attempts(run.source)
-    merged: dict[int, tuple[str, Values]] = {}
-    repeated: set[int] = set()
-    epochs: list[TraceEpoch] = []
-    problems: list[Problem] = []
-    for where, values in read:
-        at = _at_end(values.get((unit, None)))
-        if at is None:
-            problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-            continue
-        _, known = merged.get(at, ("", {}))
-        merged[at] = where, known
-        if _merge(known, values):
-            repeated.add(at)
+    merged, repeated, problems = _by_epoch(read, unit, run.source)
     spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
+    attempt = Attempts(run.source)
+    epochs: list[TraceEpoch] = []
     for at, (where, values) in sorted(merged.items()):
         epoch = attempt(partial(epoch_of, at, values, where, spelled), "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    unused = [sanitize(name) for name in names if name not in {*columns, "run", "method", "seed"}]
+    used = {*columns, "run", "method", "seed"}
+    unused = [sanitize(name) for name in names if name not in used]
     notes = []
     if repeated:
-        notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
+        notes.append(f"logged more than once, the last counts: epoch {listed(repeated, 6)}")
     if unused:
         notes.append(f"logged, not used: {listed(unused, 6)}")
     trace = Trace(
@@ -148,7 +138,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         notes=tuple(notes),
         unit=unit,
     )
-    return trace, problems[:MOST_PROBLEMS]
+    return trace, problems
 
 
 def _held(fields: Mapping[str, object]) -> Json:
@@ -163,6 +153,26 @@ def _placed(fields: Json, columns: Mapping[str, Place]) -> Values:
 
 def _holds(values: Values, fields: Collection[str]) -> bool:
     return any(field in fields for field, _ in values)
+
+
+def _by_epoch(
+    read: Iterable[tuple[str, Values]], unit: str, file: str
+) -> tuple[dict[int, tuple[str, Values]], list[int], list[Problem]]:
+    """The values of each epoch or step, those logged more than once, and problems for entries
+    without a number."""
+    merged: dict[int, tuple[str, Values]] = {}
+    repeated: set[int] = set()
+    problems: list[Problem] = []
+    for where, values in read:
+        at = _at_end(values.get((unit, None)))
+        if at is not None:
+            _, known = merged.get(at, ("", {}))
+            merged[at] = where, known
+            if _merge(known, values):
+                repeated.add(at)
+        elif len(problems) < MOST_PROBLEMS:
+            problems.append(Problem(file, f"{where}: no {unit}; the entry is skipped"))
+    return merged, sorted(repeated), problems
 
 
 def _merge(known: Values, values: Values) -> bool:

@@ -236,9 +236,10 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         return
     document = msgspec.structs.replace(document, columns=given)
     form = format_of(document)
-    if form is None and document.kind != "object":
-        names = json_log.names_in(document)
-    yield from form.read(document) if form else _from_plugin(place, head, names)
+    if form is None:
+        yield from _from_plugin(place, head, json_log.unread(document, place.named))
+    else:
+        yield from form.read(document)
 
 
 def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Finding]:

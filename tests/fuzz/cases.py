@@ -113,7 +113,7 @@ DOCUMENTS: dict[str, Any] = {
     ],
     "trainer_state.json": {
         "global_step": 9,
-        "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}],
+        "log_history": [{"epoch": 1.0, "fa/acc": 0.5, "fa/h_0": 1.0, "loss": 1.0}],
     },
     "weights.index.json": {"weight_map": {"a": "a.safetensors"}, "metadata": {}},
 }
@@ -536,6 +536,7 @@ OPTIONS = (
     ("--g-norm-floor", ("nan", "-1", "1e400", "x", "9" * 5000)),
     ("--frozen-baseline", ("dfa=2", "nan", "=", "dfa=dfa=1", "1" * 5000, "\x1b=0.5")),
     ("--h0", ("0", "-1", "nan", "inf", "x")),
+    ("--columns", ("", "acc", "acc=", "x=y", "acc=*", "h=**", "h=test_acc", "acc=a" * 9)),
     ("--blocks", ("0", "-1", "9" * 400, "x", "1e9")),
     ("--format", ("json", "csv", "markdown", "table", "\x07")),
 )
