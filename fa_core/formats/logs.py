@@ -240,6 +240,7 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
     norms, top = _stream(h, h_L, depth)
     gradients, deepest = _stream(g, g_L, depth if top else len(norms) - 1)
     layers = {"residual_norms": top, "bp_grad_norms": deepest}
+    found["step"] = _at_end(found.get("step"))
     found |= {"epoch": at, "residual_norms": norms, "bp_grad_norms": gradients}
     found |= {"layers": {field: layer for field, layer in layers.items() if layer}}
     if deepest not in ("", "L"):
