@@ -115,20 +115,21 @@ def open_explorer(
 def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
     """What was given, with the settings' columns if it has none; and what is wrong with those."""
     from fa_core.errors import UsageError
+    from fa_core.formats import given_columns
     from fa_core.rows import Problem
     from fa_tui.option_groups import Log
+    from fa_tui.options import split_list
     from fa_tui.settings import settings_file
 
     given = Log() if log is None else log
     if given.columns or not settled:
         return given, []
-    both = Log(given.h0, given.blocks, [settled])
+    path = str(settings_file())
     try:
-        _ = both.given
+        given_columns(split_list([settled]), "columns")
     except UsageError as error:
-        path = str(settings_file())
         return given, [Problem(path, f"{path}: {error}")]
-    return both, []
+    return Log(given.h0, given.blocks, [settled]), []
 
 
 def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -46,17 +47,6 @@ def test_every_documented_name_is_read_and_no_other() -> None:
 def test_the_monitors_names_come_before_others() -> None:
     names = ["step", "test_acc", "fa/acc", "fa/step"]
     assert columns_of(names, {}) == {"fa/step": ("step", None), "fa/acc": ("test_acc", None)}
-
-
-@pytest.mark.parametrize("name", ["h_norms", "hidden_norms", "residual_norms"])
-@pytest.mark.parametrize("gradients", ["g_norms", "bp_grad_norms"])
-def test_the_seeds_spellings_are_the_stream(tmp_path: Path, name: str, gradients: str) -> None:
-    entry = {"epoch": 1, "test_acc": 0.5, name: [1.0, 3.0], gradients: [2.0, 1.0], "gamma": 0.5}
-    (epoch,) = read(logs.lines(tmp_path / "dfa_s1.jsonl", entry)).epochs
-    assert (epoch.test_acc, epoch.residual_norms, epoch.bp_grad_norms, epoch.gamma) == (
-        *(0.5, [1.0, 3.0]),
-        *([2.0, 1.0], [0.5]),
-    )
 
 
 def test_a_given_column_is_read_and_its_layers_in_natural_order(tmp_path: Path) -> None:
@@ -119,7 +109,8 @@ def test_rows_of_an_epoch_are_merged_and_neither_nan_nor_an_empty_cell_replaces_
     rows = ["epoch,step,fa/acc,fa/growth,loss", "0,9,0.3,1.5,NaN", "0,9,NaN,,2.0", "1,19,NaN,1.5,"]
     first, second = read(logs.put(tmp_path / "dfa_s1.csv", "\n".join(rows) + "\n")).epochs
     assert (first.test_acc, first.growth_bound, first.loss) == (0.3, 1.5, 2.0)
-    assert second.report().flags == {"d"} or "d" in second.report().nonfinite
+    assert math.isnan(second.test_acc or 0.0)
+    assert second.growth_bound == 1.5
 
 
 def test_text_is_a_number_if_it_is_one_and_a_missing_one_is_empty(tmp_path: Path) -> None:

@@ -91,15 +91,6 @@ def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one() -> 
     ) == {"0": 5.0}
 
 
-@pytest.mark.parametrize(("h_0", "h_L", "depth"), [(2.0, 8.0, 2), (5.0, 5.0, 1), (3.0, 0.0, 4)])
-def test_the_bound_never_exceeds_the_largest_ratio(h_0: float, h_L: float, depth: int) -> None:
-    bound = growth_bound(h_0, h_L, depth)
-    stream = [h_0, *([7.0] * (depth - 1)), h_L]
-    largest = max(stream[layer + 1] / stream[layer] for layer in range(depth))
-    assert bound is not None
-    assert bound <= largest * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("h_L", [-1.0, float("nan"), float("inf")])
 def test_a_norm_that_is_none_bounds_nothing(h_L: float) -> None:
     assert math.isnan(growth_bound(1.0, h_L, 4) or 0.0)
