@@ -24,11 +24,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         epoch: the epoch's number as the file counts it.
         step: optimiser steps done.
         test_acc: test accuracy, a fraction in [0, 1].
-        train_acc: training accuracy, a fraction in [0, 1].
         loss: training loss.
         residual_norms: median ‖h_l‖₂, l = 0..L; only [‖h_L‖] in partial logs.
         bp_grad_norms: median ‖g_l‖₂, l = 0..L; only one layer in partial logs.
-        stability_layer: the layer the cross-batch cosine was taken at.
         cross_batch_stability: diagnostic (c)'s mean pairwise cosine.
         frozen_baseline_acc: accuracy with frozen blocks, where the log carries it.
         gamma: Γ_l per layer (None where undefined).
@@ -45,11 +43,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int
     step: int | None = None
     test_acc: float | None = None
-    train_acc: float | None = None
     loss: float | None = None
     residual_norms: list[float] = []
     bp_grad_norms: list[float] = []
-    stability_layer: int | None = None
     cross_batch_stability: float | None = None
     frozen_baseline_acc: float | None = None
     gamma: list[float | None] = []
