@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Document, Finding, plain
+from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.log_columns import is_log, may_be_log
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.rows import Problem, row_of_file
@@ -61,8 +61,8 @@ def read(document: Document) -> Iterator[Finding]:
         return
     for index, node in (history or document).items:
         where = (history or document).place(index)
-        if isinstance(fields := plain(node), dict):
-            logged.append((where, fields))
+        if isinstance(node, dict):
+            logged.append((where, node))
         else:
             yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
     if not logged:

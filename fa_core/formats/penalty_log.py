@@ -9,7 +9,7 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts.run_names import canonical_method
-from fa_core.formats.json_document import Document, Finding, convert, plain
+from fa_core.formats.json_document import Document, Finding, convert
 from fa_core.formats.logs import trace_of
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -49,7 +49,7 @@ def sniff(document: Document) -> bool:
         return False
     if not {"final_test_acc", "lam"}.isdisjoint(first):
         return True
-    log = plain(first["log"])
+    log = first["log"]
     return isinstance(log, list) and any(isinstance(one, dict) and "epoch" in one for one in log)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -88,46 +86,11 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path, uni
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"every": 0}, "every is 0"), ({"unit": "batch"}, "unit 'batch'"), ({"to": "aim"}, "'aim'")],
+    [({"every": 0}, "every is 0"), ({"unit": "batch"}, "unit 'batch'")],
 )
 def test_options_that_cannot_be_meant_are_refused(net, batches, options, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         ProtocolMonitor(net, batches, **options)
-
-
-def test_loggers_get_the_numbers_by_name_at_their_step(net, batches, monkeypatch) -> None:
-    calls: list[tuple[Any, ...]] = []
-
-    class SummaryWriter:
-        def add_scalar(self, tag: str, value: float, step: int) -> None:
-            calls.append((tag, value, step))
-
-        def flush(self) -> None:
-            calls.append(("flush",))
-
-    loggers = {
-        "wandb": ("wandb", {"log": lambda numbers: calls.append((numbers,))}),
-        "mlflow": ("mlflow", {"log_metrics": lambda told, step: calls.append((told, step))}),
-        "tensorboard": ("torch.utils.tensorboard", {"SummaryWriter": SummaryWriter}),
-    }
-    numbers = scalars(diagnose(net, batches))
-    expected = {
-        "wandb": [({**numbers, "fa/step": 2},)],
-        "mlflow": [(numbers, 2)],
-        "tensorboard": [*((tag, value, 2) for tag, value in numbers.items()), ("flush",)],
-    }
-    for to, (name, members) in loggers.items():
-        module = ModuleType(name)
-        vars(module).update(members)
-        monkeypatch.setitem(sys.modules, name, module)
-        monitor = ProtocolMonitor(net, batches, every=2, to=to)
-        monitor.step()
-        monitor.step()
-        assert calls == expected[to]
-        calls.clear()
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(UsageError, match=r"needs wandb, which is not installed; pip install"):
-        ProtocolMonitor(net, batches, to="wandb")
 
 
 def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
