@@ -212,6 +212,7 @@ _SUFFIX = re.compile(
 _ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
 _GENERAL = frozenset(
     {"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"}
+    | {"metrics", "trainer_state", "log", "history"}
 )
 """File names that do not name the run."""
 
