@@ -62,28 +62,6 @@ def test_pixels_are_standardised_per_channel_in_the_right_order(tmp_path: Path) 
         assert float(data.train_x[1, channel, 5, 7]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_labels_keep_the_order_of_the_files(tmp_path: Path) -> None:
-    write_binary10(tmp_path / "bin")
-    assert load_data(f"cifar10:{tmp_path / 'bin'}").train_y.tolist() == [
-        0,
-        9,
-        1,
-        8,
-        2,
-        7,
-        3,
-        6,
-        4,
-        5,
-    ]
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_every_pickle_protocol_is_read(tmp_path: Path, protocol: int) -> None:
-    write_python10(tmp_path / "cifar-10-batches-py", protocol)
-    assert len(load_data(f"cifar10:{tmp_path}").train_y) == 10
-
-
 def test_python_2_pickles_are_read(tmp_path: Path) -> None:
     """The real files: protocol 2, written by Python 2, so text keys and array bytes are py2 strings."""
     write_python10(tmp_path / "py")

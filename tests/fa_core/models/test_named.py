@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
 from fa_core.models.named import network_of
@@ -66,10 +65,6 @@ def test_what_cannot_be_meant_is_one_line(spec: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         network_of(spec)
     assert "\n" not in str(raised.value)
-
-
-def test_a_built_in_network_takes_arguments_too() -> None:
-    assert network_of("resnet20(width=4, L=3, num_classes=7)").arch_args["width"] == 4
 
 
 def test_the_users_own_network_takes_literals(
@@ -178,27 +173,6 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        (None, "has no config.json; hf: takes a folder that save_pretrained wrote"),
-        ("{", "is no configuration"),
-        ('{"model_type": "none"}', "transformers cannot read it"),
-        ('{"model_type": "gpt2", "architectures": ["Trainer"]}', r"architectures is \['Trainer'\]"),
-        ('{"model_type": "gpt2"}', "architectures is None"),
-    ],
-)
-def test_a_folder_that_is_no_hub_folder_says_why(
-    config: str | None, said: str, tmp_path: Path
-) -> None:
-    pytest.importorskip("transformers")
-    if config is not None:
-        (tmp_path / "config.json").write_text(config)
-    with pytest.raises(FaError, match=said) as raised:
-        network_of(f"hf:{tmp_path}")
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
     ("sizes", "said"),
     [
         (
@@ -240,10 +214,3 @@ def test_a_configuration_without_end_is_not_read(hub: Path) -> None:
         UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"
     ):
         network_of(f"hf:{hub}")
-
-
-def test_tensors_of_no_network_next_to_another_programs_config_are_refused(tmp_path: Path) -> None:
-    save_file(nn.Linear(2, 3).state_dict(), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text('{"lr": 0.1}')
-    with pytest.raises(FaError, match=r"config\.json|tensors of no known network"):
-        network_for(load_checkpoint(tmp_path / "model.safetensors"))
