@@ -129,18 +129,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def change(self) -> str:
-        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; ``none`` for a value that one of them lacks."""
-        was = "none" if self.recorded is None else _short(self.recorded)
-        now = "none" if self.measured is None else _short(self.measured)
-        return f"{self.name} {was} → {now}"
+        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``."""
+        was = _short(self.recorded, "not in the record")
+        return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
 
     def __str__(self) -> str:
-        was, now = "not in the record", "not measured now"
-        if self.recorded is not None:
-            was = f"recorded {_short(self.recorded)}"
-        if self.measured is not None:
-            now = f"now {_short(self.measured)}"
-        text = f"{self.name}: {was}, {now}"
+        text = self.change()
         if self.tolerance is not None:
             text += f" (may differ by {self.tolerance:.1e})"
         if self.why:
@@ -219,7 +213,7 @@ def compare(
         beside: further differences, which the record has with itself.
     """
     before, after = _data(recorded), _data(measured)
-    elsewhere = _elsewhere(recorded.provenance, measured.provenance)
+    elsewhere = _elsewhere(recorded, measured)
     relative = relative_tolerance(measured) if elsewhere else 0.0
     same_formulas = _formulas(recorded) == _formulas(measured)
     nameless = () if measured.method_name else _NAMES
@@ -387,16 +381,22 @@ def _others(data: Mapping[str, object], prefix: str = "") -> Iterator[str]:
             yield name
 
 
-def _elsewhere(recorded: Json, measured: Json) -> list[str]:
-    """What differs of the machine and the versions; on other devices than the processor at least
-    the device is named, since their kernels need not repeat a number."""
-    before, now = _mapping(recorded.get("versions")), _mapping(measured.get("versions"))
-    pairs = {name: (recorded.get(name), measured.get(name)) for name in _MACHINE}
-    pairs |= {name: (before.get(name), now.get(name)) for name in _VERSIONS}
-    changed = [f"{name} {was} → {is_}" for name, (was, is_) in pairs.items() if was != is_]
-    if not changed and (measured.get("device") != "cpu" or measured.get("instructions") is None):
-        changed.append(f"device {measured.get('device')}")
+def _elsewhere(recorded: DiagnosticReport, measured: DiagnosticReport) -> list[str]:
+    """What differs of the machine and the versions; of another device than the processor at least
+    its name, since its kernels need not repeat a number."""
+    before, now = _machine(recorded), _machine(measured)
+    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
+    if not changed and (now["device"] != "cpu" or now["instructions"] is None):
+        changed.append(f"device {now['device']}")
     return changed
+
+
+def _machine(report: DiagnosticReport) -> Json:
+    """What lets numbers differ by rounding."""
+    facts = report.provenance
+    versions = _mapping(facts.get("versions"))
+    machine = {name: facts.get(name) for name in _MACHINE}
+    return machine | {name: versions.get(name) for name in _VERSIONS}
 
 
 def _order(difference: Difference) -> tuple[bool, int]:
@@ -411,10 +411,11 @@ def _mapping(value: object) -> Mapping[str, object]:
     return {}
 
 
-def _short(value: object) -> str:
+def _short(value: object, absent: str) -> str:
+    """A value for reading; a hash as its first digits."""
+    if value is None:
+        return absent
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)
-    if text.startswith("sha256:"):
-        return f"{text[:19]}…"
-    return text
+    return f"{text[:19]}…" if text.startswith("sha256:") else text

@@ -68,13 +68,6 @@ def test_a_block_adds_its_branch_or_replaces_the_state(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", SMALL)
-def test_states_share_no_storage_so_none_is_changed_in_place(arch: str) -> None:
-    net = small(arch)
-    _, stream = net(batch(net), return_hidden=True)
-    assert len({h.untyped_storage().data_ptr() for h in stream}) == len(stream)
-
-
-@pytest.mark.parametrize("arch", SMALL)
 def test_a_feedback_vector_takes_the_shape_of_its_state(arch: str) -> None:
     net = small(arch)
     for l, size in enumerate(net.credit_sizes):

@@ -204,14 +204,6 @@ def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(
         assert min(lost.credit["zeros"]) > 0.95
 
 
-def test_the_floor_is_reached_by_cancellation_and_by_convergence(sample_runs: Path) -> None:
-    cancelled = report_of(sample_runs / "floor" / "dfa_lr0.01_s42")
-    converged = report_of(sample_runs / "floor" / "bp_data-digits_s42")
-    assert {"a", "b"} <= cancelled.flags
-    assert "b" in converged.flags and "a" not in converged.flags
-    assert cancelled.error_norm > 0.1 > 1e-2 > converged.error_norm
-
-
 def test_the_pages_say_what_the_audits_say(sample_runs: Path) -> None:
     script = load_script(sample_runs / "readme.py")
     assert script.readme() == (sample_runs / "README.md").read_text(encoding="utf-8")
@@ -251,23 +243,6 @@ def test_every_planned_run_of_the_atlas_is_in_its_table_with_its_own_trace(
     epochs = {trace.key: len(trace.epochs) for trace in atlas.traces}
     trained = {name: plan for name, plan in planned.items() if plan.method != "random_init"}
     assert epochs == {name: plan.recipe.epochs for name, plan in trained.items()}
-
-
-def test_runs_are_gathered_into_the_table_beside_those_that_are_there(
-    sample_runs: Path, tmp_path: Path
-) -> None:
-    gather = load_script(sample_runs / "make.py").gather
-    for seeds in ([42, 123], [123]):
-        for seed in seeds:
-            shutil.copytree(sample_runs / "main" / f"bp_s{seed}", tmp_path / f"bp_s{seed}")
-        gather(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["audits.json", "traces.jsonl"]
-    found = scan([tmp_path])
-    assert [row.key for row in found.rows] == ["bp_s42", "bp_s123"]
-    assert [row.report.numbers for row in found.rows] == [
-        main_report(sample_runs, "bp", seed).numbers for seed in (42, 123)
-    ]
-    assert [len(trace.epochs) for trace in found.traces] == [12, 12]
 
 
 def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(atlas: Scan) -> None:
