@@ -156,13 +156,11 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path: Path
     [
         (pickle.dumps([1, 2]), "holds a list, not a dict"),
         (pickle.dumps({b"labels": [1]}), "has no 'data'"),
-        (pickle.dumps({b"data": pixels(1, 0), b"coarse_labels": [1]}), "has no 'labels'"),
         (
             pickle.dumps({b"data": pixels(1, 0)[:, :100], b"labels": [1]}),
             r"data is uint8\[1, 100\]",
         ),
         (pickle.dumps({b"data": pixels(2, 0), b"labels": [1]}), "2 samples with labels"),
-        (b"", "not a CIFAR batch"),
         (b"\x80\x04 cut off", "not a CIFAR batch"),
     ],
 )

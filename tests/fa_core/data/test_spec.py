@@ -16,10 +16,8 @@ from fa_core.errors import UnreadableInput, UsageError
     [
         ("synthetic:alfa=1", "unknown option of synthetic 'alfa'; did you mean alpha"),
         ("synthetic:alpha=2", r"alpha=2 lies outside \[0, 1\]"),
-        ("synthetic:alpha=nan", "outside"),
         ("synthetic:ambient=999999999999", "may be 1,048,576 at most"),
         ("synthetic:train=999999999999", r"needs 3\.07e6 GB of memory; ask for fewer"),
-        ("synthetic:input=0", "must be at least 1"),
         ("synthetic:input=many", "input=many cannot be used"),
         ("synthetic:16", "'16' is not key=value"),
         ("cifar10", "write cifar10:DIR"),
@@ -112,15 +110,6 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
         (
             {"train_x": np.ones((1, 2)), "train_y": [0], "test_x": np.ones((1, 3)), "test_y": [0]},
             r"train samples are \(2,\), test samples \(3,\)",
-        ),
-        (
-            {
-                "train_x": np.ones((1, 2)),
-                "train_y": [0.5],
-                "test_x": np.ones((1, 2)),
-                "test_y": [0],
-            },
-            "not whole numbers",
         ),
         (
             {"train_x": np.ones((1, 2)), "train_y": [-1], "test_x": np.ones((1, 2)), "test_y": [0]},

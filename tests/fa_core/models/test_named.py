@@ -35,28 +35,22 @@ def test_a_network_of_torchvision_takes_its_arguments() -> None:
     ("spec", "said"),
     [
         ("timm:vit_tinyy", r"unknown network of timm 'vit_tinyy'; did you mean vit_tiny"),
-        ("timm:hf-hub:timm/vit", "unknown network of timm"),
         (
             "timm:vit_tiny_patch16_224(pretrained=True)",
             "cannot be called with pretrained .*multiple values",
         ),
         ("timm:vit_tiny_patch16_224(checkpoint_path='x.pt')", "multiple values"),
-        ("timm:vit_tiny_patch16_224(dept=3)", "with dept .*unexpected keyword argument 'dept'"),
         (
             "torchvision:resnet19",
             "unknown network of torchvision 'resnet19'; did you mean resnet18",
         ),
         ("torchvision:resnet18(weights='DEFAULT')", "with weights .*multiple values"),
-        ("torchvision:fasterrcnn_resnet50_fpn", "unknown network of torchvision"),
         (
             "resnet19",
             r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
         ),
         ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
-        ("json:dumps(3)", "no key=value pairs of literals; write e.g. json:dumps"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
-        ("json:dumps(obj=3) + json:x(y=1)", "no key=value pairs of literals"),
-        ("json:dumps(obj=3", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
     ],
@@ -183,7 +177,6 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
             {"n_embd": 10_000_000},
             r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config",
         ),
-        ({"n_positions": 10_000_000}, r"safetensors: needs 305 MiB of memory"),
         (
             {"n_layer": 1_000_000_000},
             r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
@@ -194,16 +187,13 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("typed", [True, False])
 def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
-    hub: Path, sizes: dict[str, Any], said: str, typed: bool
+    hub: Path, sizes: dict[str, Any], said: str
 ) -> None:
     config = json.loads((hub / "config.json").read_text())
     (hub / "config.json").write_text(json.dumps(config | sizes))
     with pytest.raises(UnreadableInput, match=said) as raised:
-        network_for(
-            load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None
-        )
+        network_for(load_checkpoint(hub / "model.safetensors"))
     assert "\n" not in str(raised.value)
 
 

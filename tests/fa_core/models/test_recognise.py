@@ -15,31 +15,24 @@ def shapes(net: StreamNet) -> dict[str, tuple[int, ...]]:
 
 
 CASES: list[tuple[str, dict[str, Any]]] = [
-    ("resmlp", {}),
     ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "terminal_ln": False, "num_classes": 3}),
-    ("resmlp_wide", {}),
     (
         "resmlp_wide",
         {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3},
     ),
     ("resmlp", {"input_dim": 16, "d": 24, "L": 0}),
-    ("vit_mini", {}),
     (
         "vit_mini",
         {"image": 12, "channels": 1, "patch": 3, "d": 24, "L": 2, "heads": 3, "terminal_ln": False},
     ),
-    ("studentnet", {}),
     ("studentnet", {"input_dim": 5, "d": 6, "L": 1, "terminal_ln": True}),
-    ("smallcnn", {}),
     (
         "smallcnn",
         {"image": 16, "channels": 1, "width": 3, "d": 7, "terminal_ln": True, "num_classes": 4},
     ),
     ("small_resnet", {}),
-    ("resnet20", {}),
     ("resnet20", {"channels": 1, "width": 3, "L": 6, "terminal_ln": True, "num_classes": 4}),
     ("resnet56", {"width": 4}),
-    ("decoder", {}),
     ("decoder", {"vocab": 5, "length": 3, "d": 24, "L": 2, "heads": 3, "num_classes": 7}),
 ]
 

@@ -17,7 +17,6 @@ from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
     SAMPLE,
-    Subject,
     aggregate,
     aggregations,
     cosine_eps,
@@ -33,11 +32,6 @@ from fa_core.training.run_files import RunWriter
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def subject(sample_runs: Path) -> Subject:
-    return of_run(sample_runs / "main" / "dfa_s42")
 
 
 def test_norm_axis_gives_the_published_numbers() -> None:
