@@ -171,13 +171,3 @@ def test_a_broken_python_batch_is_named_with_what_is_wrong(
     (tmp_path / "py" / "test_batch").write_bytes(content)
     with pytest.raises(FaError, match=rf"test_batch: .*{message}"):
         load_data(f"cifar10:{tmp_path / 'py'}")
-
-
-def test_the_data_set_is_found_again_from_another_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_binary10(tmp_path / "bin")
-    monkeypatch.chdir(tmp_path)
-    spec = load_data("cifar10:bin").spec
-    monkeypatch.chdir("/")
-    assert len(load_data(spec).test_y) == 2
