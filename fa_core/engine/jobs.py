@@ -185,17 +185,12 @@ FORMULAS = "2"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
-BESIDE = "1"
-"""Version of what is measured beside the diagnostics, as `FORMULAS`. Missing = 0."""
-
-
 def versions() -> dict[str, str]:
     """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
     found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
     found["formulas"] = FORMULAS
-    found["beside"] = BESIDE
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)

@@ -249,13 +249,12 @@ def verify_command(
     workers: ExecutionOptions,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
-    """Measure recorded audits again and compare every value.
+    """Measure recorded audits again and compare their quantities.
 
     Weights, data, settings, accuracies and the verdict must be the same, and so must every number
     on the same processor with the same versions. Elsewhere norms and cosines may differ by what
-    rounding can do in a network of that depth and width. Versions and devices that changed are
-    shown, and so is what the record lacks, what could not be compared and why, and what no
-    measurement gives.
+    rounding can do in a network of that depth and width. What differs of the machine is shown, and
+    so is what could not be compared and why, and the names of what is not compared.
 
     Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured
     again, 4 if a recorded value could not be compared.
@@ -308,5 +307,5 @@ def verification_record(run: Verification) -> Json:
         "largest_over_tolerance": comparison.largest,
         "differences": msgspec.to_builtins(comparison.differences),
         "unchecked": comparison.unchecked,
-        "outside": comparison.outside,
+        "not_compared": comparison.not_compared,
     }
