@@ -25,7 +25,6 @@ BENCHES: Mapping[str, str] = {
     "blocks": "bench_blocks",
     "read": "bench_read",
     "folders": "bench_folders",
-    "limits": "bench_limits",
     "diagnose": "bench_diagnose",
     "own_backward": "bench_own_backward",
     "monitor": "bench_monitor",
