@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_curve
 from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.table import AuditTable
@@ -59,7 +57,7 @@ def probes(runs: AuditTable, letter: str) -> list[float]:
 
 @given(tables, letters)
 def test_verdicts_change_exactly_at_the_flip_points(runs: AuditTable, letter: str) -> None:
-    points = set(flip_points(runs, letter).tolist())
+    points = set(verdict_curve(runs, letter, DEFAULT).points.tolist())
     places = probes(runs, letter)
     for lower, upper in pairwise(places):
         changes = verdicts_at(runs, letter, lower) != verdicts_at(runs, letter, upper)
@@ -100,22 +98,9 @@ def test_a_nan_threshold_is_refused() -> None:
 
 def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau() -> None:
     runs = table(row(), row(growth=math.nan))
-    assert flip_points(runs, "a").tolist() == []
+    assert verdict_curve(runs, "a", DEFAULT).points.tolist() == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
     assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 1)
-
-
-def test_a_plateau_of_a_large_table_costs_a_slider_step_nothing() -> None:
-    one = table(*(row(growth=float(i + 1)) for i in range(100)))
-    runs = one.select(np.arange(100_000) % 100)
-    best = min(_timed(lambda: plateau(runs, "a", 50.0)) for _ in range(5))
-    assert best < 0.02
-
-
-def _timed(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists() -> None:
