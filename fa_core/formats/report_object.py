@@ -5,7 +5,6 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
@@ -38,10 +37,6 @@ from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
-
-
-_NO_AXES: Json = {}
-"""Shared by all rows without axes."""
 
 
 @lru_cache(maxsize=4096)
@@ -93,16 +88,17 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
     >>> identity_of("bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))["method"]
     'bp'
     """
-    for axis, value in (report.axes or {}).items():
+    for axis, value in report.axes.items():
         key = key.replace(named_axis(axis, value), "", 1)
     head, _, tail = key.rpartition("_s")
     method = _method_before_seed(head)
     seed: int | None
+    axes: Json
     if method is not None and tail.isdecimal() and len(tail) <= LONGEST_SEED:
-        seed, axes = int(tail), report.axes or _NO_AXES
+        seed, axes = int(tail), report.axes
     else:
         method, seed, axes = split_key(key.rpartition("#")[0] or key)
-        axes = {**axes, **(report.axes or {})}
+        axes = {**axes, **report.axes}
     if seed is None:
         if report.seed is None:
             seed = seed_in_words(report.notes)
@@ -111,10 +107,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
         if report.method_name.strip():
             method, trained_by = _split_control(report.method_name)
             axes = {**trained_by, **axes}
-    if report.provenance:
-        checkpoint = report.provenance.get("checkpoint")
-    else:
-        checkpoint = None
+    checkpoint = report.provenance.get("checkpoint")
     if not isinstance(checkpoint, str):
         checkpoint = None
     return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
@@ -123,7 +116,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
 @lru_cache(maxsize=4096)
 def _method_before_seed(head: str) -> str | None:
     """The part of a key before its seed, if it is exactly a method's name."""
-    method = sys.intern(canonical_method(head))
+    method = canonical_method(head)
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
 
 
