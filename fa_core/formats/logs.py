@@ -228,15 +228,19 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         InvalidReport: numbers that contradict each other.
     """
     found: Json = {}
+    layered: dict[str, dict[int, Any]] = {}
     for (field, layer), value in values.items():
         if layer is None:
             found[field] = value
         else:
-            found.setdefault(field, {})[layer] = value
+            layered.setdefault(field, {})[layer] = value
+    for field in ("residual_norms", "bp_grad_norms"):
+        if not isinstance(found.get(field, []), list):
+            convert_spelled({field: found[field], "epoch": at}, TraceEpoch, where, spelled)
     depth, h_L, g_L = (found.pop(name, None) for name in ("L", "h_L", "g_L"))
     if not isinstance(depth, int) or depth < 1:
         depth = None
-    h, g = found.get("residual_norms"), found.get("bp_grad_norms")
+    h, g = (found.get(name, layered.get(name)) for name in ("residual_norms", "bp_grad_norms"))
     norms, top = _stream(h, h_L, depth)
     gradients, deepest = _stream(g, g_L, depth if top else len(norms) - 1)
     layers = {"residual_norms": top, "bp_grad_norms": deepest}
@@ -247,11 +251,11 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         found["evidence"] = {"b": "proxy"}
     if top and found.get("growth_bound") is None:
         found["unmeasured"] = {"a": _NO_BOUND.format(top)}
-    gamma = found.pop("gamma", None)
-    if isinstance(gamma, dict):
-        gamma = [gamma.get(layer) for layer in range(max(gamma) + 1)]
-    if gamma is not None:
-        found["gamma"] = gamma if isinstance(gamma, list) else [gamma]
+    by_layer = layered.get("gamma")
+    if by_layer:
+        found["gamma"] = [by_layer.get(layer) for layer in range(max(by_layer) + 1)]
+    elif is_number(found.get("gamma")):
+        found["gamma"] = [found["gamma"]]
     epoch = convert_spelled(found, TraceEpoch, where, spelled)
     h_0 = h.get(0) if isinstance(h, dict) and top != "0" else None
     if is_number(h_0) and h_0 > 0 and (depth or top != "L"):

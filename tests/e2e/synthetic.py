@@ -17,11 +17,9 @@ def audit_table(path: Path, runs: int) -> Path:
         key, report = reports[number % len(reports)]
         scale = 1.0 + 0.9 * ((number * 7919) % 1000) / 1000
         norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
-        method = key.rpartition("_s")[0]
-        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {
-            **report,
-            "residual_norms": norms,
-        }
+        seed = number % 30
+        method = f"{key.rpartition('_s')[0]}{number // 150}_s{seed}_{number}"
+        many[f"{method}_s{seed}"] = {**report, "method_name": method, "residual_norms": norms}
     path.write_text(json.dumps({"reports": many}))
     return path
 
