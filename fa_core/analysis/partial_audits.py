@@ -53,19 +53,19 @@ def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
 
 def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
     letter = diagnostic.letter
-    value = diagnostic.measured(report)
+    value = diagnostic.quantity.of(report)
     limit = diagnostic.limit(report.thresholds)
     fires = None
     if letter in report.coverage:
         fires = letter in report.flags
-    margin = Margin(letter, diagnostic.unit, value, limit, fires)
+    margin = Margin(letter, diagnostic.quantity.unit, value, limit, fires)
     if value is None or not math.isfinite(value) or letter in report.nonfinite:
         return margin
     room = value - limit
     if diagnostic.fires_above:
         room = limit - value
     factor = None
-    if diagnostic.log and value > 0 and limit > 0:
+    if diagnostic.quantity.log and value > 0 and limit > 0:
         factor = max(value / limit, limit / value)
     return msgspec.structs.replace(margin, room=room, factor=factor)
 

@@ -17,8 +17,8 @@ from fa_core.analysis.timeline import timeline
 from fa_core.decode import Json
 from fa_core.facts.run_names import Manifest, read_manifest
 from fa_core.formats import Scan, Trace
-from fa_core.judgement.diagnostics import LOGARITHMIC
-from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma
+from fa_core.judgement.gamma import AGGREGATIONS, aggregations
+from fa_core.judgement.quantities import LOGARITHMIC, QUANTITIES
 from fa_core.option_values import split_place
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -356,22 +356,11 @@ def _value(run: FinishedRun, number: str) -> float | None:
 
 def _number(report: DiagnosticReport, number: str) -> float | None:
     """A number of a report; `gamma_0`, `gamma_1`, … are Γ of a layer; None = not measured."""
-    numbers = {
-        "acc": report.headline_acc,
-        "growth": report.max_per_block_growth,
-        "h_L": report.h_L,
-        "g_L": report.g_L,
-        "drift": report.cross_batch_stability,
-        "margin_pp": report.margin_pp,
-    }
-    if number in numbers:
-        return numbers[number]
-    if number == "deep_gamma":
-        return _finite(deep_gamma(report.credit, report.method_name))
+    for quantity in QUANTITIES:
+        if number in (quantity.name, quantity.field):
+            return quantity.of(report)
     if number == "deep_gamma_with_free":
         return _finite(aggregations(report.credit)[AGGREGATIONS.index("mean, l ≥ 1")])
-    if number == "null_gamma":
-        return _finite(null_gamma(report.credit, report.method_name)[0])
     layers = (report.credit or {}).get("gamma") or []
     layer = int(number.removeprefix("gamma_"))
     if layer < len(layers):

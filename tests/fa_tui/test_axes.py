@@ -193,7 +193,7 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 
 
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
-    from fa_tui.views.columns import BY_NAME
+    from fa_core.judgement.quantities import BY_NAME
 
     assert (
         BY_NAME["gamma"].say(

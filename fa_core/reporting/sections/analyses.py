@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import CREDIT
+from fa_core.judgement.quantities import JUDGED
 from fa_core.judgement.verdict import TRUSTWORTHY
 from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
 from fa_core.text.verdict import grounds_text
 from fa_core.trace import EPOCH, common_unit
 
-_BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
 _RANGE_CELLS = 7
@@ -33,7 +33,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         headings.insert(1, "from")
     words = len(headings)
     headings.append("n")
-    headings += [number.heading for number in NUMBERS.values() if number.letter]
+    headings += [number.heading for number in AVERAGED]
     rows: list[tuple[str, ...]] = []
     marked = set()
     credited = []
@@ -71,9 +71,8 @@ def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
     yield ", ".join(group.disagree) or "–"
     n = len(group.seeds)
     yield str(n)
-    for name, number in NUMBERS.items():
-        if number.letter:
-            yield _with_range(group.stats[name], n)
+    for number in AVERAGED:
+        yield _with_range(group.stats[number.column], n)
 
 
 def _with_range(stat: Stat, seeds: int) -> str:
@@ -116,7 +115,7 @@ def _credit_grid(named: Sequence[tuple[str, Mapping[str, Stat]]]) -> Iterator[Gr
     shown = [number for number in CREDIT if any(stats[number].n for _, stats in named)]
     records = []
     for name, stats in named:
-        cells = {NUMBERS[number].heading: stat_words(stats[number]) for number in shown}
+        cells = {CREDIT[number]: stat_words(stats[number]) for number in shown}
         records.append({"method": name, **cells})
     if shown:
         yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
@@ -214,10 +213,9 @@ def _names(group: Spread) -> str:
 
 
 def fires_when(one: Sensitivity) -> str:
-    """The rule of a diagnostic, abbreviated: ``(a) growth > 50``."""
-    sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
-    unit = " pp" if one.unit == "pp" else ""
-    return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{unit}"
+    """The rule of a diagnostic, abbreviated: ``(a) growth > 50×``."""
+    sign, quantity = DIAGNOSTICS[one.letter].sign, JUDGED[one.letter]
+    return f"({one.letter}) {quantity.label} {sign} {brief(one.threshold)}{quantity.suffix}"
 
 
 def group_range(group: Spread) -> str:
@@ -242,7 +240,7 @@ def gap_words(one: Sensitivity) -> str:
         return "overlap"
     if one.gap is None:
         return "separable"
-    if DIAGNOSTICS[one.letter].log:
+    if JUDGED[one.letter].log:
         if one.gap >= 1000:
             return f"{one.gap:,.0f}×"
         return f"{brief(one.gap, 5)}×"

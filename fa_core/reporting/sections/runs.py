@@ -16,8 +16,9 @@ from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS
+from fa_core.judgement.quantities import JUDGED, named
 from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
-from fa_core.numbers import MISSING, brief, count_text, fixed, significant
+from fa_core.numbers import MISSING, brief, count_text, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (
@@ -65,7 +66,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     limits = []
     phrases = []
     for letter, one in DIAGNOSTICS.items():
-        limits.append(f"({letter}) {one.rule(thresholds)}{one.suffix}")
+        limits.append(f"({letter}) {one.rule(thresholds)}{one.quantity.suffix}")
         phrases.append(f"({letter}) reads “{one.phrase}”; published: {one.calibration}")
     return Paragraph(
         f"A diagnostic fires where: {', '.join(limits)}. "
@@ -177,27 +178,23 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
+_NUMBERS = named("acc", "growth", "h_L", "g_L", "drift", "margin")
+
+
 def _verdict_record(run: Run) -> dict[str, str]:
     report = run.report
-    return {
+    record = {
         "run": run.name,
         LETTERS: _cell(run),
         "verdict": verdict_words(report, run.is_control, short=True),
-        "acc": fixed(report.headline_acc, 4),
-        "(a) growth": significant(report.max_per_block_growth, unit="×") + _range(run, "a"),
-        "‖h_L‖": significant(report.h_L),
-        "(b) ‖g_L‖": significant(report.g_L) + _range(run, "b"),
-        "(c) drift": fixed(report.cross_batch_stability, 3, sign=True) + _range(run, "c"),
-        "(d) pp": _margin(run),
     }
-
-
-def _range(run: Run, letter: str) -> str:
-    """A diagnostic's interval in brackets, or ``""``."""
-    ends = range_text(run.report, letter)
-    if ends:
-        return f" [{ends}]"
-    return ""
+    for number in _NUMBERS:
+        text = number.text(number.of(report))
+        if number.letter and (ends := range_text(report, number.letter)):
+            text += f" [{ends}]"
+        record[number.heading] = text
+    record[JUDGED["d"].heading] += _if_assumed(run, f" (baseline {baseline_text(report)})")
+    return record
 
 
 def _cell(run: Run) -> str:
@@ -205,12 +202,6 @@ def _cell(run: Run) -> str:
     if run.report.evidence:
         cell += "*"
     return cell + _if_assumed(run, ", d assumed")
-
-
-def _margin(run: Run) -> str:
-    margin = fixed(run.report.margin_pp, 2, sign=True)
-    basis = _if_assumed(run, f" (baseline {baseline_text(run.report)})")
-    return f"{margin}{_range(run, 'd')}{basis}"
 
 
 def _if_assumed(run: Run, words: str) -> str:

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fa_core.judgement.quantities import BY_NAME
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, value_of
+from fa_tui.views.columns import value_of
 from tests.fa_core.strategies import audit_rows
 
 
