@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import msgspec
 
 from fa_core.decode import Json
-from fa_core.engine.record_comparison import excess, relative_tolerance
+from fa_core.engine.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
 from fa_core.judgement.quantities import Quantity, named
 from fa_core.rows import AuditRow
 
@@ -21,10 +21,6 @@ first."""
 
 COMPARED = named("acc", "growth", "g_L", "drift", "margin", "h_L", "frozen")
 """The numbers that two audits are compared by."""
-
-_ROUNDING = {"×": 2.0, "norm": 1.0, "cosine": 2.0}
-"""Unit → how many times `relative_tolerance` rounding may move a number: of a ratio of two norms,
-and of a cosine, by the sum of two errors. Accuracies are counts."""
 
 
 class NumberChange(msgspec.Struct, frozen=True):
@@ -183,7 +179,6 @@ def _over(was: float | None, now: float | None, quantity: Quantity, relative: fl
         return 0.0
     if was is None or now is None:
         return math.inf
-    size = max(abs(was), abs(now))
-    if quantity.unit == "cosine":
-        size = max(size, 1.0)
-    return excess(was, now, _ROUNDING.get(quantity.unit, 0.0) * relative * size)
+    rule = BY_UNIT.get(quantity.unit, Rule())
+    size = max(abs(was), abs(now), rule.size)
+    return excess(was, now, rule.times * relative * size)

@@ -13,7 +13,7 @@ from fa_core.atomic import write_json
 from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
 from fa_core.facts.run_names import canonical_method, named_axis, numbered
-from fa_core.judgement.quantities import fields_of, named
+from fa_core.judgement.quantities import named
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace
@@ -30,9 +30,6 @@ class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
     stability: float | None
     frozen_acc: float | None
     verdict: str
-
-
-_SUMMARISED = named("acc", "h_L", "g_L", "drift", "frozen")
 
 
 def write_audit_table(
@@ -55,11 +52,24 @@ def write_audit_table(
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
         reports[key] = printable_drift(report)
-        # a drift of NaN, where there is none
-        numbers = {**fields_of(report, _SUMMARISED), **reports[key]}
-        line = {each.listed: numbers[each.field] for each in _SUMMARISED}
-        summary.append({"method": row.method, "seed": row.seed, **line, "verdict": report.verdict})
+        summary.append(msgspec.structs.asdict(summary_row(row)))
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
+
+
+def summary_row(row: AuditRow) -> SummaryRow:
+    """A run's entry in ``summary``."""
+    report = row.report.as_recorded()
+    drift = report.cross_batch_stability
+    return SummaryRow(
+        method=row.method,
+        seed=row.seed,
+        acc=report.headline_acc,
+        h_L=report.h_L,
+        g_L=report.g_L,
+        stability=math.nan if drift is None else drift,
+        frozen_acc=report.frozen_baseline_acc,
+        verdict=report.verdict,
+    )
 
 
 def printable_drift(report: DiagnosticReport) -> Json:

@@ -98,9 +98,6 @@ BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 JUDGED = {quantity.letter: quantity for quantity in QUANTITIES if quantity.letter}
 """The numbers that diagnostics judge, by letter."""
 
-LOGARITHMIC = frozenset(quantity.column for quantity in QUANTITIES if quantity.log)
-"""Columns of numbers that span decades."""
-
 
 def named(*names: str) -> tuple[Quantity, ...]:
     """Some numbers, in the order of their names."""
