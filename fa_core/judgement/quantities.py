@@ -83,7 +83,7 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         """
         if value is None:
             return MISSING
-        if self.log or not math.isfinite(value):
+        if self.log or math.isnan(value):
             return brief(value, self.digits)
         return f"{value:{self.sign}.{self.digits}f}"
 
