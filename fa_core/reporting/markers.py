@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fa_core.analysis.seeds import stat_of
 from fa_core.facts.method_style import MethodStyle
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT
@@ -129,12 +130,9 @@ def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices)
 def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
-    known = values[np.isfinite(values)]
-    if not len(known) or (log and known.min() <= 0):
-        return math.nan
-    if log:
-        return float(np.exp(np.log(known).mean()))
-    return float(known.mean())
+    stat = stat_of(values, log)
+    mean = stat.geometric_mean if log else stat.mean
+    return math.nan if mean is None else mean
 
 
 def column_of(table: AuditTable, what: Quantity) -> Floats:
