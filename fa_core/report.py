@@ -6,6 +6,7 @@ Python, so that the first screen needs no NumPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.report_check import checked
 from fa_core.files import read_file
+from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_json
 from fa_core.text.diagnostic_record import records_of
@@ -48,6 +50,17 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         """The verdict with its grounds and undecided diagnostics; for a control, a note that it is
         one."""
         return verdict_words(self)
+
+    @property
+    def deep_gamma(self) -> float | None:
+        """Deep Γ (`fa_core.judgement.gamma.deep_gamma`); None if unmeasured."""
+        return _known(deep_gamma(self.credit, self.method_name))
+
+    @property
+    def null_gamma(self) -> float | None:
+        """The mean of deep Γ under random feedback; None if unmeasured."""
+        mean, _ = null_gamma(self.credit, self.method_name)
+        return _known(mean)
 
     def describe(self) -> list[str]:
         """A line per diagnostic: whether it fires, number with interval, threshold; or why
@@ -145,6 +158,10 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         if isinstance(kept, str):
             report = msgspec.structs.replace(report, recorded_verdict=kept)
         return report.check(where)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _converted(fields: Mapping[str, object]) -> DiagnosticReport:

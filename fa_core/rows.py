@@ -17,6 +17,7 @@ from fa_core.facts.controls import CONTROLS
 from fa_core.facts.method_style import known_method
 from fa_core.facts.run_names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.quantities import fields_of, named
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
 from fa_core.sanitize import WHITE_SPACE, sanitize
@@ -73,18 +74,8 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, report=judged)
 
 
-RECORDED = (
-    "headline_acc",
-    "h_L",
-    "g_L",
-    "max_per_block_growth",
-    "cross_batch_stability",
-    "frozen_baseline_acc",
-    "margin_pp",
-)
+RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
 """The numbers of a report that every record of a run has."""
-
-_recorded_of = attrgetter(*RECORDED)
 
 
 def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
@@ -93,7 +84,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "source": row.source,
         "method": row.method,
         "seed": row.seed,
-        **dict(zip(RECORDED, _recorded_of(report), strict=True)),
+        **fields_of(report, RECORDED),
         "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,
         "verdict": report.verdict,

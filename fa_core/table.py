@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from fa_core.errors import missing_package
 from fa_core.facts.controls import CONTROLS
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, letters_of
+from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
 from fa_core.judgement.gamma import CREDIT, credit_numbers
 from fa_core.judgement.judge import Judge
+from fa_core.judgement.quantities import JUDGED, named
 from fa_core.judgement.verdict import NOT_MEASURED, standing, verdict_text
 from fa_core.numbers import brief
 from fa_core.option_values import listed
@@ -28,16 +29,11 @@ from fa_core.rows import AuditRow, Problem, conditions_of, recorded, uneven
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-NUMBERS: Mapping[str, str] = {
-    "growth": "max_per_block_growth",
-    "h_L": "h_L",
-    "g_L": "g_L",
-    "stability": "cross_batch_stability",
-    "acc": "headline_acc",
-    "baseline": "baseline_acc",
-    "margin_pp": "margin_pp",
+NUMBERS = {
+    number.column: number
+    for number in named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
 }
-"""Column of numbers → property of the report."""
+"""Column of numbers → what it holds."""
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -175,7 +171,7 @@ class AuditTable:
             values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
             in some layer, which fires at every threshold.
         """
-        values: Floats = getattr(self, DIAGNOSTICS[letter].column)
+        values: Floats = getattr(self, JUDGED[letter].column)
         measured = (self.coverage & BIT[letter]) != 0
         always = (self.nonfinite & BIT[letter]) != 0
         return values, measured & ~always & np.isfinite(values), always
@@ -195,8 +191,8 @@ class AuditTable:
         Args:
             name: of `NUMBERS`.
         """
-        number = attrgetter(NUMBERS[name])
-        return [number(row.report) for row in self._rows]
+        number = NUMBERS[name]
+        return [number.of(row.report) for row in self._rows]
 
     def measured(self, name: str) -> Mask:
         """Mask of measured values of a column of `NUMBERS`."""

@@ -45,10 +45,11 @@ def _limit(letter: str) -> OptionInfo:
     side = "below"
     if diagnostic.fires_above:
         side = "above"
-    metavar = diagnostic.unit.upper()
-    if diagnostic.unit == "×":
+    metavar = diagnostic.quantity.unit.upper()
+    if diagnostic.quantity.unit == "×":
         metavar = "RATIO"
-    text = f"({letter}) fires {side} this {diagnostic.name}. Published: {diagnostic.calibration}."
+    words = diagnostic.quantity.words
+    text = f"({letter}) fires {side} this {words}. Published: {diagnostic.calibration}."
     option: OptionInfo = typer.Option(metavar=metavar, help=text)
     return option
 
@@ -232,24 +233,6 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
         """
         log = Log(self.h0, self.blocks, self.columns)
         return Chosen(self.criteria(), self.methods, self.seeds, self.filter, log)
-
-
-_FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
-    "(over epochs). Default: methods."
-)
-_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP, show_default=False)
-_WIDTH = typer.Option(
-    help="Of figures: a column (3.25 in) or the page (6.75 in) of a paper; default: 7.2 in."
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureOptions:
-    """What figures of a paper show."""
-
-    figure: Annotated[str, _FIGURE] = ""
-    width: Annotated[Literal["column", "page"] | None, _WIDTH] = None
 
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")

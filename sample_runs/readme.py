@@ -22,8 +22,8 @@ from scipy.stats import spearmanr
 
 from fa_core.facts.run_names import TRACE, is_control
 from fa_core.formats.scan import scan
-from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import deep_gamma, null_gamma
+from fa_core.judgement.quantities import JUDGED
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -371,7 +371,7 @@ def undecided_table() -> str:
     for run in all_runs():
         report = run.report
         for letter in sorted(report.undecided):
-            shown, (low, high) = DIAGNOSTICS[letter].text, report.interval(letter) or (0.0, 0.0)
+            shown, (low, high) = JUDGED[letter].text, report.interval(letter) or (0.0, 0.0)
             number = shown(report.numbers[letter])
             rows.append([f"`{run.place}`", f"({letter})", number, f"{shown(low)} … {shown(high)}"])
     return table(["run", "undecided", "its number", "95 % interval"], rows)

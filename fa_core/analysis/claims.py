@@ -5,7 +5,7 @@ A claims file is TOML:
     [[claim]]
     text = "DFA does not beat its frozen baseline by 2 points"
     method = "dfa"
-    metric = "margin"          # see METRICS
+    metric = "margin"          # as in filters
     at_most = 2.0              # or at_least
     seeds = [42, 123, 456]     # default: every seed that is there
 
@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -29,10 +27,9 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.run_names import canonical_method
 from fa_core.files import read_file
 from fa_core.judgement.diagnostics import BOUND
-from fa_core.judgement.gamma import deep_gamma
+from fa_core.judgement.quantities import BY_NAME
 from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.option_values import listed, nearest, unknown_name
-from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
 
@@ -44,44 +41,12 @@ OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 _LARGEST = 1 << 20
 
 
-class Metric(NamedTuple):
-    """A number that claims are about.
-
-    Attributes:
-        number: reads it from a report; None where it was not measured.
-        interval: its name among a report's intervals; ``""`` for one without intervals.
-    """
-
-    number: Callable[[DiagnosticReport], float | None]
-    interval: str = ""
-
-
-def _gamma(report: DiagnosticReport) -> float | None:
-    value = deep_gamma(report.credit or {}, report.method_name)
-    if math.isnan(value):
-        return None
-    return value
-
-
-METRICS = {
-    "acc": Metric(attrgetter("headline_acc"), "acc"),
-    "frozen": Metric(attrgetter("frozen_baseline_acc")),
-    "margin": Metric(attrgetter("margin_pp"), "margin_pp"),
-    "growth": Metric(attrgetter("max_per_block_growth"), "growth"),
-    "h_L": Metric(attrgetter("h_L")),
-    "g_L": Metric(attrgetter("g_L"), "g_L"),
-    "drift": Metric(attrgetter("cross_batch_stability"), "stability"),
-    "gamma": Metric(_gamma),
-}
-"""The numbers, by the names that filters use."""
-
-
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim. Either `at_least` or `at_most` is given.
 
     Attributes:
         method: canonical name.
-        metric: one of `METRICS`.
+        metric: a name of `fa_core.judgement.quantities`.
         text: what is claimed, in the words of the paper.
         at_least: on every seed the number is this or more.
         at_most: it is this or less.
@@ -225,8 +190,8 @@ def _claim_of(fields: object, where: str) -> Claim:
 
 def _fault(claim: Claim) -> str:
     """Why a claim cannot be meant; ``""`` if it can."""
-    if claim.metric not in METRICS:
-        return str(unknown_name("metric", claim.metric, METRICS))
+    if claim.metric not in BY_NAME:
+        return str(unknown_name("metric", claim.metric, BY_NAME))
     given = [limit for limit in (claim.at_least, claim.at_most) if limit is not None]
     if len(given) != 1 or not math.isfinite(given[0]):
         needs = "needs one finite number: at_least or at_most"
@@ -305,13 +270,13 @@ def _runs_of(claim: Claim, rows: Sequence[AuditRow]) -> Iterator[AuditRow]:
 
 def _said(claim: Claim, row: AuditRow, run: str) -> SeedOutcome:
     """What one run says about a claim."""
-    metric = METRICS[claim.metric]
-    value = metric.number(row.report)
+    metric = BY_NAME[claim.metric]
+    value = metric.recorded(row.report)
     if value is None:
         return SeedOutcome(run=run, outcome=NOT_MEASURED, why=f"no {claim.metric}")
-    interval = row.report.judged_intervals.get(metric.interval)
+    interval = row.report.judged_intervals.get(metric.column)
     low, high = interval or (value, value)
-    if metric.interval == "growth" and row.report.evidence.get("a") == BOUND:
+    if row.report.evidence.get(metric.letter) == BOUND:
         high = math.inf
     if not math.isfinite(value):
         return SeedOutcome(run=run, outcome=UNDECIDED, value=value, why="its number is not finite")

@@ -6,14 +6,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 
 from fa_core.decode import Json
-from fa_core.engine.record_comparison import excess, relative_tolerance
-from fa_core.report import DiagnosticReport
+from fa_core.engine.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
+from fa_core.judgement.quantities import Quantity, named
 from fa_core.rows import AuditRow
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
@@ -21,34 +19,8 @@ SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "we
 first."""
 
 
-class Quantity(NamedTuple):
-    """A number of a report that two audits are compared by.
-
-    Attributes:
-        name: of the report's attribute.
-        symbol: what a table calls it.
-        number: reads it; None where it was not measured.
-        times: how many times `relative_tolerance` rounding alone may move it. A ratio of two norms
-            errs by at most the sum of their errors, and so does a cosine; accuracies are counts.
-        size: what the tolerance is relative to, where that is more than the number.
-    """
-
-    name: str
-    symbol: str
-    number: Callable[[DiagnosticReport], float | None]
-    times: float
-    size: float = 0.0
-
-
-QUANTITIES = (
-    Quantity("headline_acc", "acc", attrgetter("headline_acc"), 0.0),
-    Quantity("max_per_block_growth", "(a) growth", attrgetter("max_per_block_growth"), 2.0),
-    Quantity("g_L", "(b) ‖g_L‖", attrgetter("g_L"), 1.0),
-    Quantity("cross_batch_stability", "(c) drift", attrgetter("cross_batch_stability"), 2.0, 1.0),
-    Quantity("margin_pp", "(d) pp", attrgetter("margin_pp"), 0.0),
-    Quantity("h_L", "‖h_L‖", attrgetter("h_L"), 1.0),
-    Quantity("frozen_baseline_acc", "frozen acc", attrgetter("frozen_baseline_acc"), 0.0),
-)
+COMPARED = named("acc", "growth", "g_L", "drift", "margin", "h_L", "frozen")
+"""The numbers that two audits are compared by."""
 
 
 class NumberChange(msgspec.Struct, frozen=True):
@@ -104,7 +76,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
             "state": self.state,
             "before": _side(self.before),
             "after": _side(self.after),
-            "numbers": {one.quantity.name: [one.before, one.after] for one in self.numbers},
+            "numbers": {one.quantity.field: [one.before, one.after] for one in self.numbers},
         }
 
 
@@ -187,8 +159,8 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     relative = relative_tolerance(after.report)
     numbers = []
     is_rounding = True
-    for quantity in QUANTITIES:
-        was, now = quantity.number(before.report), quantity.number(after.report)
+    for quantity in COMPARED:
+        was, now = quantity.recorded(before.report), quantity.recorded(after.report)
         over = _over(was, now, quantity, relative)
         if over > 0:
             numbers.append(NumberChange(quantity, was, now))
@@ -207,5 +179,6 @@ def _over(was: float | None, now: float | None, quantity: Quantity, relative: fl
         return 0.0
     if was is None or now is None:
         return math.inf
-    size = max(abs(was), abs(now), quantity.size)
-    return excess(was, now, quantity.times * relative * size)
+    rule = BY_UNIT.get(quantity.unit, Rule())
+    size = max(abs(was), abs(now), rule.size)
+    return excess(was, now, rule.times * relative * size)

@@ -1,13 +1,13 @@
-"""Groups of runs: healthy and degenerate methods; families that differ along one axis only."""
+"""Groups of runs: healthy and degenerate methods; families that differ in the penalty λ alone."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis import Result
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
@@ -154,70 +154,47 @@ def run_names(table: AuditTable) -> tuple[str, ...]:
 
 
 SETUP = ("arch", "arch_args", "data", "data_hash")
-"""Provenance that must also agree if the axis belongs to the training recipe."""
+"""Provenance of the network and the data."""
 
 
-class Family(Result, frozen=True, kw_only=True):
-    """Runs of one method that agree on everything but one axis and the seed.
+class Family(NamedTuple):
+    """Runs of one method that agree on everything but the penalty λ and the seed.
 
     Attributes:
         method: canonical name.
         axes: their other axes.
         rows: their indices in the table.
-        points: number of their values on the axis; a missing one counts.
     """
 
     method: str
     axes: Json
     rows: tuple[int, ...]
-    points: int
 
 
-def families(table: AuditTable, axis: str) -> tuple[Family, ...]:
-    """The families along an axis with two points or more, in order of first appearance.
+def families(table: AuditTable) -> list[Family]:
+    """The families with two values of λ or more, in order of first appearance; none is a value.
 
-    Runs of a family share collection, method, every other axis and, if recorded, the recipe without
-    this axis; for an axis of the recipe (the penalty λ) also network and data. A network axis
-    (width) changes the recorded arguments, so there the named axes decide.
-
-    Args:
-        table: n runs.
-        axis: along which runs may differ.
+    Runs of a family share collection, method, every other axis and, if recorded, the recipe but λ,
+    the network and the data.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for i, home in enumerate(collections(table)):
-        others = _without(table.axes[i], axis)
-        setup = _setup(table.report(i).provenance, axis)
-        members[repr((home, str(table.method[i]), others, setup))].append(i)
+        parts = [home, str(table.method[i]), _without_penalty(table.axes[i])]
+        provenance = table.report(i).provenance
+        if isinstance(provenance.get("recipe"), Mapping):
+            parts += [_without_penalty(provenance.get(name)) for name in ("recipe", *SETUP)]
+        members[repr(parts)].append(i)
     found = []
     for rows in members.values():
         first = rows[0]
-        points = {repr(table.axes[i].get(axis)) for i in rows}
-        if len(points) > 1:
-            family = Family(
-                method=str(table.method[first]),
-                axes=_without(table.axes[first], axis),
-                rows=tuple(rows),
-                points=len(points),
-            )
-            found.append(family)
-    return tuple(found)
+        if len({repr(table.axes[i].get("lam")) for i in rows}) > 1:
+            axes = {name: value for name, value in table.axes[first].items() if name != "lam"}
+            found.append(Family(str(table.method[first]), axes, tuple(rows)))
+    return found
 
 
-def _setup(provenance: Json, axis: str) -> list[object]:
-    """The recorded recipe without the axis; if the axis is part of it, also network and data."""
-    recipe = provenance.get("recipe")
-    if not isinstance(recipe, Mapping):
-        return []
-    setup: list[object] = [_without(recipe, axis)]
-    if axis in recipe:
-        for name in SETUP:
-            value = provenance.get(name)
-            if isinstance(value, Mapping):
-                value = _without(value, axis)
-            setup.append(value)
-    return setup
-
-
-def _without(values: Mapping[str, object], axis: str) -> Json:
-    return {name: values[name] for name in sorted(values) if name != axis}
+def _without_penalty(value: object) -> object:
+    """A mapping's entries but λ, in order; another value as it is."""
+    if isinstance(value, Mapping):
+        return sorted((name, each) for name, each in value.items() if name != "lam")
+    return value

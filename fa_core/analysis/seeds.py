@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,8 +12,9 @@ from fa_core.analysis.method_groups import baseline_hint, collections, varying_a
 from fa_core.decode import Json
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import why_no_baseline
-from fa_core.judgement.diagnostics import BIT, LETTERS, LOGARITHMIC
+from fa_core.judgement.diagnostics import BIT, LETTERS
 from fa_core.judgement.gamma import CREDIT
+from fa_core.judgement.quantities import named
 from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Bits, Floats, Mask
@@ -23,29 +22,8 @@ from fa_core.table import AuditTable, Bits, Floats, Mask
 MIXED = "MIXED"
 
 
-class SeedNumber(NamedTuple):
-    """A number that is averaged over seeds.
-
-    Attributes:
-        of: the table's column.
-        letter: the diagnostic whose mark says that a value is non-finite, or ``""``.
-        heading: of its column in a report.
-    """
-
-    of: Callable[[AuditTable], Floats]
-    letter: str
-    heading: str
-
-
-NUMBERS = {
-    "headline_acc": SeedNumber(attrgetter("acc"), "d", "acc"),
-    "growth": SeedNumber(attrgetter("growth"), "a", "(a) growth"),
-    "h_L": SeedNumber(attrgetter("h_L"), "a", "‖h_L‖"),
-    "g_L": SeedNumber(attrgetter("g_L"), "b", "(b) ‖g_L‖"),
-    "stability": SeedNumber(attrgetter("stability"), "c", "(c) drift"),
-    "margin_pp": SeedNumber(attrgetter("margin_pp"), "d", "(d) pp"),
-}
-NUMBERS |= {name: SeedNumber(attrgetter(name), "", heading) for name, heading in CREDIT.items()}
+AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
+"""The numbers that are averaged over seeds, beside those of `CREDIT`."""
 
 
 class Stat(Result, frozen=True, kw_only=True):
@@ -58,7 +36,7 @@ class Stat(Result, frozen=True, kw_only=True):
         std: standard deviation √(Σ(x−mean)²/(n−1)); None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
-        geometric_mean: exp of the mean of log x, for `LOGARITHMIC` numbers; None unless all finite
+        geometric_mean: exp of the mean of log x of norms and growth; None unless all finite
             values are positive.
         factor: exp of the standard deviation of log x: seeds lie within about ×/÷ this.
     """
@@ -81,7 +59,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         axes: second axes, e.g. ``{"lam": 0.01}``; None for an axis that is not set.
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in table order; None for a run without a seed.
-        stats: number of `NUMBERS` → `Stat`.
+        stats: column of `AuditTable`, of `AVERAGED` and `CREDIT` → `Stat`.
         verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
@@ -176,9 +154,12 @@ def _group(
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
     stats = {}
-    for name, number in NUMBERS.items():
-        marked = (runs.nonfinite & BIT.get(number.letter, 0)) != 0
-        stats[name] = stat_of(number.of(runs), name in LOGARITHMIC, marked)
+    for number in AVERAGED:
+        marked = (runs.nonfinite & BIT[number.marks]) != 0
+        values: Floats = getattr(runs, number.column)
+        stats[number.column] = stat_of(values, number.log, marked)
+    for name, values in zip(CREDIT, runs.credit.T, strict=True):
+        stats[name] = stat_of(values, geometric=False)
     return SeedGroup(
         method=str(runs.method[0]),
         axes={name: runs.axes[0].get(name) for name in axes},

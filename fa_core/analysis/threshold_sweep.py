@@ -235,8 +235,8 @@ def sensitivity(
         assumed = table.assumed_notes
     return Sensitivity(
         letter=letter,
-        name=diagnostic.name,
-        unit=diagnostic.unit,
+        name=diagnostic.quantity.words,
+        unit=diagnostic.quantity.unit,
         threshold=limit,
         healthy=good,
         degenerate=bad,

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
+from fa_core.analysis.seeds import AVERAGED
 from fa_core.decode import Json
 from fa_core.facts.run_names import named_place, run_names, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -207,8 +208,7 @@ def _final_acc(trace: Trace) -> float | None:
 
 
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
-    names = ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
-    columns = {name: table.numbers(name) for name in names}
+    columns = {number.column: table.numbers(number.column) for number in AVERAGED}
     points = []
     for i, epoch in enumerate(trace.epochs):
         point = EpochPoint(

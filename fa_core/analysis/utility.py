@@ -9,7 +9,8 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note, run_names
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, letters_of
+from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
+from fa_core.judgement.quantities import JUDGED
 from fa_core.table import AuditTable, Mask, objects
 
 CLASSES = 10
@@ -94,7 +95,7 @@ def decision_utility(
         "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
     }
     for number, letter in enumerate(LETTERS, start=2):
-        looks_at = f"accuracy + ({letter}) {DIAGNOSTICS[letter].name}"
+        looks_at = f"accuracy + ({letter}) {JUDGED[letter].words}"
         caught = by_accuracy | ((flags & BIT[letter]) != 0)
         known = (runs.coverage & BIT[letter]) != 0
         rules[f"S{number}"] = (looks_at, caught, known)

@@ -61,10 +61,12 @@ class Rule(NamedTuple):
     needs: str = ""
 
 
+BY_UNIT = {"norm": Rule(1.0), "×": Rule(2.0), "cosine": Rule(2.0, 1.0)}
+"""Unit → what rounding may change; a ratio of two norms errs by at most the sum of their errors,
+and so does a cosine. Accuracies are counts, with near-ties decided in float64."""
+
 _SAME = Rule()
-_NORM = Rule(1.0)
-# a cosine errs by at most the sum of its two vectors' relative errors
-_COSINE = Rule(2.0, 1.0)
+_NORM, _COSINE = BY_UNIT["norm"], BY_UNIT["cosine"]
 _DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
 
 _NAMES = ("method_name", "seed", "axes")
@@ -79,7 +81,6 @@ QUANTITIES: Mapping[str, Rule] = {
     "residual_norms": _NORM,
     "bp_grad_norms": _NORM,
     "cross_batch_stability": _COSINE,
-    # an accuracy is a count, with near-ties decided in float64
     "headline_acc": _SAME,
     "right": _SAME,
     "frozen_baseline_acc": Rule(needs=BASELINE),

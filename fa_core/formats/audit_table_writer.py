@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -14,6 +13,7 @@ from fa_core.atomic import write_json
 from fa_core.decode import Json
 from fa_core.facts.report_check import NO_REASON
 from fa_core.facts.run_names import canonical_method, named_axis, numbered
+from fa_core.judgement.quantities import named
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes
 from fa_core.trace import Trace
@@ -84,19 +84,14 @@ def printable_drift(report: DiagnosticReport) -> Json:
 
 
 _LISTED = {
-    "acc": "headline_acc",
     "h_norms": "residual_norms",
     "g_norms": "bp_grad_norms",
-    "max_per_block": "max_per_block_growth",
     "stability_layer": "stability_layer",
-    "stability": "cross_batch_stability",
-    "frozen_acc": "frozen_baseline_acc",
+    **{each.listed: each.field for each in named("acc", "growth", "drift", "frozen")},
     "notes": "notes",
     "verdict": "short_verdict",
 }
 """Name in an audit list → field of the report."""
-
-_listed_of = attrgetter(*_LISTED.values())
 
 
 def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
@@ -106,7 +101,7 @@ def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
             method=row.method,
             seed=row.seed,
             **row.axes,
-            **dict(zip(_LISTED, _listed_of(row.report), strict=True)),
+            **{name: getattr(row.report, field) for name, field in _LISTED.items()},
         )
         for row in rows
     ]

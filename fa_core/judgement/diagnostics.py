@@ -19,8 +19,8 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.facts.report_facts import ReportFacts
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.quantities import JUDGED, Quantity
 from fa_core.numbers import brief
 
 BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
@@ -45,37 +45,28 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         letter: ``"a"`` to ``"d"``.
-        name: short name of its number.
         phrase: its part of the verdict text.
-        number: the property of `DiagnosticReport` that it judges.
-        column: the column of `AuditTable` that holds it, and its name in intervals and filters.
         threshold: its field of `DiagnosticThresholds`.
         bound: name of the threshold next to its value.
         fires_above: True if it fires for value > threshold, False for value < threshold.
-        unit: of number and threshold.
-        suffix: the unit as written after a number.
-        digits: of its number: significant digits if it spans decades, else decimals.
-        log: whether differences are ratios (a, b) or distances (c, d).
         span: minimum range of a slider's track.
         calibration: published numbers for the choice of a threshold (docs/protocol.md §5).
         step: an arrow key's step on a linear track.
     """
 
     letter: str
-    name: str
     phrase: str
-    number: str
-    column: str
     threshold: str
     bound: str
     fires_above: bool
-    unit: str
-    suffix: str
-    digits: int
-    log: bool
     span: tuple[float, float]
     calibration: str
     step: float = 0.0
+
+    @property
+    def quantity(self) -> Quantity:
+        """The number that it judges."""
+        return JUDGED[self.letter]
 
     @property
     def default(self) -> float:
@@ -93,18 +84,13 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def rule(self, thresholds: DiagnosticThresholds) -> str:
         """The condition under which it fires, e.g. ``"growth per block > 50"``."""
-        return f"{self.name} {'>' if self.fires_above else '<'} {brief(self.limit(thresholds))}"
+        limit = brief(self.limit(thresholds))
+        return f"{self.quantity.words} {self.sign} {limit}"
 
-    def text(self, value: float) -> str:
-        """Its number as text, without its unit."""
-        if self.log:
-            return brief(value, self.digits)
-        return f"{value:+.{self.digits}f}"
-
-    def measured(self, report: ReportFacts) -> float | None:
-        """Its number in a report; None if unmeasured."""
-        value: float | None = getattr(report, self.number)
-        return value
+    @property
+    def sign(self) -> str:
+        """How a number that fires compares with the threshold: ``>`` or ``<``."""
+        return ">" if self.fires_above else "<"
 
     def beyond(self, values: Comparable[Result], limit: float) -> Result:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
@@ -116,7 +102,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     def distance(self, low: float, high: float) -> float | None:
         """Distance of two values: their ratio if the number spans decades (None from 0), else their
         difference."""
-        if not self.log:
+        if not self.quantity.log:
             return high - low
         if low > 0:
             return high / low
@@ -133,9 +119,6 @@ _FACTS = msgspec.json.decode(
 )
 DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
 """The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
-
-LOGARITHMIC = frozenset({"h_L"}).union(each.column for each in _FACTS if each.log)
-"""Columns whose numbers span decades: drawn on a log scale, averaged as geometric means."""
 
 LETTERS = "".join(DIAGNOSTICS)
 """The letters in the order of the verdict text."""

@@ -24,6 +24,7 @@ from fa_core.judgement.diagnostics import (
     largest_growth,
 )
 from fa_core.judgement.intervals import noise_scale
+from fa_core.judgement.quantities import JUDGED
 from fa_core.judgement.verdict import (
     NOT_MEASURED,
     recorded_flags,
@@ -161,7 +162,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         (d) uses the paired differences to its own baseline if measured on the same samples; else
         the accuracy's interval, with the baseline as exact.
         """
-        own = self.intervals.get(DIAGNOSTICS[letter].column)
+        own = self.intervals.get(JUDGED[letter].column)
         if letter != "d":
             return own
         if own is not None and self.assumed_baseline_acc is None:
@@ -176,10 +177,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def judged_intervals(self) -> dict[str, Interval]:
         """All intervals by the names of `intervals`, with (d)'s as judged."""
         found = {}
-        for letter, diagnostic in DIAGNOSTICS.items():
+        for letter, quantity in JUDGED.items():
             ends = self.interval(letter)
             if ends is not None:
-                found[diagnostic.column] = ends
+                found[quantity.column] = ends
         if "acc" in self.intervals:
             found["acc"] = self.intervals["acc"]
         return found

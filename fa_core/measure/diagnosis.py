@@ -11,9 +11,9 @@ from torch import Tensor
 
 from fa_core.decode import Json
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import aggregation
 from fa_core.judgement.intervals import share_interval
+from fa_core.judgement.quantities import JUDGED
 from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.norms import gamma, mean_over, share_of_zeros
 from fa_core.measure.passes import Pass
@@ -150,7 +150,7 @@ def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> Diagnosti
         report: the report.
         why: ``"c"``, or ``"b"`` and ``"c"`` → why it is not measured.
     """
-    columns = [DIAGNOSTICS[letter].column for letter in why]
+    columns = [JUDGED[letter].column for letter in why]
     intervals = {name: ends for name, ends in report.intervals.items() if name not in columns}
     return msgspec.structs.replace(
         report,

@@ -25,6 +25,7 @@ from torch import distributed, nn
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
+from fa_core.judgement.quantities import QUANTITIES
 from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
@@ -43,14 +44,7 @@ def scalars(report: DiagnosticReport) -> dict[str, float]:
 
     `fa_core.formats` reads a log with these names back exactly.
     """
-    found = {
-        "acc": report.headline_acc,
-        "frozen_acc": report.frozen_baseline_acc,
-        "growth": report.max_per_block_growth,
-        "h_L": report.h_L,
-        "g_L": report.g_L,
-        "drift": report.cross_batch_stability,
-    }
+    found = {each.logged: each.recorded(report) for each in QUANTITIES if each.logged}
     for layer, norm in enumerate(report.residual_norms):
         found[f"h_{layer}"] = norm
     for layer, norm in enumerate(report.bp_grad_norms):

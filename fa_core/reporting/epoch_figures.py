@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fa_core.facts.method_style import MethodStyle
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.quantities import named
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Signs,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fa_core.analysis.timeline import EpochPoint, Timeline
-from fa_core.reporting.markers import COURSES, STREAM, as_known
 
 
 @fixed_style()
@@ -44,15 +45,14 @@ def timeline_figure(
         kinds |= one.evidence
     signs: Signs = {"first fires": {"linestyle": ":"}}
     figure, axes = page(f"Diagnostics over {_unit(timelines)}s", styles, 2, 2, signs)
-    for panel, what in zip(axes, (COURSES[0], STREAM, *COURSES[1:]), strict=True):
+    for panel, what in zip(axes, named("acc", "h_L", "growth", "g_L"), strict=True):
         curves = []
         for one in timelines:
-            curves.append(_numbers(map(what.of, one.points)))
-        shown = [*itertools.chain(*curves)]
-        prepare(panel, shown, as_known(what, kinds), thresholds, "not in these traces")
+            curves.append(_numbers(map(attrgetter(what.column), one.points)))
+        prepare(panel, [*itertools.chain(*curves)], what, thresholds, kinds)
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
-            if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
+            if (fire := one.first_fire.get(what.letter)) is not None:
                 panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
     return laid_out(figure)
 

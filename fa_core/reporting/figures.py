@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +12,12 @@ from fa_core.analysis.method_groups import families
 from fa_core.facts.published_names import published_name
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT
+from fa_core.judgement.quantities import JUDGED, Quantity
 from fa_core.numbers import brief
 from fa_core.reporting import panels
 from fa_core.reporting.markers import (
+    ACCURACY,
     COURSES,
-    GROWTH,
-    JUDGED,
     Markers,
     column_of,
     faces,
@@ -25,9 +25,10 @@ from fa_core.reporting.markers import (
     side_by_side,
     variants_of,
 )
-from fa_core.reporting.panels import Look, Panel, Signs, fixed_style, laid_out, page, plot, variants
+from fa_core.reporting.panels import Look, Signs, fixed_style, laid_out, page, plot, variants
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fa_core.table import AuditTable
@@ -50,7 +51,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
         table = table.select(~table.controls)
     rows = np.arange(len(table))
     names, styles = variants_of(table, rows)
-    drawn = [what for what in JUDGED if _is_drawn(what, table)] or [GROWTH]
+    drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs = {**faces(table, thresholds), "line: mean over seeds": _MEAN}
     for unjudged in panels.UNJUDGED:
         signs.pop(unjudged, None)
@@ -62,7 +63,6 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     rows_of_panels = math.ceil(len(drawn) / columns)
     figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)
     markers = Markers(table, thresholds, names, styles, side_by_side(names, [*styles], rows), rows)
-    columns = axes[0].get_subplotspec().get_gridspec().ncols  # type: ignore[union-attr]
     for place, panel in enumerate(axes):
         panel.set_visible(place < len(drawn))
         is_lowest = place + columns >= len(drawn)
@@ -78,7 +78,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     return laid_out(figure)
 
 
-def _is_drawn(what: Panel, table: AuditTable) -> bool:
+def _is_drawn(what: Quantity, table: AuditTable) -> bool:
     return bool((table.coverage & BIT[what.letter]).any())
 
 
@@ -91,7 +91,7 @@ def _printed(table: AuditTable, names: Mapping[int, str]) -> dict[str, str]:
     return printed
 
 
-def _mean(table: AuditTable, what: Panel, mine: np.ndarray) -> float:
+def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
     """The mean over some runs; NaN if a number is not finite."""
     if (table.nonfinite[mine] & BIT[what.letter]).any():
         return math.nan
@@ -116,30 +116,20 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     The accuracies have marks at the frozen baseline and at the accuracy that passes (d), and a line
     at BP without the penalty, if known.
     """
-    thresholds = thresholds or DiagnosticThresholds()
-    drawn = set[int]()
-    for family in families(table, "lam"):
-        drawn.update(family.rows)
-    rows = np.array(sorted(drawn), dtype=np.intp)
+    rows = np.array(sorted(i for family in families(table) for i in family.rows), dtype=np.intp)
     names, styles = variants_of(table, rows.tolist())
     conditions = {}
     for i, name in names.items():
-        conditions[name] = (str(table.method[i]), table.axes[i].get("lam") or 0.0)
+        conditions[name] = (str(table.method[i]), _penalty(table, i))
     places = sorted(conditions, key=conditions.__getitem__)
+    xs = side_by_side(names, places, rows)
     styles = {name: styles[name] for name in places}
-    signs: Signs = {**faces(table.select(rows), thresholds), **panels.BASELINES}
-    plain_bp = [i for i in np.flatnonzero(table.method == "bp") if not table.axes[i].get("lam")]
+    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    plain_bp = [i for i in np.flatnonzero(table.method == "bp").tolist() if not _penalty(table, i)]
     bp = mean_of(table.acc[plain_bp])
-    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
-    markers = Markers(table, thresholds, names, styles, side_by_side(names, places, rows), rows)
-    for panel, what in zip(axes, COURSES, strict=True):
-        panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
-        panels.name_places(panel, places, letters=24)
-        if what.letter == "d" and math.isfinite(bp):
-            markers.draw(panel, what, also=[bp])
-            panels.level_line(panel, "BP", bp)
-        else:
-            markers.draw(panel, what)
+    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [bp])
+    if math.isfinite(bp):
+        panels.level_line(axes[COURSES.index(ACCURACY)], "BP", bp)
     return laid_out(figure)
 
 
@@ -150,25 +140,22 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
     Families with a single λ are left out. Runs without the penalty are at the left.
     """
-    drawn = families(table, "lam")
+    drawn = families(table)
     named, styles = variants((family.method, family.axes) for family in drawn)
     names: dict[int, str] = {}
     for family, name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family.rows, name)
-    levels = {i: float(table.axes[i].get("lam") or 0.0) for i in names}
-    places = sorted(set(levels.values()))
-    signs: Signs = {**faces(table, thresholds), **panels.BASELINES}
-    signs["mean over seeds"] = {"linestyle": "-"}
-    figure, axes = page("Audit against lam", styles, 1, 3, signs)
-    labels = [brief(place) if place else "none" for place in places]
     rows = np.array([*names], dtype=np.intp)
+    levels = [_penalty(table, i) for i in names]
+    places = sorted(set(levels))
     xs = np.zeros(len(table))
-    xs[rows] = [places.index(level) for level in levels.values()]
+    xs[rows] = [places.index(level) for level in levels]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
+    labels = [brief(place) if place else "none" for place in places]
+    line: Signs = {"mean over seeds": {"linestyle": "-"}}
+    figure, axes = _penalty_panels("Audit against lam", markers, labels, line)
     for panel, what in zip(axes, COURSES, strict=True):
-        panel.set(xlabel="penalty λ", xlim=(-0.4, max(len(places), 1) - 0.6))
-        panels.name_places(panel, labels, letters=24)
-        markers.draw(panel, what)
+        panel.set_xlabel("penalty λ")
         values = column_of(table, what)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
@@ -177,6 +164,31 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
     return laid_out(figure)
+
+
+def _penalty(table: AuditTable, run: int) -> float:
+    return float(table.axes[run].get("lam") or 0.0)
+
+
+def _penalty_panels(
+    title: str, markers: Markers, places: Sequence[str], signs: Signs, also: Sequence[float] = ()
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `COURSES` over named places, with a marker per run.
+
+    Args:
+        title: of the figure.
+        markers: the runs.
+        places: names of the places.
+        signs: further entries of the legend.
+        also: further values on the axis of the accuracies.
+    """
+    shown = faces(markers.table.select(markers.rows), markers.thresholds)
+    figure, axes = page(title, markers.styles, 1, 3, {**shown, **panels.BASELINES, **signs})
+    for panel, what in zip(axes, COURSES, strict=True):
+        panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
+        panels.name_places(panel, places, letters=24)
+        markers.draw(panel, what, also if what is ACCURACY else ())
+    return figure, axes
 
 
 FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {

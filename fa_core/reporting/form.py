@@ -221,7 +221,7 @@ def figures_of(
     """Every figure of some runs and traces, by its name."""
     found = timelines(traces, table, thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
-    penalised = bool(families(table, "lam"))
+    penalised = bool(families(table))
     for name, figure in FIGURES.items():
         if penalised or (name == "methods" and len(table)):
             draw[name] = partial(figure, table, thresholds)

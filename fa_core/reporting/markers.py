@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fa_core.analysis.seeds import stat_of
 from fa_core.facts.method_style import MethodStyle
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, BOUND, PROXY
+from fa_core.judgement.diagnostics import BIT
+from fa_core.judgement.quantities import BY_NAME, Quantity, named
 from fa_core.reporting import panels
-from fa_core.reporting.panels import Look, Panel, Signs, plot, prepare, variants
+from fa_core.reporting.panels import Look, Signs, plot, prepare, variants
 from fa_core.table import Floats, Indices, Mask
 
 if TYPE_CHECKING:
@@ -22,27 +23,9 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 
-GROWTH = Panel(attrgetter("growth"), "(a) growth per block", "ratio", "a")
+ACCURACY = BY_NAME["acc"]
 
-GRADIENT = Panel(attrgetter("g_L"), "(b) deepest BP gradient norm", "median ‖g_L‖", "b")
-
-DRIFT = Panel(
-    attrgetter("stability"), "(c) drift between batches", "mean pairwise cosine", "c", log=False
-)
-
-ACCURACY = Panel(attrgetter("acc"), "(d) accuracy", "fraction", "d", limit=False, log=False)
-
-MARGIN = Panel(
-    attrgetter("margin_pp"), "(d) margin over frozen blocks", "percentage points", "d", log=False
-)
-
-JUDGED = (GROWTH, GRADIENT, DRIFT, MARGIN)
-
-STREAM = Panel(
-    attrgetter("h_L"), "residual norm at the last layer", "median ‖h_L‖", "a", limit=False
-)
-
-COURSES = (ACCURACY, GROWTH, GRADIENT)
+COURSES = named("acc", "growth", "g_L")
 """Panels of figures over an axis, conditions or epochs."""
 
 
@@ -65,7 +48,7 @@ class Markers(NamedTuple):
     xs: Floats
     rows: Indices
 
-    def draw(self, panel: Axes, what: Panel, also: Sequence[float] = ()) -> None:
+    def draw(self, panel: Axes, what: Quantity, also: Sequence[float] = ()) -> None:
         """Draw a marker per run: filled if its diagnostic fires, half filled if undecided.
 
         It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
@@ -73,10 +56,10 @@ class Markers(NamedTuple):
 
         Args:
             panel: where to draw.
-            what: the panel's number.
+            what: the number.
             also: further values on the axis.
         """
-        table, rows, bit = self.table, self.rows, BIT[what.letter]
+        table, rows, bit = self.table, self.rows, BIT[what.marks]
         values = column_of(table, what)
         marks = {}
         if what is ACCURACY:
@@ -85,8 +68,7 @@ class Markers(NamedTuple):
         shown = [*values[rows], *also]
         for mark in marks.values():
             shown += [*mark[rows]]
-        named = as_known(what, table.kinds)
-        prepare(panel, shown, named, self.thresholds, f"({what.letter}) not measured on any run")
+        prepare(panel, shown, what, self.thresholds, table.kinds)
         look: Look = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
         for colour, mark in marks.items():
             known = rows[np.isfinite(mark[rows])]
@@ -112,14 +94,6 @@ class Markers(NamedTuple):
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires & ~undecided
         yield panels.HALF, undecided
-
-
-def as_known(what: Panel, kinds: Mapping[str, str]) -> Panel:
-    """A panel whose title mentions bounds and proxies among a judged number."""
-    kind = kinds.get(what.letter)
-    if not what.limit or kind not in (BOUND, PROXY):
-        return what
-    return what._replace(title=f"{what.title.replace('deepest ', '')}, or its {kind}")
 
 
 def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
@@ -156,14 +130,12 @@ def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices)
 def mean_of(values: Floats, log: bool = False) -> float:
     """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
     not positive there."""
-    known = values[np.isfinite(values)]
-    if not len(known) or (log and known.min() <= 0):
-        return math.nan
-    if log:
-        return float(np.exp(np.log(known).mean()))
-    return float(known.mean())
+    stat = stat_of(values, log)
+    mean = stat.geometric_mean if log else stat.mean
+    return math.nan if mean is None else mean
 
 
-def column_of(table: AuditTable, what: Panel) -> Floats:
-    """A panel's number of every run."""
-    return np.asarray(what.of(table), dtype=np.float64)
+def column_of(table: AuditTable, what: Quantity) -> Floats:
+    """A number of every run."""
+    values: Floats = getattr(table, what.column)
+    return values

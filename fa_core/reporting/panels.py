@@ -13,13 +13,13 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.diagnostics import BOUND, DIAGNOSTICS, PROXY
+from fa_core.judgement.quantities import Quantity
 from fa_core.numbers import brief, power_of_ten, with_axes
 from fa_core.sanitize import sanitize
 from fa_core.table import Floats
@@ -31,8 +31,6 @@ Signs: TypeAlias = dict[str, Look | str]
 """Entries of a legend: a marker or line, or the colour of a patch."""
 
 if TYPE_CHECKING:
-    from operator import attrgetter
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -69,25 +67,6 @@ _DASHED: Look = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
 _STYLING = threading.Lock()
 
-WIDTHS = {"column": 3.25, "page": 6.75}
-"""Widths of figures in a two-column paper, in inches."""
-
-_NARROW = 5.0
-"""Inches; narrower figures have their panels below each other."""
-
-_CHOSEN: ContextVar[float] = ContextVar("width", default=_WIDTH)
-"""The width of figures, in inches."""
-
-
-@contextmanager
-def in_width(width: str) -> Iterator[None]:
-    """Draw figures in a width of `WIDTHS`; ``""``: the usual one."""
-    before = _CHOSEN.set(WIDTHS.get(width, _WIDTH))
-    try:
-        yield
-    finally:
-        _CHOSEN.reset(before)
-
 
 @contextmanager
 def fixed_style() -> Iterator[None]:
@@ -121,26 +100,6 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
     return content.getvalue()
 
 
-class Panel(NamedTuple):
-    """The contents of a panel.
-
-    Attributes:
-        of: reads its number, from an `AuditTable` or an `EpochPoint`.
-        title: above the panel.
-        unit: along its axis.
-        letter: the diagnostic whose firing fills its markers.
-        limit: whether the diagnostic's threshold is drawn; it judges the panel's number.
-        log: whether the axis is logarithmic.
-    """
-
-    of: attrgetter[object]
-    title: str
-    unit: str
-    letter: str
-    limit: bool = True
-    log: bool = True
-
-
 FILLED: Signs = {
     "hollow: passes": {"marker": "o", "markerfacecolor": "white"},
     "filled: fires": {"marker": "o"},
@@ -168,22 +127,14 @@ def page(
     signs: Signs,
     height: float = 2.45,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of rows and columns of panels with a legend of styles and signs below them.
-
-    A narrow figure has one column.
-    """
+    """A figure of rows and columns of panels with a legend of styles and signs below them."""
     from fa_core.reporting.plotting import Figure
 
-    width = _CHOSEN.get()
-    if width < _NARROW and columns > 1:
-        rows, columns = rows * columns, 1
-        height *= 0.62
     handles = _legend(styles, signs)
     longest = max((len(handle.get_label()) for handle in handles), default=1)
-    letters = int(_LETTERS_ACROSS * width / _WIDTH)
-    across = max(1, min(len(handles), letters // (longest + 7)))
+    across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    size = (width, height * rows + 0.1 + _LEGEND_LINE * lines)
+    size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
@@ -273,21 +224,29 @@ def laid_out(figure: Figure) -> Figure:
 
 
 def prepare(
-    panel: Axes, values: Sequence[float], what: Panel, thresholds: DiagnosticThresholds, empty: str
+    panel: Axes,
+    values: Sequence[float],
+    what: Quantity,
+    thresholds: DiagnosticThresholds,
+    kinds: Mapping[str, str],
 ) -> None:
     """Name a panel, and scale it to its values and its threshold, if it has one.
 
     Args:
         panel: the panel.
         values: its values.
-        what: its contents.
+        what: its number.
         thresholds: of the diagnostics.
-        empty: text of a panel without finite values.
+        kinds: letters whose numbers are not all exact, for the title.
     """
-    panel.set(title=what.title, ylabel=what.unit)
+    title = f"({what.marks}) {what.words}"
+    kind = kinds.get(what.letter)
+    if kind in (BOUND, PROXY):
+        title = f"{title.replace('deepest ', '')}, or its {kind}"
+    panel.set(title=title, ylabel=what.axis)
     known = any(map(math.isfinite, values))
     margin = 0.06 if what.log else 0.1
-    if known and what.limit:
+    if known and what.letter:
         limit = DIAGNOSTICS[what.letter].limit(thresholds)
         fit(panel, [*values, limit], what.log, margin)
         threshold_line(panel, what.letter, limit)
@@ -297,7 +256,11 @@ def prepare(
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
         panel.text(
-            0.5, 0.5, empty, transform=panel.transAxes, ha="center", va="center", color=MUTED
+            *(0.5, 0.5, "not measured"),
+            transform=panel.transAxes,
+            color=MUTED,
+            ha="center",
+            va="center",
         )
 
 
@@ -391,12 +354,11 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     Args:
         panel: the panel.
         names: of the positions.
-        letters: number of letters that fit below the panel in a figure of the usual width.
+        letters: number of letters that fit below the panel.
     """
     names = list(map(sanitize, names))
     places = range(len(names))
     level = [re.sub("[_ ]", "\n", name) for name in names]
-    letters = round(letters * min(1.0, _share_of_width()))
     parts = chain.from_iterable(map(str.splitlines, level))
     longest = max(map(len, parts), default=0)
     if (longest + 1) * len(names) <= letters:
@@ -406,14 +368,6 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
     else:
         panel.set_xticks([])
         panel.set_xlabel(f"{len(names)} of them, in order")
-
-
-def _share_of_width() -> float:
-    """The width of a panel as a share of its width in a figure of the usual width."""
-    width = _CHOSEN.get()
-    if width < _NARROW:
-        return 2 * width / _WIDTH
-    return width / _WIDTH
 
 
 def _shortened(name: str) -> str:

@@ -10,41 +10,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.facts.published_names import published_name
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.judgement.quantities import Quantity, named
 from fa_core.numbers import brief, count_text, scientific, with_axes
 from fa_core.reporting.latex import spelled
 
-
-class Column(NamedTuple):
-    """A column of numbers.
-
-    Attributes:
-        number: its name in `SeedGroup.stats`.
-        letter: the diagnostic that judges it, or ``""``.
-        above: first line of its heading.
-        heading: second line.
-        places: most decimal places of a mean; 0 for norms, which have two digits.
-    """
-
-    number: str
-    letter: str
-    above: str
-    heading: str
-    places: int = 0
-
-
-COLUMNS = (
-    Column("headline_acc", "", "", "acc.", 3),
-    Column("growth", "a", "(a)", "growth"),
-    Column("g_L", "b", "(b)", "‖g_L‖"),
-    Column("stability", "c", "(c)", "drift", 2),
-    Column("margin_pp", "d", "(d)", "pp", 1),
-)
+COLUMNS = named("acc", "growth", "g_L", "drift", "margin")
 
 WIDEST_NAME = 16
 """Letters of a name on one line; longer ones are folded."""
@@ -98,8 +73,8 @@ def _label(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or "audit"
 
 
-def _has(groups: Sequence[SeedGroup], column: Column) -> bool:
-    stats = [group.stats[column.number] for group in groups]
+def _has(groups: Sequence[SeedGroup], column: Quantity) -> bool:
+    stats = [group.stats[column.column] for group in groups]
     return any(stat.n or stat.nonfinite for stat in stats)
 
 
@@ -111,11 +86,14 @@ def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
     return counts.most_common(1)[0][0]
 
 
-def _headings(columns: Sequence[Column]) -> Iterator[str]:
-    above = [f" & {spelled(column.above)}" for column in columns]
-    names = [f" & {spelled(column.heading)}" for column in columns]
-    yield f" & {''.join(above)} \\\\"
-    yield f"method & fires{''.join(names)} \\\\"
+def _headings(columns: Sequence[Quantity]) -> Iterator[str]:
+    above, names = ["", ""], ["method", "fires"]
+    for column in columns:
+        letter, _, name = column.heading.rpartition(" ")
+        above.append(letter)
+        names.append(spelled(name))
+    yield f"{' & '.join(above)} \\\\"
+    yield f"{' & '.join(names)} \\\\"
 
 
 def _name(group: SeedGroup, usual_seeds: int) -> str:
@@ -126,7 +104,7 @@ def _name(group: SeedGroup, usual_seeds: int) -> str:
     return name
 
 
-def _row(group: SeedGroup, name: str, columns: Sequence[Column]) -> str:
+def _row(group: SeedGroup, name: str, columns: Sequence[Quantity]) -> str:
     cells = [_foldable(name), _letters(group)]
     for column in columns:
         cells.append(_cell(group, column))
@@ -160,9 +138,9 @@ def _letters(group: SeedGroup) -> str:
     return "".join(found)
 
 
-def _cell(group: SeedGroup, column: Column) -> str:
+def _cell(group: SeedGroup, column: Quantity) -> str:
     """A number; bold if its diagnostic fires on every seed that measured it."""
-    stat = group.stats[column.number]
+    stat = group.stats[column.column]
     number = _number(stat, column.places)
     if not number:
         return ""
@@ -224,8 +202,7 @@ def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> s
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
-        sign = ">" if one.fires_above else "<"
-        limits.append(f"({letter}) {sign} {brief(one.limit(thresholds))}")
+        limits.append(f"({letter}) {one.sign} {brief(one.limit(thresholds))}")
     seeds = count_text(_usual_seeds(groups), "seed")
     said = [
         f"Four-diagnostic audit, {seeds} per method unless said: means with the standard deviation "

@@ -16,23 +16,13 @@ from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import CREDIT, credit_numbers
+from fa_core.judgement.quantities import named
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
 from fa_core.table import AuditTable
 
-
-def _interval_columns() -> dict[str, tuple[str, int]]:
-    """Column of an interval's end → the interval's number, and which end."""
-    columns = {"headline_acc_low": ("acc", 0), "headline_acc_high": ("acc", 1)}
-    for diagnostic in DIAGNOSTICS.values():
-        columns[f"{diagnostic.number}_low"] = (diagnostic.column, 0)
-        columns[f"{diagnostic.number}_high"] = (diagnostic.column, 1)
-    return columns
-
-
-_ENDS = _interval_columns()
+_WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 
 
 def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Json]:
@@ -119,10 +109,9 @@ def _record(row: AuditRow, report: DiagnosticReport) -> Json:
     if report.intervals:
         record["undecided"] = "".join(sorted(report.undecided))
     intervals = report.judged_intervals
-    for column, (name, end) in _ENDS.items():
-        record[column] = None
-        if name in intervals:
-            record[column] = intervals[name][end]
+    for number in _WITH_INTERVALS:
+        low, high = intervals.get(number.column, (None, None))
+        record |= {f"{number.field}_low": low, f"{number.field}_high": high}
     credit = credit_numbers(report.credit, report.method_name)
     for name, value in zip(CREDIT, credit, strict=True):
         record[name] = None

@@ -8,6 +8,7 @@ import msgspec
 
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
 from fa_core.judgement.judged_run import JudgedRun
+from fa_core.judgement.quantities import JUDGED, Quantity
 from fa_core.numbers import brief, short
 from fa_core.text.beside import beside_texts, mean_error_remark, reference_text, scale_text
 from fa_core.text.notes import (
@@ -76,7 +77,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
     if letter in run.nonfinite:
         reason = f"non-finite: {run.nonfinite[letter]}"
         return DiagnosticRecord(letter=letter, state=FIRES, reason=reason)
-    value = diagnostic.measured(run)
+    value = diagnostic.quantity.of(run)
     if value is None:
         reason = why_unmeasured(run, letter)
         if letter == "d" and depth_text(run):
@@ -85,7 +86,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
     return DiagnosticRecord(
         letter=letter,
         state=_state(run, letter),
-        number=_number(run, diagnostic, value),
+        number=_number(run, diagnostic.quantity, value),
         limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
         distance=distance_text(run, diagnostic),
         brief_distance=distance_text(run, diagnostic, brief=True),
@@ -97,7 +98,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
 def range_text(run: JudgedRun, letter: str) -> str:
     """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
     ends = run.interval(letter) or ()
-    return ", ".join(map(DIAGNOSTICS[letter].text, ends))
+    return ", ".join(map(JUDGED[letter].text, ends))
 
 
 def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
@@ -109,7 +110,7 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
     ('0.2 below the limit', '10× under the limit (9e-8)')
     """
-    value, limit = diagnostic.measured(run), diagnostic.limit(run.thresholds)
+    value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
         return ""
     fires = diagnostic.letter in run.flags
@@ -118,11 +119,11 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     else:
         side = "under" if fires else "below"
     difference = short(abs(limit - value))
-    if diagnostic.log and value > 0 and limit > 0:
+    if diagnostic.quantity.log and value > 0 and limit > 0:
         factor = _factor(max(value / limit, limit / value))
         distance, more = f"{factor}× {side}", f" the limit ({difference})"
     else:
-        distance, more = f"{difference}{diagnostic.suffix} {side}", " the limit"
+        distance, more = f"{difference}{diagnostic.quantity.suffix} {side}", " the limit"
     if brief:
         return distance
     return distance + more
@@ -150,12 +151,12 @@ def _state(run: JudgedRun, letter: str) -> str:
     return state
 
 
-def _number(run: JudgedRun, diagnostic: Diagnostic, value: float) -> str:
-    number = diagnostic.text(value)
-    if not diagnostic.log:
-        number += diagnostic.suffix
-    parts = [diagnostic.name, number]
-    for text in (range_text(run, diagnostic.letter), basis_text(run, diagnostic.letter)):
+def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
+    number = quantity.text(value)
+    if not quantity.log:
+        number += quantity.suffix
+    parts = [quantity.words, number]
+    for text in (range_text(run, quantity.letter), basis_text(run, quantity.letter)):
         if text:
             parts.append(f"[{text}]")
     return " ".join(parts)

@@ -22,6 +22,7 @@ from fa_core.judgement.diagnostics import (
 )
 from fa_core.judgement.intervals import REFERENCE_BATCH, at_reference_batch
 from fa_core.judgement.judged_run import JudgedRun
+from fa_core.judgement.quantities import JUDGED
 from fa_core.numbers import brief
 
 GIVE_ONE = " (give a frozen run, or its accuracy)"
@@ -108,7 +109,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     ‖g_L‖ carries 1/B; for (c) see `fa_core.judgement.intervals.at_reference_batch` and
     `noise_scale`.
     """
-    size, value = run.batch_size, DIAGNOSTICS[letter].measured(run)
+    size, value = run.batch_size, JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []
@@ -119,7 +120,7 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
             rescaled = value * size / REFERENCE_BATCH
         else:
             rescaled = at_reference_batch(value, size)
-        number = DIAGNOSTICS[letter].text(rescaled)
+        number = JUDGED[letter].text(rescaled)
         words.append(f"B = {size}, at B = {REFERENCE_BATCH} it is {number}")
     return words
 

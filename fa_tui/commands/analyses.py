@@ -17,7 +17,7 @@ from fa_core.judgement.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.option_groups import ChosenOptions, FigureOptions
+from fa_tui.option_groups import ChosenOptions
 
 
 def seeds_command(
@@ -228,6 +228,11 @@ def timeline_command(
 _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv."
 
 
+_FIGURE_HELP = (
+    "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
+    "(over epochs). Default: methods."
+)
+_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP, show_default=False)
 _CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
 
@@ -246,7 +251,7 @@ def report_command(
     claims: options.ClaimsOption = None,
     *,
     protocol: options.ProtocolOption = "v1",
-    figures: FigureOptions,
+    figure: Annotated[str, _FIGURE] = "",
     selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
@@ -269,7 +274,7 @@ def report_command(
 
         fa-tui report audit_table.json --out table.tex
 
-        fa-tui report audit_table.json --out figure.pdf --width column --methods bp,dfa
+        fa-tui report audit_table.json --out figure.pdf --methods bp,dfa
 
         fa-tui report runs/ --out card.html --card --claims claims.toml
 
@@ -279,7 +284,6 @@ def report_command(
     """
     from fa_core.analysis.claims import check_claims, read_claims
     from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
-    from fa_core.reporting.panels import in_width
     from fa_tui.commands.verdict_table import judged
 
     if out.suffix.lower() in KINDS:
@@ -293,17 +297,16 @@ def report_command(
     stated = read_claims(claims) if claims else []
     runs = inputs.open_runs(paths, chosen)
     results = check_claims(stated, list(judged(runs.rows, chosen.criteria)))
-    with in_width(figures.width or ""):
-        files = write_report(
-            out,
-            runs.table,
-            chosen.criteria.thresholds,
-            runs.traces,
-            figures.figure,
-            title,
-            Extras(protocol == "v2", results, card),
-        )
+    files = write_report(
+        out,
+        runs.table,
+        chosen.criteria.thresholds,
+        runs.traces,
+        figure,
+        title,
+        Extras(protocol == "v2", results, card),
+    )
     print(*map(output.link, files), sep="\n")
-    if not runs.rows and figures.figure not in ("timeline", "gamma"):
+    if not runs.rows and figure not in ("timeline", "gamma"):
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

@@ -9,8 +9,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from math import isnan
-from operator import attrgetter
 from pathlib import Path
 from textwrap import wrap
 from typing import NamedTuple
@@ -20,8 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.decode import Json
+from fa_core.judgement import quantities
 from fa_core.judgement.diagnostics import ASSUMED
-from fa_core.numbers import MISSING
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, recorded
 from fa_core.text.diagnostic_record import records_of
@@ -36,30 +34,7 @@ from fa_tui.views.words import labels
 MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}
 
 
-class Column(NamedTuple):
-    """A column of numbers.
-
-    Attributes:
-        heading: its heading.
-        number: reads it from a report.
-        form: the format of the number.
-        letter: the diagnostic that judges it, or ``""``.
-    """
-
-    heading: str
-    number: Callable[[DiagnosticReport], float | None]
-    form: str
-    letter: str = ""
-
-
-_NUMBERS = (
-    Column("acc", attrgetter("headline_acc"), ".3f"),
-    Column("(a) growth", attrgetter("max_per_block_growth"), ".4g", "a"),
-    Column("(b) ‖g_L‖", attrgetter("g_L"), ".3g", "b"),
-    Column("(c) drift", attrgetter("cross_batch_stability"), "+.3f", "c"),
-    Column("(d) pp", attrgetter("margin_pp"), "+.2f", "d"),
-    Column("‖h_L‖", attrgetter("h_L"), ".3g"),
-)
+_NUMBERS = quantities.named("acc", "growth", "g_L", "drift", "margin", "h_L")
 
 HEADINGS = ("method", "seed", "abcd", *(column.heading for column in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
@@ -147,24 +122,12 @@ def numbers(row: AuditRow) -> list[str]:
     kinds = evidence(row)
     cells = []
     for column in _NUMBERS:
-        value = column.number(row.report)
+        value = column.of(row.report)
         mark = ""
         if column.letter in kinds and value is not None:
             mark = MARKS.get(kinds[column.letter], "≈")
-        cells.append(mark + _number_text(value, column.form))
+        cells.append(mark + column.text(value))
     return cells
-
-
-def _number_text(value: float | None, form: str) -> str:
-    """A number with an exponent without zeros: ``4.17e-9``."""
-    if value is None:
-        return MISSING
-    if isnan(value):
-        return "nan"
-    text = format(value, form)
-    if "e" in text:
-        return text.replace("e+", "e").replace("e0", "e").replace("e-0", "e-")
-    return text
 
 
 def line(row: AuditRow, label: str, verdict: Verdict = AuditRow.words) -> list[str]:

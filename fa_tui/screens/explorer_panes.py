@@ -215,7 +215,7 @@ class RunsShown:
         else:
             axes = str(matrix.axes)
         if matrix.quantity and not self.in_table:
-            quantity = matrix.quantity.label
+            quantity = matrix.quantity.title
         else:
             quantity = ""
         return Overview(

@@ -306,10 +306,10 @@ class ExplorerCommands(Provider):
             yield say(name), say(explains), callback
 
     def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
+        from fa_core.judgement.quantities import QUANTITIES
         from fa_tui.screens.dialogs import use_preset
         from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.settings import Presets
-        from fa_tui.views.columns import QUANTITIES
 
         app = self.application
         # first the bindings that the key bar has no room for
@@ -323,7 +323,7 @@ class ExplorerCommands(Provider):
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (
-                    f"Show {quantity.label}",
+                    f"Show {quantity.title}",
                     "a number per run instead of letters",
                     partial(show, quantity),
                 )

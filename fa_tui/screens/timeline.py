@@ -243,7 +243,7 @@ class TimelineScreen(JudgedScreen):
 
     def _read(self) -> None:
         self._points = {
-            shown.column: epoch_curves.points_of(self._epochs.replay, shown)
+            shown.name: epoch_curves.points_of(self._epochs.replay, shown)
             for shown in epoch_curves.SHOWN
         }
         self._nulls = null_bands(self._epochs.replay.traces, self.session.table)
@@ -396,7 +396,7 @@ class TimelineScreen(JudgedScreen):
             if chart.display:
                 others = f"{number} of {count}, keys 1 to {count}" if self._alone else ""
                 chart.show(
-                    epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others
+                    epochs, self._points[chart.shown.name], drawn, self.session.thresholds, others
                 )
         self._drawn = len(runs)
         self._say_title()
@@ -405,7 +405,7 @@ class TimelineScreen(JudgedScreen):
 
     @on(Matrix.ShowsChanged)
     def _say_title(self) -> None:
-        showing = self.matrix.quantity.label if self.matrix.quantity else ""
+        showing = self.matrix.quantity.title if self.matrix.quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
         runs, scope = len(self.session.in_scope), self.session.scope_text
         words = epoch_views.title_words(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.analysis.method_groups import published_groups
-from fa_core.analysis.seeds import SeedGroup
+from fa_core.analysis.seeds import AVERAGED, SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
 from fa_core.facts.controls import CONTROLS
+from fa_core.judgement.gamma import CREDIT
 from fa_core.judgement.verdict import CONTROL
 from fa_core.numbers import short
 from fa_core.option_values import listed
@@ -144,13 +145,7 @@ def left_out_words(
 
 _LISTED = 60
 """Runs or seeds named in a list."""
-_LABELS = {
-    "headline_acc": "accuracy",
-    "margin_pp": "margin pp",
-    "h_L": "‖h_L‖",
-    "g_L": "‖g_L‖",
-    "stability": "drift",
-}
+_LABELS = {**CREDIT, **{number.column: number.title for number in AVERAGED}}
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
@@ -268,7 +263,7 @@ def group_words(group: SeedGroup) -> Iterator[str]:
         ends = short(stat.min)
         if short(stat.max) != ends:
             ends += f" to {short(stat.max)}"
-        label = _LABELS.get(name, name)
+        label = _LABELS[name]
         yield f"  {label:<12}{ends} over {runs_words(stat.n)}"
     for note in group.notes:
         yield f"  {note}"

@@ -8,13 +8,12 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import LOGARITHMIC, block_growths
-from fa_core.judgement.gamma import deep_gamma, null_gamma
+from fa_core.judgement.diagnostics import block_growths
+from fa_core.judgement.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.numbers import plain, scientific, short
-from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
@@ -36,42 +35,6 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     if len(shown) < 2:
         return None
     return Scale(min(shown), max(shown), log)
-
-
-class Quantity(msgspec.Struct, frozen=True):
-    """One measured quantity of a run.
-
-    Attributes:
-        name: in filters and sort keys.
-        label: the column's heading.
-        of: report → the number; None if not measured.
-        write: a finite number → text.
-        letter: the diagnostic that judges it, or ``""``.
-    """
-
-    name: str
-    label: str
-    of: Callable[[DiagnosticReport], float | None]
-    write: Callable[[float], str]
-    letter: str = ""
-
-    @property
-    def log(self) -> bool:
-        """Whether orders of magnitude matter."""
-        return self.name in LOGARITHMIC
-
-    def say(self, value: float | None, write: Callable[[float], str] | None = None) -> str:
-        """A number of this quantity as text; ``·`` if not measured.
-
-        Args:
-            value: the number.
-            write: the format of its column, if it is in one.
-        """
-        if value is None:
-            return "·"
-        if math.isfinite(value):
-            return (write or self.write)(value)
-        return short(value)
 
 
 def magnitude(value: float) -> str:
@@ -126,89 +89,16 @@ _LEAST_PLAIN = 0.1
 """Smaller numbers have too few digits with two decimals."""
 
 
-_ACCURACY = "{:.3f}".format
-_COSINE = "{:+.3f}".format
-"""Three digits, as thresholds and published values have."""
+def written(value: float | None, write: Write) -> str:
+    """A number in the format of its column; ``·`` if not measured."""
+    if value is None:
+        return "·"
+    if math.isfinite(value):
+        return write(value)
+    return short(value)
 
 
-def _deep_gamma(report: DiagnosticReport) -> float | None:
-    return _known(deep_gamma(report.credit, report.method_name))
-
-
-def _null_gamma(report: DiagnosticReport) -> float | None:
-    mean, _ = null_gamma(report.credit, report.method_name)
-    return _known(mean)
-
-
-def _known(value: float) -> float | None:
-    if math.isnan(value):
-        return None
-    return value
-
-
-QUANTITIES: tuple[Quantity, ...] = (
-    Quantity(
-        name="growth",
-        label="growth",
-        of=attrgetter("max_per_block_growth"),
-        write=magnitude,
-        letter="a",
-    ),
-    Quantity(
-        name="g_L",
-        label="‖g_L‖",
-        of=attrgetter("g_L"),
-        write=magnitude,
-        letter="b",
-    ),
-    Quantity(
-        name="drift",
-        label="drift",
-        of=attrgetter("cross_batch_stability"),
-        write=_COSINE,
-        letter="c",
-    ),
-    Quantity(
-        name="margin",
-        label="margin pp",
-        of=attrgetter("margin_pp"),
-        write="{:+.2f}".format,
-        letter="d",
-    ),
-    Quantity(
-        name="acc",
-        label="accuracy",
-        of=attrgetter("headline_acc"),
-        write=_ACCURACY,
-    ),
-    Quantity(
-        name="h_L",
-        label="‖h_L‖",
-        of=attrgetter("h_L"),
-        write=magnitude,
-    ),
-    Quantity(
-        name="frozen",
-        label="frozen",
-        of=attrgetter("baseline_acc"),
-        write=_ACCURACY,
-    ),
-    Quantity(
-        name="gamma",
-        label="deep Γ",
-        of=_deep_gamma,
-        write=_COSINE,
-    ),
-    Quantity(
-        name="null",
-        label="null Γ",
-        of=_null_gamma,
-        write=_COSINE,
-    ),
-)
-"""Quantities the matrix can show instead of letters; each has a column in the long view."""
-
-NORMS = Quantity(name="norms", label="‖h‖ ‖g‖ by layer", of=attrgetter("h_L"), write=magnitude)
+NORMS = replace(BY_NAME["h_L"], name="norms", label="‖h‖ ‖g‖ by layer")
 """Shown as bars over the layers instead of a number."""
 
 NUMBER_CELLS = 8
@@ -218,7 +108,7 @@ NUMBER_CELLS = 8
 def format_in(session: Session, quantity: Quantity) -> Write:
     """How a quantity is written in a column of the runs in scope."""
     if not quantity.log:
-        return quantity.write
+        return quantity.text
     numbers: Iterable[float | None]
     if quantity.letter:
         numbers = session.values_in_scope(quantity.letter)
@@ -244,8 +134,6 @@ def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> boo
 
 OF_BASELINE = ("margin", "frozen")
 """Quantities that rest on a frozen baseline."""
-
-BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 
 CELLS = BY_NAME | {NORMS.name: NORMS}
 """What the cells of the matrix show instead of letters, by name."""
@@ -379,8 +267,8 @@ def _seed(session: Session, row: int) -> str:
 def _of_quantity(quantity: Quantity, session: Session) -> Column:
     return Column(
         quantity.name,
-        quantity.label,
-        width=max(NUMBER_CELLS + 1, len(quantity.label) + 1) + 2,
+        quantity.title,
+        width=max(NUMBER_CELLS + 1, len(quantity.title) + 1) + 2,
         key=partial(value_of, quantity),
         # made when the first cell is drawn
         text=partial(_number, quantity, cache(partial(format_in, session, quantity))),
@@ -391,7 +279,7 @@ def _of_quantity(quantity: Quantity, session: Session) -> Column:
 
 def _number(quantity: Quantity, format_of: Callable[[], Write], session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
-    text = quantity.say(value, format_of())
+    text = written(value, format_of())
     if value is not None and is_assumed(quantity, session, [row]):
         return f"{text}?"
     return text

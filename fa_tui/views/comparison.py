@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
 from fa_core.judgement.diagnostics import BIT, block_growths
+from fa_core.judgement.quantities import Quantity, named
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
+from fa_tui.views.columns import OF_BASELINE
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, build_grid
 from fa_tui.views.words import disambiguate
 
@@ -82,7 +83,7 @@ MOST = 200
 """At most so many runs are compared: their reports are all read."""
 
 
-_COMPARED = ("growth", "g_L", "drift", "margin", "acc", "frozen")
+_COMPARED = named("growth", "g_L", "drift", "margin", "acc", "frozen")
 """Quantities of a run that are compared."""
 
 
@@ -412,8 +413,7 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     if assumed:
         heading += "   ?: by an assumed frozen baseline"
     lines = [ComparedLine("heading", heading)]
-    for name in _COMPARED:
-        quantity = BY_NAME[name]
+    for quantity in _COMPARED:
         values = tuple(map(quantity.of, reports))
         runs = [[] if value is None else [value] for value in values]
         if not any(runs):
@@ -423,8 +423,8 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
         if not quantity.log:
             # ratios of cosines, margins or accuracies are meaningless
             spread = replace(spread, ratio=None)
-        label = f"{quantity.letter} {quantity.label}".strip()
-        places = frozenset(assumed if name in OF_BASELINE else ())
+        label = f"{quantity.letter} {quantity.title}".strip()
+        places = frozenset(assumed if quantity.name in OF_BASELINE else ())
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
     if len(lines) > 1:
         return lines

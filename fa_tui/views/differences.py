@@ -13,16 +13,13 @@ from fa_core.analysis.difference import (
     NumberChange,
     RunDifference,
 )
-from fa_core.numbers import MISSING, brief, count_text, fixed
+from fa_core.numbers import brief, count_text
 from fa_core.reporting.blocks import Grid
 from fa_core.rows import AuditRow
 from fa_tui.views.words import disambiguate, runs_words
 
 NOTHING = "–"
 """The cell of an audit that lacks the run."""
-
-_FIXED = {"headline_acc": 4, "frozen_baseline_acc": 4, "cross_batch_stability": 4, "margin_pp": 2}
-"""Numbers of a narrow range → their decimals; all others have four significant digits."""
 
 
 def difference_grid(runs: Sequence[RunDifference]) -> Grid:
@@ -46,19 +43,11 @@ def _cell(row: AuditRow | None) -> str:
 
 def change_text(change: NumberChange) -> str:
     """``(a) growth 2043 → 31.2``, with more digits where four are equal."""
-    name = change.quantity.name
-    was, now = _number_text(name, change.before), _number_text(name, change.after)
+    quantity = change.quantity
+    was, now = quantity.text(change.before), quantity.text(change.after)
     if was == now:
         was, now = brief(change.before, 9), brief(change.after, 9)
-    return f"{change.quantity.symbol} {was} → {now}"
-
-
-def _number_text(name: str, value: float | None) -> str:
-    if value is None:
-        return MISSING
-    if name in _FIXED:
-        return fixed(value, _FIXED[name], sign=name == "margin_pp")
-    return brief(value)
+    return f"{quantity.heading} {was} → {now}"
 
 
 def difference_summary(runs: Sequence[RunDifference]) -> str:

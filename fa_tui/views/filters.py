@@ -28,31 +28,18 @@ from typing import NamedTuple
 from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import LETTERS, mask_of
+from fa_core.judgement.quantities import BY_NAME, QUANTITIES
 from fa_core.judgement.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import (
-    BY_NAME,
-    CELLS,
-    QUANTITIES,
-    every_column,
-    ordered,
-    own,
-    seed_of,
-    value_of,
-)
+from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
-_ON_SCREEN = {
-    "λ": "lam",
-    "Γ": "gamma",
-    "accuracy": "acc",
-    "‖g_L‖": "g_L",
-    "‖h_L‖": "h_L",
-    "stability": "drift",
-}
-# an axis named like a letter has precedence
-_ON_SCREEN |= {quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter}
+_ON_SCREEN = {"λ": "lam", "Γ": "gamma"}
+for _quantity in QUANTITIES:
+    # an axis named like a letter has precedence
+    for _typed in (_quantity.letter, _quantity.label, _quantity.column):
+        _ON_SCREEN[_typed or _quantity.name] = _quantity.name
 
 
 def meant(typed: str, known: Collection[str]) -> str | None:

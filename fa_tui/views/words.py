@@ -188,10 +188,7 @@ def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
 
 def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
     """The rule of a diagnostic: ``a > 50``."""
-    sign = "<"
-    if one.fires_above:
-        sign = ">"
-    return f"{one.letter} {sign} {short(one.limit(thresholds))}"
+    return f"{one.letter} {one.sign} {short(one.limit(thresholds))}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:

@@ -21,7 +21,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.facts.measurements import Interval
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.judgement.quantities import JUDGED
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
@@ -342,7 +342,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         threshold: its current value.
         runs: number of runs.
     """
-    log = DIAGNOSTICS[curve.letter].log
+    log = JUDGED[curve.letter].log
     drawn = curve.points
     if log:
         drawn = drawn[drawn > 0]

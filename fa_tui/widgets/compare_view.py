@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.judgement.quantities import Quantity
 from fa_core.numbers import short
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import NUMBER_CELLS, Quantity, Write, one_format, peak_block
+from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, peak_block, written
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look
 from fa_tui.views.scale import Scale
@@ -441,8 +442,8 @@ class CompareView(LineTable):
 def _said(quantity: Quantity, value: float, values: Sequence[float | None]) -> str:
     """A number of a quantity, in the format of its line."""
     if quantity.log:
-        return quantity.say(value, one_format(values, NUMBER_CELLS))
-    return quantity.say(value)
+        return written(value, one_format(values, NUMBER_CELLS))
+    return written(value, quantity.text)
 
 
 def _peak(report: DiagnosticReport) -> int | None:

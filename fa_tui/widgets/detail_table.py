@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from fa_core.judgement.diagnostics import BOUND, DIAGNOSTICS, PROXY, Diagnostic
+from fa_core.judgement.quantities import JUDGED
 from fa_core.numbers import brief
 from fa_core.report import DiagnosticReport
 from fa_core.text.causes import floor_text
@@ -25,7 +26,6 @@ from fa_tui.views.words import with_keys
 from fa_tui.widgets.painted import Piece, Row
 
 _HEADINGS = ("number", "fires if", "how far", "95 % interval")
-_SHORT = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SHORTEST = 8
 """Cells of the short names: their heading has no more."""
 _GAP = "  "
@@ -108,29 +108,28 @@ class DiagnosticTable:
 
     def _line(self, record: DiagnosticRecord) -> TableLine:
         letter = record.letter
-        one = DIAGNOSTICS[letter]
-        value = one.measured(self._report)
+        quantity = JUDGED[letter]
+        value = quantity.of(self._report)
         if record.reason or value is None:
             reason = with_keys(record.reason)
             if record.state == UNMEASURED:
                 reason = f"{UNMEASURED}: {reason}"
-            return TableLine(letter, one.name, (), reason)
-        number = f"{one.text(value)}{one.suffix}"
+            return TableLine(letter, quantity.words, (), reason)
+        number = f"{quantity.text(value)}{quantity.suffix}"
         if letter in self._report.kinds:
             number += "?"
-        cells = (number, self._rule(one), record.brief_distance, self._interval(letter))
-        return TableLine(letter, one.name, cells)
+        rule = self._rule(DIAGNOSTICS[letter])
+        cells = (number, rule, record.brief_distance, self._interval(letter))
+        return TableLine(letter, quantity.words, cells)
 
     def _rule(self, one: Diagnostic) -> str:
-        sign = "<"
-        if one.fires_above:
-            sign = ">"
-        return f"{sign} {brief(one.limit(self._report.thresholds))}{one.suffix}"
+        limit = brief(one.limit(self._report.thresholds))
+        return f"{one.sign} {limit}{one.quantity.suffix}"
 
     def _interval(self, letter: str) -> str:
         """The interval of the number; ``""`` without one."""
         ends = self._report.interval(letter)
-        return " to ".join(map(DIAGNOSTICS[letter].text, ends or ()))
+        return " to ".join(map(JUDGED[letter].text, ends or ()))
 
     def _fitting(self) -> _Layout:
         """The layout with the most words that fits."""
@@ -160,7 +159,7 @@ class DiagnosticTable:
     def _row(self, line: TableLine) -> Row:
         name = line.name
         if width_of(self._glyphs.say(name)) > self._layout.names:
-            name = _SHORT[line.letter]
+            name = JUDGED[line.letter].label
         sign, tone = self._sign(line.letter)
         lead = padded(self._glyphs.say(f"{line.letter} {name}"), 2 + self._layout.names)
         said = self._columns(line.cells)

@@ -18,6 +18,7 @@ from textual.message import Message
 
 from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.quantities import Quantity
 from fa_core.numbers import short
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
@@ -26,7 +27,7 @@ from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import BACKGROUND, Canvas, Chart, Curve, Point, Points
 from fa_tui.widgets.epoch_curves import (
-    Shown,
+    LAYERS,
     fire_point,
     fires_when,
     layer_curves,
@@ -131,8 +132,8 @@ class EpochChart(Vertical):
         glyphs: characters to draw with.
     """
 
-    def __init__(self, shown: Shown, glyphs: Glyphs) -> None:
-        super().__init__(id=f"chart-{shown.letter or shown.column}")
+    def __init__(self, shown: Quantity, glyphs: Glyphs) -> None:
+        super().__init__(id=f"chart-{shown.marks or shown.name}")
         self.shown = shown
         self._glyphs = glyphs
         self._title = Line()
@@ -174,7 +175,7 @@ class EpochChart(Vertical):
         line = self._threshold(epochs, chosen, thresholds)
         bright: dict[int, Points] = {}
         curves: list[Curve] = []
-        if self.shown.column == "layers":
+        if self.shown is LAYERS:
             if trace is not None:
                 curves = layer_curves(trace, x)
             value = _span(curves)
@@ -235,10 +236,10 @@ class EpochChart(Vertical):
         if shown.log:
             pieces.append((" log", "dim"))
         pieces.append((f"  {value}", ""))
-        if shown.is_gamma and drawn.chosen is not None:
+        if not shown.marks and drawn.chosen is not None:
             pieces.append((f"  {null_words(band)}", "dim"))
-        if shown.letter:
-            pieces.append((f"  {fires_when(shown.letter, thresholds)}", "bad"))
+        if shown.marks:
+            pieces.append((f"  {fires_when(shown.marks, thresholds)}", "bad"))
         if others:
             if drawn.chosen is not None:
                 # drawn last
@@ -251,7 +252,7 @@ class EpochChart(Vertical):
         self, epochs: EpochSession, chosen: int | None, thresholds: DiagnosticThresholds
     ) -> float:
         """Position of the threshold for the chosen run, or NaN."""
-        if not self.shown.letter:
+        if not self.shown.marks:
             return math.nan
         baseline = math.nan
         if chosen is not None:
@@ -281,7 +282,7 @@ class EpochChart(Vertical):
     def _fires(self, points: Sequence[Points], drawn: Drawn, scale: Scale) -> Iterator[Curve]:
         """The first fires of the bright runs."""
         for run, look in drawn.curves:
-            first = drawn.first[run].get(self.shown.letter)
+            first = drawn.first[run].get(self.shown.marks)
             if look.mark and first is not None and drawn.x.contains(first):
                 yield fire_point(points[run], first, scale, self._glyphs)
 

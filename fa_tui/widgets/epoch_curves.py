@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
 from fa_core.facts.measurements import Interval
 from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LOGARITHMIC
+from fa_core.judgement.diagnostics import DIAGNOSTICS
 from fa_core.judgement.gamma import deep_gamma, deep_layers
+from fa_core.judgement.quantities import BY_NAME, Quantity, named
 from fa_core.numbers import short
 from fa_core.trace import Trace
 from fa_tui.views.glyphs import Glyphs
@@ -26,38 +28,10 @@ LAYERS_AT_MOST = 11
 """Layers with a curve, including the first and the last."""
 
 
-class Shown(NamedTuple):
-    """A quantity drawn over the epochs.
-
-    Attributes:
-        letter: the diagnostic that judges it, or ``""``.
-        title: its name.
-        column: in the replay's table.
-    """
-
-    letter: str
-    title: str
-    column: str
-
-    @property
-    def log(self) -> bool:
-        """Whether its axis is logarithmic."""
-        return self.column in LOGARITHMIC
-
-    @property
-    def is_gamma(self) -> bool:
-        """Whether it is a Γ, which has a null."""
-        return self.column in ("gamma", "layers")
-
-
-SHOWN = (
-    Shown("a", "growth per block", "growth"),
-    Shown("b", "‖g_L‖", "g_L"),
-    Shown("c", "drift", "stability"),
-    Shown("d", "accuracy", "acc"),
-    Shown("", "deep Γ", "gamma"),
-    Shown("", "Γ per layer", "layers"),
-)
+GAMMA = BY_NAME["gamma"]
+LAYERS = replace(GAMMA, name="layers", label="Γ per layer")
+SHOWN = (*named("growth", "g_L", "drift", "acc"), GAMMA, LAYERS)
+"""The quantities that are drawn over the epochs, each with the limit of the diagnostic it marks."""
 
 
 def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
@@ -73,7 +47,7 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     return words
 
 
-def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
+def line_of(shown: Quantity, thresholds: DiagnosticThresholds, baseline: float) -> float:
     """Position of the threshold on a quantity's axis; NaN for (d) without a baseline.
 
     Args:
@@ -81,16 +55,16 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
         thresholds: of the verdicts.
         baseline: the chosen run's frozen-baseline accuracy, or NaN.
     """
-    limit = DIAGNOSTICS[shown.letter].limit(thresholds)
-    if shown.letter == "d":
+    limit = DIAGNOSTICS[shown.marks].limit(thresholds)
+    if shown.marks == "d":
         return baseline + limit / 100
     return limit
 
 
-def points_of(replay: Replay, shown: Shown) -> list[list[Point]]:
+def points_of(replay: Replay, shown: Quantity) -> list[list[Point]]:
     """Per run, its points (epoch, value); NaN if not recorded."""
     curves = []
-    if shown.is_gamma:
+    if not shown.marks:
         for trace in replay.traces:
             points = []
             for epoch in trace.epochs:
@@ -123,16 +97,16 @@ def layer_curves(trace: Trace, x: Scale) -> list[Curve]:
     return curves
 
 
-def null_band(trace: Trace, shown: Shown, null: Interval | None) -> Interval | None:
+def null_band(trace: Trace, shown: Quantity, null: Interval | None) -> Interval | None:
     """The null's mean ± two standard deviations, if known.
 
     A layer's null is √m times as wide as that of deep Γ, the mean over m layers.
     """
-    if null is None or not shown.is_gamma:
+    if null is None or shown.marks:
         return None
     mean, std = null
     reach = 2 * std
-    if shown.column == "layers":
+    if shown is LAYERS:
         deep = deep_layers({"gamma": trace.epochs[-1].gamma}, trace.method)
         reach = 2 * std * math.sqrt(len(deep))
     return mean - reach, mean + reach
@@ -165,7 +139,7 @@ def _number(values: Sequence[float | None]) -> float:
     return math.nan
 
 
-def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
+def scale_of(values: Iterable[float], line: float, shown: Quantity) -> Scale:
     """An axis that holds all values and the threshold's line.
 
     Accuracies lie in [0, 1] and cosines in [-1, 1], on an axis so long that noise does not look
@@ -174,9 +148,9 @@ def scale_of(values: Iterable[float], line: float, shown: Shown) -> Scale:
     scale = covering([*values, line], log=shown.log)
     if scale is None:
         scale = Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
-    if shown.is_gamma:
+    if not shown.marks:
         least = -1.0
-    elif shown.letter == "d" and scale.hi <= _MOST_ACCURACY:
+    elif shown.marks == "d" and scale.hi <= _MOST_ACCURACY:
         least = 0.0
     else:
         return scale

@@ -14,9 +14,10 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
+from fa_core.judgement.quantities import Quantity
 from fa_core.text.verdict_cell import cell_legend
 from fa_tui.terminal.painting import after
-from fa_tui.views.columns import NORMS, SHADES, Quantity
+from fa_tui.views.columns import NORMS, SHADES, written
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.scale import Scale
 from fa_tui.views.sparklines import MOST_BARS
@@ -196,7 +197,7 @@ class StatusLine(Line):
 
     def _explanation(self, quantity: Quantity, cells: RunCells) -> Row:
         """What the numbers and their shades are."""
-        label = (f" {quantity.label} ", "strong")
+        label = (f" {quantity.title} ", "strong")
         if not cells.known(quantity):
             return [label, ("was measured on no run here", "warn")]
         if quantity is NORMS:
@@ -218,8 +219,8 @@ class StatusLine(Line):
         if self._matrix.style_of("shade-0"):
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
         write = self._matrix.cells.format_of(quantity)
-        low = quantity.say(scale.lo, write)
-        high = quantity.say(scale.hi, write)
+        low = written(scale.lo, write)
+        high = written(scale.hi, write)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 

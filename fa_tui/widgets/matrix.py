@@ -8,9 +8,10 @@ from rich.style import Style
 from textual.binding import Binding
 from textual.geometry import Size
 
+from fa_core.judgement.quantities import QUANTITIES, Quantity
 from fa_core.judgement.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
-from fa_tui.views.columns import NORMS, QUANTITIES, Quantity
+from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
 from fa_tui.views.looks import Look, SeedLooks

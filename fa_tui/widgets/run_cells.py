@@ -21,18 +21,19 @@ from textual.message import Message
 from textual.widget import Widget
 
 from fa_core.judgement.diagnostics import BIT
+from fa_core.judgement.quantities import Quantity
 from fa_core.numbers import median
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
     SHADES,
-    Quantity,
     Write,
     format_in,
     is_assumed,
     scale_of,
     values_of,
+    written,
 )
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import SeedLooks
@@ -424,7 +425,7 @@ class RunCells:
         if len(rows) > 1 and found:
             suffix = self._glyphs.say(f" ×{len(found)}")
         room = width - self.suffix_width
-        number = self._glyphs.say(quantity.say(value, self.format_of(quantity)))
+        number = self._glyphs.say(written(value, self.format_of(quantity)))
         tone = self._tone(quantity, rows)
         if value is not None:
             if is_assumed(quantity, self._session, rows):

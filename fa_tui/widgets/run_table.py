@@ -11,9 +11,10 @@ from itertools import accumulate, product
 from textual.binding import Binding
 
 from fa_core.judgement.diagnostics import BIT
+from fa_core.judgement.quantities import BY_NAME
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, Column, columns_of, ordered, value_of
+from fa_tui.views.columns import Column, columns_of, ordered, value_of
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import method_text, place_label

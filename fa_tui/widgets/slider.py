@@ -187,7 +187,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._nonfinite = 0
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
-        self._track = Track(Scale(*diagnostic.span, diagnostic.log), diagnostic.step)
+        self._track = Track(Scale(*diagnostic.span, diagnostic.quantity.log), diagnostic.step)
         self._marks: list[str] = []
         self.deciding: Callable[[], Sequence[float]] = list
         self._drags = 0
@@ -212,7 +212,7 @@ class ThresholdSlider(Dragged, can_focus=True):
             return
         self._tracked = values, self.value
         one = self._diagnostic
-        scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
+        scale = covering(chain(values, [self.value]), log=one.quantity.log, at_least=one.span)
         if scale is not None:
             self._track = Track(scale, one.step)
         self._ticks = finite(values)
@@ -272,13 +272,13 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [("   ", ""), (f"{default:{room}}{low}", "dim"), *track, *plateau]
 
     def _text_of(self, value: float) -> str:
-        return self._glyphs.say(f"{exact(value)}{self._diagnostic.suffix}")
+        return self._glyphs.say(f"{exact(value)}{self._diagnostic.quantity.suffix}")
 
     def _draw_label(self, width: int) -> Row:
         diagnostic = self._diagnostic
         letter = f" {self.letter} "
         room = width - 4
-        name = self._glyphs.say(diagnostic.name)[:room].ljust(room)
+        name = self._glyphs.say(diagnostic.quantity.words)[:room].ljust(room)
         undecided = (" ", "")
         if self._interval is not None:
             low, high = self._interval
@@ -290,7 +290,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         return [(letter, "accent"), (name, "text"), undecided]
 
     def _draw_value(self, width: int) -> Row:
-        sign = "> " if self._diagnostic.fires_above else "< "
+        sign = f"{self._diagnostic.sign} "
         if width > _BARE:
             sign = f"fires {sign}"
         sign = f"  {sign}"
@@ -298,7 +298,7 @@ class ThresholdSlider(Dragged, can_focus=True):
             # of a long entry the end is shown
             typed = (self._entry[len(sign) + 1 - width :], "entry")
             return [(sign, "dim"), typed, (self._glyphs.cursor, "strong")]
-        unit = self._glyphs.say(self._diagnostic.suffix)
+        unit = self._glyphs.say(self._diagnostic.quantity.suffix)
         room = width - len(unit) - len(sign)
         number = exact(self.value)
         for digits in (6, 3):
@@ -500,7 +500,7 @@ class ThresholdSlider(Dragged, can_focus=True):
             example = exact(self._default)
             self._refuse(f"“{text}” is not a number: try {example}")
         elif self._track.scale.log and value < 0:
-            self._refuse(f"{text} is negative: {self._diagnostic.name} never is")
+            self._refuse(f"{text} is negative: {self._diagnostic.quantity.words} never is")
         else:
             # turns -0.0 into 0.0
             self._set_pending(value + 0.0, "set")

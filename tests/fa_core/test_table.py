@@ -46,8 +46,8 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(
     chosen = table.select(np.array(places, np.int64))
     judged = [measured[place].with_thresholds(limits) for place in places]
     assert [row.report for row in chosen.rows()] == [measured[place] for place in places]
-    for column, name in NUMBERS.items():
-        expected = [getattr(report, name) for report in judged]
+    for column, number in NUMBERS.items():
+        expected = [number.of(report) for report in judged]
         filled = [math.nan if value is None else value for value in expected]
         np.testing.assert_array_equal(getattr(chosen, column), filled, err_msg=column)
         assert chosen.measured(column).tolist() == [value is not None for value in expected]

@@ -7,12 +7,13 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
+from fa_core.judgement.quantities import BY_NAME
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.terminal.themes import THEMES
-from fa_tui.views.columns import SHADES, scale_of
+from fa_tui.views.columns import SHADES, scale_of, written
 from fa_tui.widgets.run_cells import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
@@ -193,15 +194,10 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 
 
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
-    from fa_tui.views.columns import BY_NAME
-
-    assert (
-        BY_NAME["gamma"].say(
-            BY_NAME["gamma"].of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))
-        )
-        == "+0.200"
-    )
-    assert BY_NAME["gamma"].say(BY_NAME["gamma"].of(DiagnosticReport())) == "·"
+    gamma = BY_NAME["gamma"]
+    of_credit = gamma.of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))
+    assert written(of_credit, gamma.text) == "+0.200"
+    assert written(gamma.of(DiagnosticReport()), gamma.text) == "·"
 
 
 async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:

@@ -200,14 +200,14 @@ async def test_digits_typed_into_a_slider_do_not_switch_charts(app: ExplorerApp)
         await pilot.press("escape", "2")
         await pilot.pause()
         assert [
-            chart.shown.letter for chart in screen.query(EpochChart) if chart.region.height
+            chart.shown.marks for chart in screen.query(EpochChart) if chart.region.height
         ] == ["b"]
 
 
 async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot)
-        assert "growth per block" in screen_text(app) and "accuracy" not in screen_text(app)
+        assert "growth log" in screen_text(app) and "accuracy" not in screen_text(app)
         await pilot.press("4")
         await settled(pilot, screen)
         assert "accuracy  (20, 0.58)  d < frozen +2 pp" in screen_text(app)
@@ -372,7 +372,7 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "", 0)
-    assert [shown.letter for shown in SHOWN] == ["a", "b", "c", "d", "", ""]
+    assert [shown.marks for shown in SHOWN] == ["a", "b", "c", "d", "", ""]
 
 
 def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
@@ -601,7 +601,7 @@ async def test_every_chart_on_the_screen_is_exported_as_a_figure(
         shared = screen.shared()
         assert CHARTS in kinds_of(shared)
         assert [title for title, _ in shared.charts] == [
-            "growth per block",
+            "growth",
             "‖g_L‖",
             "drift",
             "accuracy",

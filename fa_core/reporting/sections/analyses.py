@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
 from fa_core.judgement.gamma import CREDIT
+from fa_core.judgement.quantities import BY_NAME, JUDGED
 from fa_core.judgement.verdict import TRUSTWORTHY
-from fa_core.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread, with_axes
+from fa_core.numbers import MISSING, brief, brief_in, factor_spread, plain, spread, with_axes
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
 from fa_core.text.verdict import grounds_text
 from fa_core.trace import EPOCH, common_unit
 
-_BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "drift", "d": "margin"}
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
 _RANGE_CELLS = 7
@@ -27,53 +27,39 @@ _RANGE_CELLS = 7
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean and spread per method, numbers of seeds that fire, and disagreement."""
     groups = analysis.groups
-    apart = any(group.collection for group in groups)
-    headings = ["method", *analysis.by, "verdict", "fires on", "disagree"]
-    if apart:
-        headings.insert(1, "from")
-    words = len(headings)
-    headings.append("n")
-    headings += [number.heading for number in NUMBERS.values() if number.letter]
-    rows: list[tuple[str, ...]] = []
-    marked = set()
-    credited = []
     notes: list[tuple[str, str]] = []
     for group in groups:
-        name = group_name(group)
-        if any(group.fired.values()):
-            marked.add(len(rows))
-        rows.append(tuple(_seed_cells(group, apart)))
-        credited.append((_of_home(group, name), group.stats))
         for note in (*group.notes, *_inexact(group)):
-            notes.append((note, name))
-    yield Grid(
-        tuple(headings),
-        tuple(rows),
-        caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its "
-        "factor; in brackets the range, and on how many seeds where not on all; fires on: seeds of "
-        "those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some "
-        "seeds only.",
-        words=words,
-        marked=frozenset(marked),
-    )
-    yield from _credit_grid(credited)
+            notes.append((note, group_name(group)))
+    if groups:
+        records = list(map(_seed_record, groups))
+        yield Grid.of(
+            records,
+            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
+            "its factor; in brackets the range, and on how many seeds where not on all; fires on: "
+            "seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire "
+            "on some seeds only.",
+            words=len(records[0]) - 1 - len(AVERAGED),
+            marked=[any(group.fired.values()) for group in groups],
+        )
+    yield from _credit_grid(groups)
     yield from bullets((*analysis.notes, *by_note(notes)))
 
 
-def _seed_cells(group: SeedGroup, apart: bool) -> Iterator[str]:
-    yield group.method
-    if apart:
-        yield PurePath(group.collection).name
-    for value in group.axes.values():
-        yield "–" if value is None else plain(value)
-    yield _verdict(group)
-    yield fires_on(group)
-    yield ", ".join(group.disagree) or "–"
+def _seed_record(group: SeedGroup) -> dict[str, str]:
     n = len(group.seeds)
-    yield str(n)
-    for name, number in NUMBERS.items():
-        if number.letter:
-            yield _with_range(group.stats[name], n)
+    record = {"method": group.method}
+    if group.collection:
+        record["from"] = PurePath(group.collection).name
+    for axis, value in group.axes.items():
+        record[axis] = "–" if value is None else plain(value)
+    record["verdict"] = _verdict(group)
+    record["fires on"] = fires_on(group)
+    record["disagree"] = ", ".join(group.disagree) or "–"
+    record["n"] = str(n)
+    for number in AVERAGED:
+        record[number.heading] = _with_range(group.stats[number.column], n)
+    return record
 
 
 def _with_range(stat: Stat, seeds: int) -> str:
@@ -111,22 +97,18 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
             yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
-def _credit_grid(named: Sequence[tuple[str, Mapping[str, Stat]]]) -> Iterator[Grid]:
+def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
-    shown = [number for number in CREDIT if any(stats[number].n for _, stats in named)]
+    shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
     records = []
-    for name, stats in named:
-        cells = {NUMBERS[number].heading: stat_words(stats[number]) for number in shown}
+    for group in groups:
+        name = group_name(group)
+        if group.collection:
+            name = f"{PurePath(group.collection).name}: {name}"
+        cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
         records.append({"method": name, **cells})
     if shown:
         yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
-
-
-def _of_home(condition: SeedGroup, name: str) -> str:
-    """A name, prefixed with its file or folder if several hold the same runs."""
-    if condition.collection:
-        return f"{PurePath(condition.collection).name}: {name}"
-    return name
 
 
 def fires_on(group: SeedGroup) -> str:
@@ -214,10 +196,9 @@ def _names(group: Spread) -> str:
 
 
 def fires_when(one: Sensitivity) -> str:
-    """The rule of a diagnostic, abbreviated: ``(a) growth > 50``."""
-    sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
-    unit = " pp" if one.unit == "pp" else ""
-    return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{unit}"
+    """The rule of a diagnostic, abbreviated: ``(a) growth > 50×``."""
+    sign, quantity = DIAGNOSTICS[one.letter].sign, JUDGED[one.letter]
+    return f"({one.letter}) {quantity.label} {sign} {brief(one.threshold)}{quantity.suffix}"
 
 
 def group_range(group: Spread) -> str:
@@ -242,7 +223,7 @@ def gap_words(one: Sensitivity) -> str:
         return "overlap"
     if one.gap is None:
         return "separable"
-    if DIAGNOSTICS[one.letter].log:
+    if JUDGED[one.letter].log:
         if one.gap >= 1000:
             return f"{one.gap:,.0f}×"
         return f"{brief(one.gap, 5)}×"
@@ -337,10 +318,7 @@ def _method_record(one: MethodTimeline) -> dict[str, str]:
     for letter in LETTERS:
         record[f"({letter}) first fires"] = _first_fires(one, letter)
     record["runs stopped"] = f"{one.stopped}/{len(one.seeds)}"
-    record["epochs saved"] = _share(one.saved)
-    record["acc at stop"] = fixed(one.acc_at_stop, 4)
-    record["final acc"] = fixed(one.final_acc, 4)
-    return record
+    return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
 
 def _timeline_record(one: Timeline) -> dict[str, str]:
@@ -358,10 +336,16 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
     for letter in LETTERS:
         record[f"({letter}) first fires"] = _fire_text(one, letter)
     record["stop"] = stop
-    record["epochs saved"] = _share(saved)
-    record["acc at stop"] = fixed(acc, 4)
-    record["final acc"] = fixed(one.final_acc, 4)
-    return record
+    return record | _ends(saved, acc, one.final_acc)
+
+
+def _ends(saved: float | None, acc: float | None, final_acc: float | None) -> dict[str, str]:
+    text = BY_NAME["acc"].text
+    return {
+        "epochs saved": _share(saved),
+        "acc at stop": text(acc),
+        "final acc": text(final_acc),
+    }
 
 
 def _share(value: float | None) -> str:

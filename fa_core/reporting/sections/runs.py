@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fa_core.analysis.method_groups import run_names
-from fa_core.analysis.partial_audits import Margin, margins_to_flip, unmeasured_letters
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
-from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS
+from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, letters_of, mask_of
+from fa_core.judgement.quantities import JUDGED, named
 from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
-from fa_core.numbers import MISSING, brief, count_text, fixed, significant
+from fa_core.numbers import MISSING, count_text, significant
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (
@@ -32,7 +32,7 @@ from fa_core.reporting.blocks import (
 from fa_core.second_reading import second_reading
 from fa_core.table import AuditTable
 from fa_core.text.causes import failure_mode
-from fa_core.text.diagnostic_record import range_text
+from fa_core.text.diagnostic_record import UNMEASURED, DiagnosticRecord, range_text, records_of
 from fa_core.text.notes import baseline_text, caveats
 from fa_core.text.verdict import counts_text, grounds_of, verdict_words
 from fa_core.text.verdict_cell import cell_legend, run_cell
@@ -65,7 +65,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     limits = []
     phrases = []
     for letter, one in DIAGNOSTICS.items():
-        limits.append(f"({letter}) {one.rule(thresholds)}{one.suffix}")
+        limits.append(f"({letter}) {one.rule(thresholds)}{one.quantity.suffix}")
         phrases.append(f"({letter}) reads “{one.phrase}”; published: {one.calibration}")
     return Paragraph(
         f"A diagnostic fires where: {', '.join(limits)}. "
@@ -148,6 +148,20 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield from bullets(by_note(pairs))
 
 
+def unmeasured_letters(table: AuditTable) -> dict[str, str]:
+    """Method → letters that none of its runs measured, if there are any.
+
+    Source: docs/protocol.md §3: every verdict carries its coverage.
+    """
+    missing = {}
+    for method in table.methods:
+        coverage = table.coverage[table.method == method]
+        left = mask_of(LETTERS) & ~int(np.bitwise_or.reduce(coverage))
+        if left:
+            missing[method] = letters_of(left)
+    return missing
+
+
 def _unmeasured_note(method: str, letters: str) -> str:
     if letters == LETTERS:
         return f"{method}: nothing was measured"
@@ -177,27 +191,23 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
+_NUMBERS = named("acc", "growth", "h_L", "g_L", "drift", "margin")
+
+
 def _verdict_record(run: Run) -> dict[str, str]:
     report = run.report
-    return {
+    record = {
         "run": run.name,
         LETTERS: _cell(run),
         "verdict": verdict_words(report, run.is_control, short=True),
-        "acc": fixed(report.headline_acc, 4),
-        "(a) growth": significant(report.max_per_block_growth, unit="×") + _range(run, "a"),
-        "‖h_L‖": significant(report.h_L),
-        "(b) ‖g_L‖": significant(report.g_L) + _range(run, "b"),
-        "(c) drift": fixed(report.cross_batch_stability, 3, sign=True) + _range(run, "c"),
-        "(d) pp": _margin(run),
     }
-
-
-def _range(run: Run, letter: str) -> str:
-    """A diagnostic's interval in brackets, or ``""``."""
-    ends = range_text(run.report, letter)
-    if ends:
-        return f" [{ends}]"
-    return ""
+    for number in _NUMBERS:
+        text = number.text(number.of(report))
+        if number.letter and (ends := range_text(report, number.letter)):
+            text += f" [{ends}]"
+        record[number.heading] = text
+    record[JUDGED["d"].heading] += _if_assumed(run, f" (baseline {baseline_text(report)})")
+    return record
 
 
 def _cell(run: Run) -> str:
@@ -205,12 +215,6 @@ def _cell(run: Run) -> str:
     if run.report.evidence:
         cell += "*"
     return cell + _if_assumed(run, ", d assumed")
-
-
-def _margin(run: Run) -> str:
-    margin = fixed(run.report.margin_pp, 2, sign=True)
-    basis = _if_assumed(run, f" (baseline {baseline_text(run.report)})")
-    return f"{margin}{_range(run, 'd')}{basis}"
 
 
 def _if_assumed(run: Run, words: str) -> str:
@@ -246,10 +250,10 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     """Per run: margins to flip, γ_L, the output error, the failure mode, the cause of (b)."""
     runs = shown_runs(table, thresholds)
     caption = (
-        "Margin to flip: how far each number is from its threshold (+: passes with this room, "
-        "−: fires by it; (a) and (b) as a factor). γ_L: backward gain at the deepest layer, "
-        "‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: scale ((a), (b)) or direction ((d) "
-        "alone), then drift or noise of the gradient, if judged."
+        "Margin to flip: how far each number is from its threshold: over or under it, it fires; "
+        "above or below it, it passes; (a) and (b) as a factor. γ_L: backward gain at the deepest "
+        "layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: scale ((a), (b)) or direction "
+        "((d) alone), then drift or noise of the gradient, if judged."
     )
     if table.assumed[: len(runs)].any():
         caption += " ?: by an assumed frozen baseline."
@@ -259,8 +263,8 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
 def _beyond_record(run: Run) -> dict[str, str]:
     report = run.report
     record = {"run": run.name}
-    for margin in margins_to_flip(report):
-        record[f"({margin.letter}) room"] = _room(run, margin)
+    for one in records_of(report):
+        record[f"({one.letter}) room"] = _room(run, one)
     record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
     record["‖e_T‖"] = significant(report.error_norm, 3)
     record["mode"] = failure_mode(report) or "–"
@@ -268,18 +272,11 @@ def _beyond_record(run: Run) -> dict[str, str]:
     return record
 
 
-def _room(run: Run, margin: Margin) -> str:
-    doubt = ""
-    if margin.value is not None and run.report.kinds.get(margin.letter) == ASSUMED:
-        doubt = "?"
-    if margin.room is None:
-        text = "fires always" if margin.fires else MISSING
-        return text + doubt
-    sign = "−" if margin.fires else "+"
-    if margin.factor is not None:
-        return f"{sign}{brief(margin.factor, 3)}x{doubt}"
-    unit = " pp" if margin.unit == "pp" else ""
-    return f"{sign}{brief(abs(margin.room), 3)}{unit}{doubt}"
+def _room(run: Run, record: DiagnosticRecord) -> str:
+    if record.state == UNMEASURED:
+        return MISSING
+    doubt = "?" if run.report.kinds.get(record.letter) == ASSUMED else ""
+    return (record.brief_distance or "fires always") + doubt
 
 
 PITFALLS = (

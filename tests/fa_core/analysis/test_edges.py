@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis.partial_audits import margins_to_flip
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_curve
 from fa_core.analysis.utility import decision_utility
@@ -71,18 +70,6 @@ def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -
         assert all(map(math.isfinite, curve.points)) and len(curve.walk_backs)
         low, high = plateau(case, letter, T.h_norm_explosion_ratio)
         assert low <= high
-
-
-def test_every_run_has_a_margin_for_all_four(case: AuditTable) -> None:
-    for i in range(len(case)):
-        margins, report = margins_to_flip(case.report(i)), case.report(i)
-        assert [margin.letter for margin in margins] == list(LETTERS)
-        for margin in margins:
-            assert (margin.fires is None) is (margin.letter not in report.coverage)
-            assert bool(margin.fires) is (margin.letter in report.flags)
-            assert (margin.room is None) is (
-                margin.letter not in report.coverage or margin.letter in report.nonfinite
-            )
 
 
 def test_what_was_not_measured_has_no_statistics(case: AuditTable) -> None:

@@ -1,4 +1,4 @@
-"""Families along an axis: only runs that differ in it and in nothing else are compared."""
+"""Families: only runs that differ in the penalty and in nothing else are compared."""
 
 from __future__ import annotations
 
@@ -25,22 +25,20 @@ def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
         row(axes={"ln": "none"}),
         row(axes={"lam": 0.01}),
     )
-    (only,) = families(runs, "lam")
-    assert (only.method, only.rows, only.points) == ("dfa", (0, 3), 2)
+    (only,) = families(runs)
+    assert (only.method, only.rows) == ("dfa", (0, 3))
 
 
 def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
     runs = table(*(row(axes={"d": d, "lam": lam}) for d in (128, 256) for lam in (0.0, 0.01)))
-    assert [(one.axes, one.rows) for one in families(runs, "lam")] == [
+    assert [(one.axes, one.rows) for one in families(runs)] == [
         ({"d": 128}, (0, 1)),
         ({"d": 256}, (2, 3)),
     ]
 
 
 def test_seeds_of_one_penalty_are_one_point() -> None:
-    assert (
-        families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1})), "lam") == ()
-    )
+    assert families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1}))) == []
 
 
 @pytest.mark.parametrize(
@@ -54,10 +52,8 @@ def test_seeds_of_one_penalty_are_one_point() -> None:
 )
 def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str, Any]) -> None:
     plain = row(provenance=setup())
-    assert (
-        len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))), "lam")) == 1
-    )
-    assert families(table(plain, row(axes={"lam": 0.01}, provenance=other)), "lam") == ()
+    assert len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))))) == 1
+    assert families(table(plain, row(axes={"lam": 0.01}, provenance=other))) == []
 
 
 def test_runs_of_different_files_are_not_joined() -> None:
@@ -65,4 +61,4 @@ def test_runs_of_different_files_are_not_joined() -> None:
         *(row(seed=s, source="one.json") for s in (1, 2)),
         *(row(seed=s, source="two.json", axes={"lam": 0.1}) for s in (1, 2)),
     )
-    assert families(runs, "lam") == ()
+    assert families(runs) == []

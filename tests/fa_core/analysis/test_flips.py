@@ -48,7 +48,7 @@ def verdicts_at(runs: AuditTable, letter: str, limit: float) -> list[str]:
 def probes(runs: AuditTable, letter: str) -> list[float]:
     """Every value, its neighbours, and points between: all places where something could happen."""
     values = sorted(
-        {float(v) for v in getattr(runs, DIAGNOSTICS[letter].column) if math.isfinite(v)}
+        {float(v) for v in getattr(runs, DIAGNOSTICS[letter].quantity.column) if math.isfinite(v)}
     )
     near = [math.nextafter(value, end) for value in values for end in (-math.inf, math.inf)]
     between = [(lo + hi) / 2 for lo, hi in pairwise(values)]

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fa_core.analysis.partial_audits import unmeasured_letters
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
@@ -15,6 +14,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import load_audits
 from fa_core.judgement.diagnostics import LETTERS
 from fa_core.judgement.verdict import TRUSTWORTHY
+from fa_core.reporting.sections.runs import unmeasured_letters
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import assuming
 
@@ -118,7 +118,7 @@ def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
 
 def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
     group = next(g for g in over_seeds(resmlp).groups if g.method == "dfa")
-    acc = group.stats["headline_acc"]
+    acc = group.stats["acc"]
     assert acc.n == 3
     assert f"{acc.mean:.3f}" == "0.306"
     assert acc.std == pytest.approx(np.std(resmlp.acc[resmlp.method == "dfa"], ddof=1))

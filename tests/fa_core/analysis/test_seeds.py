@@ -151,7 +151,7 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
     fa, frozen = over_seeds(runs).groups
     found = {name: (stat.n, stat.mean, stat.std) for name, stat in fa.stats.items() if stat.n}
     assert found == {
-        "headline_acc": (2, 0.5, 0.0),
+        "acc": (2, 0.5, 0.0),
         "mean_gamma": (2, pytest.approx(0.5), pytest.approx(0.0)),
         "deep_gamma": (2, pytest.approx(0.2), pytest.approx(0.2 / math.sqrt(2))),
         "null_gamma": (2, pytest.approx(0.0), pytest.approx(0.04 / math.sqrt(2))),

@@ -22,9 +22,11 @@ from fa_core.reporting.sections.runs import (
     pitfalls_block,
     provenance,
     summary,
+    unmeasured_letters,
 )
 from tests.fa_core.analysis.runs import row, table
 
+FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}
 CREDIT: dict[str, Any] = {
     "gamma": [0.43, -0.01, -0.03, None],
     "rho": [0.5, 0.1, 0.1, 0.1],
@@ -72,7 +74,7 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
     )
     assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
     assert [cells[-2] for cells in grid.rows] == ["scale failure", "–", "–", "scale failure"]
-    assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
+    assert grid.rows[0][2] == "250× under" and grid.rows[2][2] == "10000× above"
     assert grid.rows[3][5:7] == ("N/A", "N/A")
 
 
@@ -111,6 +113,24 @@ def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:
         if isinstance(b, Grid)
     )
     assert grid.rows[0][1] == "fires always"
+
+
+def test_the_room_is_in_the_numbers_own_unit_or_a_factor() -> None:
+    (grid,) = beyond_table(table(row(**FULL), row()), DiagnosticThresholds())
+    assert isinstance(grid, Grid)
+    assert grid.rows[0][1:5] == ("2× below", "100× above", "0.2 below", "3 pp above")
+    assert grid.rows[1][1:5] == ("N/A",) * 4
+
+
+def test_letters_that_a_method_never_measured_are_named() -> None:
+    runs = table(
+        row("ep", 1, growth=1.0, cosine=0.1),
+        row("ep", 2, growth=float("nan")),
+        row("dfa", **FULL),
+        row("bp"),
+    )
+    assert unmeasured_letters(runs) == {"ep": "bd", "bp": "abcd"}
+    assert unmeasured_letters(table()) == {}
 
 
 def test_the_summary_names_recorded_verdicts_that_differ() -> None:

@@ -17,6 +17,7 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.judgement.quantities import QUANTITIES
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import opening
@@ -26,7 +27,6 @@ from fa_tui.cli import main
 from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
-from fa_tui.views.columns import QUANTITIES
 from fa_tui.views.filters import Filter, ViewState, picking
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import opened, screen_text

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fa_core.judgement.quantities import BY_NAME
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import BY_NAME, value_of
+from fa_tui.settings import Quantity
+from fa_tui.views.columns import CELLS, value_of
+from fa_tui.views.filters import meant
 from tests.fa_core.strategies import audit_rows
 
 
@@ -51,3 +56,10 @@ def test_a_row_measured_anew_shows_its_new_number() -> None:
     assert value_of(BY_NAME["h_L"], session, 1) == 3.0
     session.replace_rows({1: run(1.0, 4.0)})
     assert value_of(BY_NAME["h_L"], session, 1) == 4.0
+
+
+def test_the_matrix_can_begin_with_every_quantity_and_with_their_older_names() -> None:
+    names = {*get_args(Quantity)} - {"letters", "stability"}
+    assert names == {*CELLS} - {"null"}
+    typed = {"accuracy": "acc", "‖g_L‖": "g_L", "stability": "drift", "c": "drift", "Γ": "gamma"}
+    assert {name: meant(name, names) for name in typed} == typed
