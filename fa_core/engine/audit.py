@@ -39,7 +39,7 @@ from fa_core.engine.jobs import (
     run_of,
 )
 from fa_core.engine.journal import Journal
-from fa_core.engine.pool import Pool, WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
 from fa_core.facts.run_names import is_run
@@ -131,7 +131,7 @@ class Measuring(msgspec.Struct, frozen=True):
             devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        return WorkerPool(devices, self.on_event)
+        return Pool(devices, self.on_event, on_notice=self.on_notice)
 
     def _noting(self, files: ProgressFiles) -> Measuring:
         """The same, with progress files in the run folders that are measured."""

@@ -28,7 +28,7 @@ from fa_core.engine.devices import PATIENCE, RAY, Execution, answering_cluster
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import Job
 from fa_core.engine.messages import ChildProcess
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.engine.worker import MEASURE, Control, measure_and_send, measure_of
 from fa_core.errors import FaError, MeasureError, UsageError
 
@@ -51,7 +51,7 @@ def _never(_job_id: str) -> bool:
     return False
 
 
-class ClusterPool(WorkerPool):
+class ClusterPool(Pool):
     """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it,
     and has many jobs at a time.
 

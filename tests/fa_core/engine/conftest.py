@@ -11,7 +11,7 @@ import pytest
 
 from fa_core.engine import pool
 from fa_core.engine.jobs import JobState, JobView
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.engine.worker import MEASURE
 
 HERE = Path(__file__).parent
@@ -57,10 +57,10 @@ def told() -> Told:
 @pytest.fixture
 def make_pool(
     monkeypatch: pytest.MonkeyPatch, told: Told, tmp_path: Path
-) -> Iterator[Callable[..., WorkerPool]]:
+) -> Iterator[Callable[..., Pool]]:
     monkeypatch.chdir(HERE)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    pools: list[WorkerPool] = []
+    pools: list[Pool] = []
 
     def make(
         devices: tuple[str, ...] = ("cpu",),
@@ -68,10 +68,10 @@ def make_pool(
         grace: float = pool.GRACE,
         measure: str = "faults:measure",
         **options: Any,
-    ) -> WorkerPool:
+    ) -> Pool:
         monkeypatch.setattr(pool, "GRACE", grace)
         monkeypatch.setenv(MEASURE, measure)
-        pools.append(WorkerPool(devices, told, **options))
+        pools.append(Pool(devices, told, **options))
         return pools[-1]
 
     yield make

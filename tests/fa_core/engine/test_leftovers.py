@@ -34,9 +34,9 @@ HOSTILE = (
 CLIENT = """
 import sys, time
 from fa_core.engine.jobs import Job
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import Pool
 say = lambda view: print(view.state.value, *pool.pids(), flush=True)
-pool = WorkerPool(["cpu"], say)
+pool = Pool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))
 time.sleep(600)
 """

@@ -16,7 +16,7 @@ from fa_core.engine import messages
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.messages import memory_limit
-from fa_core.engine.pool import STRIKES, WorkerPool
+from fa_core.engine.pool import STRIKES, Pool
 from fa_core.engine.worker import MEASURE
 
 
@@ -316,7 +316,7 @@ def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path
     monkeypatch.chdir(Path(__file__).parent)
     seen: list[int] = []
     monkeypatch.setenv(MEASURE, "faults:measure")
-    with WorkerPool(["cpu"], lambda view: seen.append(len(pool.jobs()))) as pool:
+    with Pool(["cpu"], lambda view: seen.append(len(pool.jobs()))) as pool:
         pool.submit(job("a")).result(30)
     assert seen and set(seen) == {1}
 
@@ -373,7 +373,7 @@ def job(name: str) -> Job:
     return Job(id=name, checkpoint=f"/runs/{name}", method=name)
 
 
-def _busy_pool(make_pool, told, tmp_path) -> tuple[WorkerPool, Path]:
+def _busy_pool(make_pool, told, tmp_path) -> tuple[Pool, Path]:
     """A pool whose only worker waits at a gate, and the gate."""
     gate = tmp_path / "gate"
     os.mkfifo(gate)
@@ -383,7 +383,7 @@ def _busy_pool(make_pool, told, tmp_path) -> tuple[WorkerPool, Path]:
     return pool, gate
 
 
-def _wait_until_dead(pool: WorkerPool) -> None:
+def _wait_until_dead(pool: Pool) -> None:
     worker = pool._workers[0]._worker
     assert worker is not None
     worker.autopsy()

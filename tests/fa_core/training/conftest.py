@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, load_data
+from fa_core.engine.jobs import JobProgress
 from fa_core.training.plan import Recipe, RunPlan
 
 SPEC = "synthetic:input=6,train=320,test=300"
@@ -31,3 +32,15 @@ def plan(method: str = "dfa", **changes: object) -> RunPlan:
     recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))  # type: ignore[call-overload]
     settings = {"arch": "resmlp", "data": SPEC, "seed": 42, "arch_args": {"d": 8, "L": 2}} | changes
     return RunPlan(method=method, recipe=Recipe(**recipe), **settings)  # type: ignore[arg-type]
+
+
+class Interrupt(JobProgress):
+    """Ctrl-C in the middle of an epoch of ten steps."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self.epoch = epoch
+
+    def update(self, done: int, total: int) -> None:
+        if done > 10 * (self.epoch - 1):
+            raise KeyboardInterrupt

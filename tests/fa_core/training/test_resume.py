@@ -23,9 +23,9 @@ from fa_core.facts.run_names import (
 )
 from fa_core.formats import scan
 from fa_core.training import train as run_module
-from fa_core.training.train import EpochProgress, train_run
+from fa_core.training.train import train_run
 
-from .conftest import plan
+from .conftest import Interrupt, plan
 
 KINDS = {
     "dfa": {"recipe": {"lam": 1e-3}},
@@ -33,16 +33,6 @@ KINDS = {
     # rules with state of their own: learned feedback, noise, a second forward pass
     **{name: {} for name in ("weight_mirror", "dtp", "ff")},
 }
-
-
-def interrupt_in(epoch: int):
-    """Ctrl-C in the middle of an epoch."""
-
-    def on_progress(progress: EpochProgress) -> None:
-        if progress.epoch == epoch:
-            raise KeyboardInterrupt
-
-    return on_progress
 
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
@@ -69,7 +59,7 @@ def test_a_resumed_run_reaches_the_same_weights(data: DataSet, tmp_path: Path, m
     train_run(plan(method, **KINDS[method]), data, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         train_run(
-            plan(method, **KINDS[method]), data, tmp_path / "cut", on_progress=interrupt_in(3)
+            plan(method, **KINDS[method]), data, tmp_path / "cut", progress=Interrupt(3)
         )
     done = train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
     assert done.manifest.epochs_done == 4
@@ -80,7 +70,7 @@ def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(
     data: DataSet, tmp_path: Path
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(3))
+        train_run(plan(), data, tmp_path, progress=Interrupt(3))
     assert {path.name for path in tmp_path.iterdir()} == {
         MANIFEST,
         WEIGHTS,
@@ -142,7 +132,7 @@ def test_a_run_is_only_resumed_as_what_it_is(
     data: DataSet, tmp_path: Path, change: dict[str, object], told: str
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
+        train_run(plan(), data, tmp_path, progress=Interrupt(2))
     with pytest.raises(UsageError, match=f"the run there {told}"):
         train_run(plan(**change), data, tmp_path, resume=True)
 
@@ -152,7 +142,7 @@ def test_a_lost_or_broken_resume_file_says_what_to_do(
     data: DataSet, tmp_path: Path, broken: bytes | None
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
+        train_run(plan(), data, tmp_path, progress=Interrupt(2))
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
     with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
         train_run(plan(), data, tmp_path, resume=True)

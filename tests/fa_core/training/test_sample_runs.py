@@ -12,13 +12,14 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
+from fa_core.engine.jobs import JobProgress
 from fa_core.engine.loading import Evaluation
 from fa_core.facts.run_names import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats.scan import Scan, scan
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.training.plan import RunPlan
-from fa_core.training.train import EpochProgress, audit_run, train_run
+from fa_core.training.train import audit_run, train_run
 
 SEEDS = (42, 123, 456)
 
@@ -99,12 +100,12 @@ def test_the_first_epoch_made_again_agrees(
     class Enough(Exception):
         pass
 
-    def after_one_epoch(progress: EpochProgress) -> None:
-        if progress.entry is not None:
-            raise Enough
+    def after_one_epoch(note: str) -> None:
+        raise Enough
 
+    once = JobProgress(note=after_one_epoch)
     with pytest.raises(Enough):
-        train_run(plans[f"main/{method}_s42"], task, tmp_path, on_progress=after_one_epoch)
+        train_run(plans[f"main/{method}_s42"], task, tmp_path, progress=once)
     again = json.loads((tmp_path / TRACE).read_text())
     recorded = json.loads(
         (sample_runs / "main" / f"{method}_s42" / TRACE).read_text().splitlines()[0]

@@ -32,9 +32,9 @@ from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
 from fa_core.text.notes import basis_text
-from fa_core.training.train import EpochProgress, check_plans, threads_for, train_run
+from fa_core.training.train import check_plans, threads_for, train_run
 
-from .conftest import plan
+from .conftest import Interrupt, plan
 
 
 def measured_alone(folder: Path) -> DiagnosticReport:
@@ -212,12 +212,8 @@ def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(
 
 def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: Path) -> None:
     train_run(plan("dfa"), data, tmp_path)
-
-    def interrupt(progress: EpochProgress) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan("bp"), data, tmp_path, overwrite=True, on_progress=interrupt)
+        train_run(plan("bp"), data, tmp_path, overwrite=True, progress=Interrupt(1))
     assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME, PROGRESS}
 
 
