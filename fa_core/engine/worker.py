@@ -89,8 +89,7 @@ def _failure(job: Job, error: Exception) -> messages.Failed:
         return messages.Failed(job.id, error.what, where, error.hint, device)
     traceback.print_exception(error)
     what = traceback.format_exception_only(error)[-1].strip()
-    hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
-    return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), device)
+    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, device)
 
 
 class Control(threading.Thread):

@@ -101,8 +101,9 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     Measured at d = 64, L = 4 on two idle cores: an epoch takes as long on one thread as on two,
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
-    for arch, args in {(plan.arch, msgspec.json.encode(plan.arch_args)) for plan in plans}:
-        net = build_on_meta(arch, sys.maxsize, **fitted_args(arch, msgspec.json.decode(args), data))
+    for plan in plans:
+        args = fitted_args(plan.arch, plan.arch_args, data)
+        net = build_on_meta(plan.arch, sys.maxsize, **args)
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
             return None
@@ -558,7 +559,6 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
-    _check_folder(out)
     for plan in plans:
         folder = out / plan.name
         with memory_for(folder, "cpu"):
@@ -567,17 +567,3 @@ def check_plans(
             steps_per_epoch(data, run.recipe)
         if is_run(folder) and not (resume or overwrite):
             raise there_already(folder)
-
-
-def _check_folder(out: Path) -> None:
-    """Check that every existing part of a path is a folder.
-
-    Raises:
-        UsageError: names the first one that is not.
-    """
-    for place in (out, *out.absolute().parents):
-        if place.is_dir():
-            return
-        if place.exists() or place.is_symlink():
-            hint = "--out names the folder of the run folders"
-            raise UsageError("is a file, not a folder", where=place, hint=hint)
