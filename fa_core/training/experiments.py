@@ -17,7 +17,6 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     title: str
     folder: str
     steps: list[str]
-    table: str = ""
 
     def commands(self, cifar10: str, cifar100: str, out: str) -> list[list[str]]:
         """Arguments of `fa-tui`, one list per command; each command resumes an interrupted one.
@@ -40,15 +39,17 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return commands
 
 
-class _Document(msgspec.Struct, frozen=True):
+class Document(msgspec.Struct, frozen=True):
+    """The content of `replication.toml`: the experiments, in the recommended order."""
+
     experiment: list[Experiment]
 
 
 @cache
 def experiments() -> list[Experiment]:
-    """All experiments, in the recommended order, from `replication.toml`."""
+    """All experiments, in the recommended order."""
     path = Path(__file__).with_name("replication.toml")
-    return msgspec.toml.decode(path.read_bytes(), type=_Document).experiment
+    return msgspec.toml.decode(path.read_bytes(), type=Document).experiment
 
 
 def experiment(name: str) -> Experiment:

@@ -25,6 +25,7 @@ BENCHES: Mapping[str, str] = {
     "diagnose": "bench_diagnose",
     "training": "bench_training",
     "passes": "bench_passes",
+    "audit": "bench_audit",
     "coverage": "coverage",
 }
 
