@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +38,7 @@ from fa_core.engine.jobs import (
     run_of,
 )
 from fa_core.engine.journal import Journal
-from fa_core.engine.pool import Pool, WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
 from fa_core.facts.run_names import is_run
@@ -59,9 +58,6 @@ Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """Applies the user's thresholds and baselines to finished rows before they are written."""
 
 
-CREDIT_LEVELS = ("none", "gamma", "full")
-"""In rising order of measurements."""
-
 OnReport = Callable[[int, DiagnosticReport], None]
 
 
@@ -73,14 +69,12 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
         failures: the runs that could not be measured, with their errors.
         skipped: number of runs that an earlier audit had measured.
         interrupted: whether the user stopped it.
-        unsaved: write error of ``out``, with the path of the spare file; None without one.
     """
 
     rows: list[AuditRow]
     failures: list[Problem]
     skipped: int = 0
     interrupted: bool = False
-    unsaved: FaError | None = None
 
 
 class Measuring(msgspec.Struct, frozen=True):
@@ -131,7 +125,7 @@ class Measuring(msgspec.Struct, frozen=True):
             devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        return WorkerPool(devices, self.on_event)
+        return Pool(devices, self.on_event, on_notice=self.on_notice)
 
     def _noting(self, files: ProgressFiles) -> Measuring:
         """The same, with progress files in the run folders that are measured."""
@@ -220,8 +214,7 @@ def audit(
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        out: the audit table to write; a journal of the finished runs until the end. If its disk
-            fails, measuring goes on and the rows go to a file in the temporary folder.
+        out: the audit table to write; a journal of the finished runs until the end.
         options: how to measure.
         how: execution and listeners; a job's id is its index in `measurable(rows)`.
         resume: reuse the runs in ``out`` that have the same files and settings; keep its other
@@ -234,6 +227,7 @@ def audit(
         UsageError: invalid options, an unknown device, or an ``out`` that cannot be written, is
             locked by another process, or holds runs without `resume` or `replace_old`.
         MeasureError: a cluster that does not answer.
+        FaError: the disk of ``out`` fails, which ends the audit; the runs before are in it.
     """
     options = options or MeasureOptions()
     check_options(options)
@@ -258,10 +252,10 @@ def audit(
             )
             raise UsageError(what, where=out, hint=hint)
         if resume and not replace_old:
-            found, others = finished_before(recorded, targets, options, out)
+            found, others = finished_before(recorded, targets, options)
         if len(found) + len(others) < len(recorded):
             how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
-    file = AuditFile(out, targets, adjust, others, how.on_notice, found)
+    file = AuditFile(out, targets, adjust, others, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [
         job_for(row, str(index), options)
@@ -283,7 +277,6 @@ def audit(
         failures=failures,
         skipped=len(found),
         interrupted=interrupted,
-        unsaved=file.unsaved,
     )
 
 
@@ -309,19 +302,13 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
 
 class AuditFile:
     """Collects the measured runs of an audit in a file: a journal, and the table at the end.
-    Thread-safe.
 
     Args:
         out: the file; None = none.
         order: the rows to measure, in the order of the table.
         adjust: see `Adjust`.
         before: rows that precede them in the file.
-        on_trouble: called once if the file cannot be written (measuring goes on, the rows go to a
-            spare file), and if another program changed it.
         found: index → report of the rows that were measured before.
-
-    Attributes:
-        unsaved: write error of the file, with the path of the spare file; None without one.
 
     Raises:
         UsageError: another process writes the file.
@@ -334,58 +321,26 @@ class AuditFile:
         order: Sequence[AuditRow],
         adjust: Adjust = list,
         before: Iterable[AuditRow] = (),
-        on_trouble: Callable[[str], None] = ignore,
         found: Mapping[int, DiagnosticReport] = {},
     ) -> None:
-        self._out, self._order, self._adjust = out, list(order), adjust
+        self._order, self._adjust = list(order), adjust
         self._before = list(before)
-        self._on_trouble = on_trouble
-        self._spare: Path | None = None
-        self.unsaved: FaError | None = None
         self._reports: dict[int, DiagnosticReport] = dict(found)
-        self._lock = threading.RLock()
-        self._waiting: list[int] = []
-        if out is None:
-            self._journal = None
-        else:
-            self._journal = Journal(out, [*self._before, *self.rows()], on_trouble)
+        self._journal = None
+        if out is not None:
+            self._journal = Journal(out, [*self._before, *self.rows()])
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Append a row's report to the file, with those that could not be written before."""
-        with self._lock:
-            self._reports[index] = report
-            self._waiting.append(index)
-            self._save(self._append)
+        """Append a row's report to the file."""
+        self._reports[index] = report
+        if self._journal is not None:
+            row = replace(self._order[index], report=report)
+            self._journal.append(_marked(row, *self._adjust([row])))
 
     def write(self) -> None:
-        """Replace the journal by the table; if its disk fails, write the spare file (see
-        `unsaved`)."""
-        with self._lock:
-            self._save(self._finish)
-            self._journal = None
-
-    def _finish(self, journal: Journal) -> None:
-        journal.finish([*self._before, *self.rows()])
-
-    def _append(self, journal: Journal) -> None:
-        while self._waiting:
-            index = self._waiting[0]
-            row = replace(self._order[index], report=self._reports[index])
-            journal.append(_marked(row, *self._adjust([row])))
-            del self._waiting[0]
-
-    def _save(self, how: Callable[[Journal], None]) -> None:
-        if self._journal is None or self._out is None:
-            return
-        try:
-            how(self._journal)
-        except FaError as error:
-            first = self.unsaved is None
-            self.unsaved = FaError(error.what, where=self._out, hint=self._spill(self._out.name))
-            if first:
-                self._on_trouble(f"{self.unsaved}; measuring goes on")
-        else:
-            self.unsaved = None
+        """Replace the journal by the table."""
+        if self._journal is not None:
+            self._journal.finish([*self._before, *self.rows()])
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
@@ -399,16 +354,6 @@ class AuditFile:
             _marked(before, after)
             for before, after in zip(measured, self._adjust(measured), strict=True)
         ]
-
-    def _spill(self, name: str) -> str:
-        """Write the rows to the spare file; returns a note with its path."""
-        try:
-            if self._spare is None:
-                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / name
-            write_audit_table(self._spare, [*self._before, *self.rows()])
-        except (OSError, FaError):
-            return "no other place could be written to either"
-        return f"what is finished is in {self._spare}"
 
 
 def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
@@ -439,7 +384,7 @@ def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
 
 
 def finished_before(
-    recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions, out: Path
+    recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions
 ) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
     """The recorded reports that can be reused.
 
@@ -450,13 +395,9 @@ def finished_before(
         recorded: the rows of the earlier audit.
         rows: the rows to be measured.
         options: the settings to measure with.
-        out: the earlier audit's file, for messages.
 
     Returns:
         Row index → its report, and the other recorded rows.
-
-    Raises:
-        UsageError: a run would be measured again with less than its record holds.
     """
     left: defaultdict[str, list[AuditRow]] = defaultdict(list)
     for row in recorded:
@@ -472,18 +413,6 @@ def finished_before(
             found[index] = replace(report, provenance=facts)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
     others = [row for alike in left.values() for row in alike]
-    if more := {
-        name for row in others if row.checkpoint in again for name in _richer(row, options)
-    }:
-        what = (
-            f"holds runs that were measured with {', '.join(sorted(more))}, and now they "
-            "would not be"
-        )
-        raise UsageError(
-            what,
-            where=out,
-            hint="give these options too, or add --replace to keep that file as it is",
-        )
     return found, [row for row in others if row.checkpoint not in again]
 
 
@@ -494,19 +423,6 @@ def _settings(row: AuditRow) -> MeasureOptions | None:
         return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
     except msgspec.ValidationError:
         return None
-
-
-def _richer(row: AuditRow, options: MeasureOptions) -> Iterator[str]:
-    """The settings of a row's measurement that these options lack."""
-    had = _settings(row)
-    if had is None:
-        return
-    if had.precision > options.precision:
-        yield "--precision"
-    if had.ablate > options.ablate:
-        yield "--ablate"
-    if CREDIT_LEVELS.index(had.credit) > CREDIT_LEVELS.index(options.credit):
-        yield f"--credit {had.credit}"
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:

@@ -28,7 +28,7 @@ from fa_core.engine.devices import PATIENCE, RAY, Execution, answering_cluster
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import Job
 from fa_core.engine.messages import ChildProcess
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.engine.worker import MEASURE, Control, measure_and_send, measure_of
 from fa_core.errors import FaError, MeasureError, UsageError
 
@@ -51,7 +51,7 @@ def _never(_job_id: str) -> bool:
     return False
 
 
-class ClusterPool(WorkerPool):
+class ClusterPool(Pool):
     """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it,
     and has many jobs at a time.
 
@@ -93,8 +93,6 @@ class Task(msgspec.Struct):
 
     job: Job
     deadline: float = math.inf
-    submitted: float = 0.0
-    start_patience: float = 0.0
     again: bool = False
 
 
@@ -171,8 +169,6 @@ class Cluster:
         while self._waiting and len(self._running) < places:
             task = self._waiting.popleft()
             if task.job.id in self._unfinished:
-                task.submitted = time.monotonic()
-                task.start_patience = max(self._patience, 2 * task.start_patience)
                 self._running[self._measure.remote(task.job, *self._task)] = task
         if self._running:
             ready, _ = self._ray.wait([*self._running], timeout=0.2)
@@ -181,25 +177,11 @@ class Cluster:
         for stream, task in list(self._running.items()):
             is_over = task.job.id not in self._unfinished
             is_late = time.monotonic() > task.deadline
-            is_stuck = self._is_stuck(task)
-            if is_over or is_late or is_stuck:
+            if is_over or is_late:
                 self._ray.cancel(stream, force=True)
                 del self._running[stream]
             if is_late and not is_over:
                 self._try_again(task)
-            elif is_stuck:
-                self._waiting.append(task)
-
-    def _is_stuck(self, task: Task) -> bool:
-        """Whether a task does not begin although there is room: its node may be frozen. Each try
-        has twice the time of the one before: a busy node needs longer than a short patience to
-        start a process and import torch.
-        """
-        if task.deadline < math.inf:
-            return False
-        if time.monotonic() < task.submitted + task.start_patience:
-            return False
-        return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
     def _look_at_places(self) -> None:
         """Send a note once no node can measure."""

@@ -1,7 +1,7 @@
 """Devices of this machine, their load, and the execution of measurements. No torch.
 
-torch says which GPUs there are, in a process of its own; it is not asked where its version file or
-the system shows that there is none. MPS follows from machine and system.
+torch says which GPUs there are, in a process of its own; it is not asked where the system shows
+none. MPS follows from machine and system.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import re
 import socket
 import subprocess
 import sys
@@ -61,12 +60,12 @@ def list_devices() -> list[Device]:
 
 def why_no_cuda() -> str:
     """Why there is no CUDA device here; ``""`` if there is one."""
-    if not _torch_has_cuda():
-        return "no GPU: this torch is built without CUDA"
-    if not _gpu_files():
+    files = _gpu_files()
+    if not files:
         return "no GPU: none is on this machine"
-    if not ask_torch().gpus:
-        return f"no GPU: torch can use none, though there is {_gpu_files()[0]}"
+    torch = ask_torch()
+    if not torch.gpus:
+        return f"no GPU: torch {torch.version} can use none, though there is {files[0]}"
     return ""
 
 
@@ -219,7 +218,7 @@ def _cpu() -> Device:
 
 
 def _cuda_devices() -> list[Device]:
-    if not _torch_has_cuda() or not _gpu_files():
+    if not _gpu_files():
         return []
     return [_loaded(index, gpu) for index, gpu in enumerate(ask_torch().gpus)]
 
@@ -251,18 +250,6 @@ def _gpu_files() -> list[str]:
 def _has_mps() -> bool:
     """Whether this is a Mac with an Apple processor, whose GPU every wheel of torch can use."""
     return sys.platform == "darwin" and platform.machine() == "arm64"
-
-
-def _torch_has_cuda() -> bool:
-    """Whether the installed torch was built for CUDA or ROCm."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return False
-    try:
-        version = Path(spec.origin).with_name("version.py").read_text()
-    except OSError:
-        return False
-    return re.search(r"^(cuda|hip)\b.*=\s*['\"]", version, re.MULTILINE) is not None
 
 
 LOCAL, RAY = "local", "ray"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -17,18 +16,11 @@ from fa_core.engine.jobs import Job, JobState, JobView
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
 
-LOOKED_AT = 64
-"""Number of queued jobs among which one is looked for that can show a silent worker."""
-
 OnEvent = Callable[[JobView], None]
 
 
 class JobFailed(MeasureError):
     """A job that ended without a report; the message is one line."""
-
-
-class NobodyLeft(JobFailed):
-    """All workers are gone; not the fault of the job."""
 
 
 class NoWorker(JobFailed):
@@ -120,34 +112,10 @@ class JobTable:
                 future = self._futures[job_id]
                 if future.running() or future.set_running_or_notify_cancel():
                     self._held[job_id] = taker
-                    self._say_silent(self._views[job_id], 0)
                     jobs.append(self._views[job_id].job)
                 else:  # the future was cancelled by its waiter
                     self._set(replace(self._views[job_id], state=JobState.CANCELLED))
         return jobs
-
-    def say_waiting(self, pid: int, device: str, seconds: int) -> None:
-        """Show in the view of a queued job that a starting worker is silent; one job per worker.
-
-        Args:
-            pid: its process.
-            device: its device.
-            seconds: its silence; 0 = it is no longer silent.
-        """
-        with self.changed:
-            queued = [self._views[job_id] for job_id in islice(self._queue, LOOKED_AT)]
-            view = next((view for view in queued if view.pid == pid), None)
-            if view is None and seconds:
-                view = next((view for view in queued if not view.silent), None)
-            if view is not None:
-                self._say_silent(view, seconds, pid=pid, device=device)
-
-    def _say_silent(self, view: JobView, seconds: int, **worker: object) -> None:
-        """Set or clear (0 seconds) the silent worker in a queued job's view."""
-        if seconds:
-            self._set(replace(view, silent=seconds, **worker))
-        elif view.silent:
-            self._set(replace(view, silent=0, pid=0, device=""))
 
     def hand_over(
         self,
@@ -247,11 +215,7 @@ class JobTable:
             elif isinstance(result, JobCancelled) or not wanted:
                 view = replace(view, state=JobState.CANCELLED)
             else:
-                if isinstance(result, NobodyLeft):
-                    state = JobState.CANCELLED
-                else:
-                    state = JobState.FAILED
-                view = replace(view, state=state, error=str(result))
+                view = replace(view, state=JobState.FAILED, error=str(result))
             self._views[job_id] = view
         if isinstance(result, DiagnosticReport):
             future.set_result(result)
@@ -270,8 +234,7 @@ class JobTable:
         for job_id in job_ids:
             where = self.view(job_id).job.checkpoint
             theirs = JobFailed(error.what, where=where, hint=error.hint)
-            is_shared = isinstance(error, (NobodyLeft, NoWorker))
-            self.finish(job_id, error if is_shared else theirs)
+            self.finish(job_id, error if isinstance(error, NoWorker) else theirs)
 
     def queued(self) -> list[str]:
         """Ids of the queued jobs, in order."""

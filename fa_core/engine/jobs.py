@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -84,7 +85,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A run to measure.
+    """A run to measure, or to train.
 
     Attributes:
         id: unique in its pool.
@@ -93,6 +94,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         seed: the run's seed, if known.
         axes: further coordinates of the run.
         options: the settings.
+        training: a `fa_core.training.runs.Order`: train the run into its folder; None = measure it.
     """
 
     id: str
@@ -101,6 +103,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     axes: Json = {}
     options: MeasureOptions = MeasureOptions()
+    training: Json | None = None
 
 
 def run_of(checkpoint: Path) -> Path | None:
@@ -231,14 +234,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         state: its state.
         device: its device; of a queued job, that of the worker that has taken it (``""`` = not
             taken, so that it can be moved).
-        done: batches measured so far.
-        total: all its batches (0 = not known yet).
+        done: batches measured, or steps trained, so far.
+        total: all of them (0 = not known yet).
         note: last note of the worker, e.g. that it halved the batch.
         error: one-line error of a failed job.
         log: log file of its worker.
         pid: process of its worker on this machine (0 = none, or on another machine).
-        silent: seconds since its worker's last message once the worker counts as hung, else 0. In a
-            queued job that is not taken: of a starting worker, with its ``pid`` and ``device``.
+        silent: seconds since its worker's last message once the worker counts as hung, else 0.
         report: its report, once it is done.
     """
 
@@ -291,23 +293,46 @@ def no_data(checkpoint: Path | str) -> FaError:
     )
 
 
-class Cancelled(Exception):
-    """The job was cancelled while it was measured."""
+class Cancelled(BaseException):
+    """The job was cancelled while it ran. No `Exception`, so that no network's code keeps it."""
 
 
 class DeviceFull(MeasureError):
     """Other processes fill the memory of a device."""
 
 
+UPDATES_PER_SECOND = 20
+"""Maximum rate at which the progress of a job is shown."""
+
+
 class JobProgress:
-    """Progress of a measurement; this base class ignores it."""
+    """Progress of a job, measured or trained.
+
+    Args:
+        show: called with (done, total), at a limited rate.
+        note: called with notes for the user about the run.
+        check: called at every step; raises `Cancelled` once the job is cancelled.
+    """
+
+    def __init__(
+        self,
+        show: Callable[[int, int], None] = ignore,
+        note: Callable[[str], None] = ignore,
+        check: Callable[[], None] = ignore,
+    ) -> None:
+        self.note = note
+        self._show, self._check = show, check
+        self._next = 0.0
+        self._total = 0
 
     def update(self, done: int, total: int) -> None:
-        """Batches measured so far.
+        """Batches measured, or steps trained, so far.
 
         Raises:
             Cancelled: the job was cancelled; let it through.
         """
-
-    def note(self, text: str) -> None:
-        """A note for the user about this run."""
+        self._check()
+        now = time.monotonic()
+        if now >= self._next or done == total or total != self._total:
+            self._next, self._total = now + 1 / UPDATES_PER_SECOND, total
+            self._show(done, total)

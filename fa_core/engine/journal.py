@@ -10,13 +10,12 @@ import contextlib
 import datetime
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 from fa_core.atomic import json_bytes, keep_old, place_of, write_bytes
 from fa_core.decode import Json, loads
-from fa_core.engine.jobs import ignore
 from fa_core.errors import FaError, UsageError
 from fa_core.files import flags_of
 from fa_core.formats.audit_table_writer import stored_report, write_audit_table
@@ -24,7 +23,7 @@ from fa_core.rows import AuditRow
 
 _HEAD = 4096
 _FLAGS = os.O_RDWR | flags_of("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY")
-KEPT = "what was there before is untouched"
+KEPT = "the runs before are in it, and --resume goes on"
 
 
 class Journal:
@@ -33,8 +32,6 @@ class Journal:
     Args:
         path: its path; an existing file is replaced.
         rows: its first rows.
-        on_notice: called if another program changed the file, with the path where that file is
-            kept.
 
     Attributes:
         count: number of rows.
@@ -44,13 +41,7 @@ class Journal:
         FaError: it cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        rows: Iterable[AuditRow] = (),
-        on_notice: Callable[[str], None] = ignore,
-    ) -> None:
-        self._on_notice = on_notice
+    def __init__(self, path: Path, rows: Iterable[AuditRow] = ()) -> None:
         self.path = place_of(path)
         lines = [_line(row) for row in rows]
         self.count = len(lines)
@@ -63,40 +54,14 @@ class Journal:
         }
         with _held(self.path):
             write_bytes(self.path, b"".join([json_bytes(head), *lines]))
-        self._open()
-
-    def _open(self) -> None:
         try:
             file = open(os.open(self.path, _FLAGS), "r+b", buffering=0)  # noqa: SIM115, PTH123
         except OSError as error:
             raise FaError(f"cannot be opened ({error.strerror})", where=self.path) from error
         _lock(file, self.path)
         self._file: IO[bytes] = file
-        self._end = self._size = file.seek(0, os.SEEK_END)
-
-    def _keep_other(self) -> None:
-        """Restore the journal after another program replaced it; that program's file is kept.
-
-        Raises:
-            FaError: it cannot be written.
-        """
-        with contextlib.suppress(OSError):
-            mine = os.fstat(self._file.fileno())
-            if self._end <= mine.st_size <= self._size and os.path.samestat(
-                mine, self.path.lstat()
-            ):
-                return
-        kept = keep_old(self.path)
-        before = self._file
-        before.seek(0)
-        write_bytes(self.path, before.read(self._end))
-        self._open()
-        before.close()
-        if kept is None:
-            where = "was removed"
-        else:
-            where = f"was changed by another program, whose version is now {kept},"
-        self._on_notice(f"{self.path}: {where} while it was written")
+        self._stat = os.fstat(file.fileno())
+        self._end = file.seek(0, os.SEEK_END)
 
     def append(self, row: AuditRow) -> None:
         """Append a row and sync it to disk.
@@ -105,9 +70,6 @@ class Journal:
             FaError: the disk is full or gone; earlier rows stay intact.
         """
         line = _line(row)
-        self._keep_other()
-        # set before writing: an interruption may leave part of the line
-        self._size = self._end + len(line)
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -115,13 +77,14 @@ class Journal:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self._end)
-                self._size = self._end
             raise FaError(f"cannot write ({error.strerror})", where=self.path, hint=KEPT) from error
-        self._end = self._size
+        self._end += len(line)
         self.count += 1
 
     def finish(self, rows: Iterable[AuditRow]) -> None:
         """Replace the journal by the table of all rows; without rows, remove it.
+
+        A file that another program put in its place is kept under a numbered name.
 
         Raises:
             FaError: it cannot be written; the journal stays.
@@ -129,7 +92,8 @@ class Journal:
         table, is_written = list(rows), False
         try:
             if table:
-                self._keep_other()
+                if not self._is_there():
+                    keep_old(self.path)
                 write_audit_table(self.path, table)
                 is_written = True
         finally:
@@ -137,6 +101,12 @@ class Journal:
             if not (self.count or is_written):
                 with contextlib.suppress(OSError):
                     self.path.unlink()
+
+    def _is_there(self) -> bool:
+        """Whether the file of that path is still this one."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(self._stat, self.path.lstat())
+        return False
 
 
 def _line(row: AuditRow) -> bytes:

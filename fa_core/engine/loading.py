@@ -65,7 +65,6 @@ class Evaluation:
         test_y: its labels.
         batches: K disjoint (x, y), or mappings, for the diagnostics.
         data_hash: of the test part.
-        batched: number of leading test samples that form the batches; 0 = unknown.
         order: (n,), index of each test sample in the data set's test part; None = unchanged order.
         given: the user's test batches, which replace `test_x` and `test_y`.
         scaling: scaling of pixels, where there was a choice.
@@ -75,7 +74,6 @@ class Evaluation:
     test_y: Tensor
     batches: Sequence[object]
     data_hash: str
-    batched: int = 0
     order: Tensor | None = None
     given: Sequence[object] | None = None
     scaling: str = ""
@@ -123,7 +121,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
     batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
-    return Evaluation(x, y, batches, data.hash, batched, order, scaling=data.scaling)
+    return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
 
 
 @lru_cache(maxsize=2)

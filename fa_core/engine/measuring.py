@@ -20,7 +20,6 @@ from fa_core.engine.jobs import (
     STAMP,
     Job,
     JobProgress,
-    MeasureOptions,
     stamp,
     versions,
 )
@@ -51,7 +50,7 @@ from fa_core.measure.diagnose import (
 )
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
-from fa_core.measure.isolate import AS_IS, processor_name
+from fa_core.measure.isolate import processor_name
 from fa_core.measure.microbatches import cut
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.pass_errors import is_out_of_memory
@@ -80,8 +79,7 @@ def measure_run(
     loaded = load(job, device)
     network, plan, options = loaded.network, loaded.plan, job.options
     samples = samples or evaluation(plan, device)
-    first = counted_with_batches(samples, options)
-    before, batches = len(_test_batches(samples, first)), len(samples.batches)
+    before, batches = len(_test_batches(samples, TEST_BATCH)), len(samples.batches)
     progress.update(0, before + batches)
 
     def on_test_batch(done: int, total: int) -> None:
@@ -93,7 +91,7 @@ def measure_run(
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
             network,
-            _test_batches(samples, first, largest),
+            _test_batches(samples, largest),
             dtype=options.dtype,
             on_batch=on_test_batch,
         ).right
@@ -108,39 +106,18 @@ def measure_run(
         dtype=options.dtype,
         decide_at=options.decide_at if options.batches == AUTO else None,
     )
-    counted = []
-    if before:
-        counted = halve_until_fits(count, TEST_BATCH, progress.note)
+    counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
     diagnosis = halve_until_fits(diagnose, largest, progress.note)
-    if first:
-        counted = [*diagnosis.samples().right, *counted]
     right = torch.cat([part.cpu() for part in counted])
     return build_report(loaded, samples, diagnosis, right, device, progress.note)
 
 
-def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
-    """Number of leading test samples that the eval batches cover, so that they need no further
-    pass.
-
-    0 for a user's own network, whose output may change while its stream is recorded, for native
-    half precision, which rounds differently in batches of another size, and where the number of
-    batches is found while measuring.
-    """
-    if options.batches == AUTO:
-        return 0
-    if options.model is None and options.dtype != AS_IS:
-        return samples.batched
-    return 0
-
-
-def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Sequence[object]:
-    """Batches of the test part from this sample on; the user's own batches unchanged."""
+def _test_batches(samples: Evaluation, largest: int) -> Sequence[object]:
+    """Batches of the test part; the user's own batches unchanged."""
     if samples.given is not None:
         return samples.given
-    return list(
-        zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True)
-    )
+    return list(zip(cut(samples.test_x, largest), cut(samples.test_y, largest), strict=True))
 
 
 def measured(job: Job, device: str, progress: JobProgress) -> Json:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -248,8 +247,6 @@ class ChildProcess:
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):
             hints.append("the system may have run out of memory")
-        elif limit := memory_limit(words):
-            hints.append(limit)
         return cause, hints
 
     def _wait(self, seconds: float) -> int:
@@ -282,25 +279,6 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-lines:]
-
-
-def memory_limit(words: str) -> str:
-    """A hint at this process's memory limit, if there is one and the text is about refused
-    memory."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return ""
-    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if allowed == resource.RLIM_INFINITY or not _REFUSED.search(words):
-        return ""
-    return f"`ulimit -v` allows {allowed / 1e9:.1f} GB"
-
-
-_REFUSED = re.compile(
-    "MemoryError|memory alloc|allocat|bad_alloc|out of memory|map segment|new thread", re.IGNORECASE
-)
-"""Error messages of Python, torch, OpenBLAS and the loader for refused memory."""
 
 
 def private_stdout() -> IO[bytes]:

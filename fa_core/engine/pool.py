@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import threading
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -16,7 +15,6 @@ from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.devices import threads_per_worker
-from fa_core.engine.heartbeat import CHECK_EVERY, Heartbeat
 from fa_core.engine.job_table import (
     JobFailed,
     JobTable,
@@ -35,29 +33,59 @@ STRIKES = 3
 """Failures of a device in a row, in jobs or worker starts, before its work goes to other
 devices."""
 
+HUNG_AFTER = 10
+"""Seconds without a message after which a worker counts as hung, and is named."""
+
+CHECK_EVERY = 1.0
+"""Seconds between two checks of all workers."""
+
 
 class Pool(AbstractContextManager["Pool"]):
-    """A queue of jobs whose futures give reports. Subclasses measure.
+    """A queue of jobs whose futures give reports, and workers that do them, one at a time each.
+
+    Workers start with the first jobs and stay alive. A dead worker fails the job it was doing, and
+    is replaced with the next job.
 
     Args:
+        devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view at each change, in order, from one thread of the pool.
+        on_notice: called with notes on a worker, not on a job.
+        threads: CPU threads of each worker; None = its share of the cores.
+        clock: monotonic seconds; replaced in tests.
 
     Attributes:
         log_dir: folder of worker logs; kept at `close` if a job failed and a log is not empty.
+        at_once: jobs that a worker has at a time.
     """
 
-    def __init__(self, on_event: OnEvent | None) -> None:
+    at_once = 1
+
+    def __init__(
+        self,
+        devices: Sequence[str],
+        on_event: OnEvent | None = None,
+        *,
+        on_notice: Callable[[str], None] | None = None,
+        threads: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.on_notice = on_notice or ignore
+        self.clock = clock
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
+        self._devices = list(devices)
+        self._threads = threads
+        self._worker_numbers = itertools.count(1)
+        self._workers: list[WorkerThread] = []
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        listener = (on_event or ignore,)
+        self._table = JobTable(self._events.put)
         self._notifier = threading.Thread(
-            target=self._notify_listener, args=listener, name="events", daemon=True
+            target=self._notify, args=(on_event or ignore,), name="events", daemon=True
         )
         self._notifier.start()
-        self._table = JobTable(self._events.put)
+        threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Queue a job.
+        """Queue a job, and start a worker if a device has none.
 
         Returns:
             A future of the report; raises `JobFailed`, or `JobCancelled` for a running job.
@@ -65,10 +93,18 @@ class Pool(AbstractContextManager["Pool"]):
         Raises:
             ValueError: a job of that id is queued or runs.
         """
-        return self._table.add(job)
+        future = self._table.add(job)
+        if len(self._workers) < len(self._devices):
+            worker = WorkerThread(self, self._table, self._devices[len(self._workers)])
+            self._workers.append(worker)
+            self._table.enter(worker)
+            worker.start()
+        return future
 
     def make_room(self, devices: Sequence[str]) -> None:
-        """Raise the worker limit to one per device."""
+        """Raise the worker limit to one per device; running workers are unaffected."""
+        if len(devices) > len(self._devices):
+            self._devices = list(devices)
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
         """Submit a final job again."""
@@ -89,13 +125,17 @@ class Pool(AbstractContextManager["Pool"]):
         """All views: taken jobs as submitted, then the queue in its order."""
         return self._table.views()
 
-    @abstractmethod
     def pids(self) -> list[int]:
-        """Process ids of its workers on this machine."""
+        """Process ids of the live workers."""
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def close(self) -> None:
         """Cancel all jobs that are not final, end the workers, emit the last events."""
-        self._end()
+        self._table.close()
+        for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
+            worker.join()
         self._events.put(None)
         if threading.current_thread() is not self._notifier:
             self._notifier.join()
@@ -103,95 +143,28 @@ class Pool(AbstractContextManager["Pool"]):
         if not has_failed or not any(log.stat().st_size for log in self.log_dir.glob("*.log")):
             shutil.rmtree(self.log_dir, ignore_errors=True)
 
-    @abstractmethod
-    def _end(self) -> None:
-        """Close the job table and end the workers."""
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _notify_listener(self, on_event: OnEvent) -> None:
-        while (view := self._events.get()) is not None:
-            on_event(view)
-
-
-class WorkerPool(Pool):
-    """Measures jobs in worker processes, in order, one at a time each.
-
-    Workers start with the first jobs and stay alive. A dead worker fails the job it was measuring,
-    and is replaced with the next job.
-
-    Args:
-        devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
-        on_event: called with a job's view at each change, in order, from one thread of the pool.
-        on_notice: called with notes on a worker, not on a job.
-        clock: monotonic seconds; replaced in tests.
-
-    Attributes:
-        at_once: jobs that a worker has at a time.
-    """
-
-    at_once = 1
-
-    def __init__(
-        self,
-        devices: Sequence[str],
-        on_event: OnEvent | None = None,
-        *,
-        on_notice: Callable[[str], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(on_event)
-        self.on_notice = on_notice or ignore
-        self.clock = clock
-        self._ended = threading.Event()
-        self._devices = list(devices)
-        self._worker_numbers = itertools.count(1)
-        self._workers: list[WorkerThread] = []
-
-    def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Queue a job, and start a worker if a device has none."""
-        future = super().submit(job)
-        if len(self._workers) < len(self._devices):
-            device = self._devices[len(self._workers)]
-            worker = WorkerThread(self, self._table, device)
-            self._workers.append(worker)
-            self._table.enter(worker)
-            worker.start()
-            if len(self._workers) == 1:
-                threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
-        return future
-
-    def _watch(self) -> None:
-        while not self._ended.wait(CHECK_EVERY):
-            self.check_heartbeats()
+    def start_worker(self, device: str) -> ChildProcess:
+        """Start a worker process for a device."""
+        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
+        threads = self._threads or threads_per_worker(self._devices)
+        return worker_process(device, threads=threads, log=log)
 
     def check_heartbeats(self) -> None:
         """Show which workers hang."""
         for worker in list(self._workers):
             worker.check_heartbeat()
 
-    def make_room(self, devices: Sequence[str]) -> None:
-        """Raise the worker limit; running workers are unaffected."""
-        if len(devices) > len(self._devices):
-            self._devices = list(devices)
+    def _watch(self) -> None:
+        while not self._table.closed:
+            time.sleep(CHECK_EVERY)
+            self.check_heartbeats()
 
-    def pids(self) -> list[int]:
-        """Process ids of the live workers."""
-        return [pid for worker in self._workers if (pid := worker.pid) is not None]
-
-    def _end(self) -> None:
-        self._ended.set()
-        self._table.close()
-        for worker in self._workers:
-            worker.end()
-        for worker in self._workers:
-            worker.join()
-
-    def start_worker(self, device: str) -> ChildProcess:
-        """Start a worker process for a device."""
-        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return worker_process(device, threads=threads_per_worker(self._devices), log=log)
+    def _notify(self, on_event: OnEvent) -> None:
+        while (view := self._events.get()) is not None:
+            on_event(view)
 
 
 class WorkerThread(threading.Thread):
@@ -204,14 +177,15 @@ class WorkerThread(threading.Thread):
         device: device of the worker.
     """
 
-    def __init__(self, pool: WorkerPool, table: JobTable, device: str) -> None:
+    def __init__(self, pool: Pool, table: JobTable, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
         self._pool, self._table, self._device = pool, table, device
         self._worker: ChildProcess | None = None
         self._steps = 0  # messages that began or ended something
         self._retired = False
         self._strikes = 0
-        self._heartbeat = Heartbeat(pool.clock)
+        self._heard = pool.clock()
+        self._is_hung = False
 
     @property
     def pid(self) -> int | None:
@@ -295,30 +269,34 @@ class WorkerThread(threading.Thread):
             if isinstance(message, messages.Note) and not message.job_id:
                 self._pool.on_notice(message.text)
             error = self._table.take_in(self, message, worker.log)
-            if isinstance(message, messages.Failed):
-                device = message.device
-            else:
-                device = ""
-            if error and device and self._strike(error, lost=device == "lost"):
-                return
+            if isinstance(message, messages.Failed) and error and message.device:
+                lost = message.device == "lost"
+                if self._strike(error, lost=lost):
+                    return
         self._lost(worker)
 
     def _hear(self) -> None:
         """Record a message from the worker, or new work for it."""
         with self._table.changed:
-            if self._heartbeat.beat():
+            self._heard = self._pool.clock()
+            if self._is_hung:
+                self._is_hung = False
                 self._show_silence(0)
 
     def check_heartbeat(self) -> None:
-        """Show in its jobs that the worker hangs; while it starts, in a queued one."""
+        """Show in its jobs that the worker hangs; of one that starts, say so once."""
         with self._table.changed:
-            if seconds := self._heartbeat.silence():
-                self._show_silence(seconds)
+            seconds = int(self._pool.clock() - self._heard)
+            if seconds < HUNG_AFTER:
+                return
+            was_hung, self._is_hung = self._is_hung, True
+            self._show_silence(seconds)
+            starts = self.pid is not None and self._worker is not None and not self._worker.ready
+        if starts and not was_hung:
+            who = f"worker {self.pid} on {self._device}"
+            self._pool.on_notice(f"{who}: no word for {seconds} s since it was started")
 
     def _show_silence(self, seconds: int) -> None:
-        worker = self._worker
-        if worker is not None and not (worker.ready and seconds):
-            self._table.say_waiting(worker.pid, self._device, seconds)
         for view in self._table.held(self):
             self._table.update(self, view.job.id, silent=seconds)
 
@@ -353,7 +331,7 @@ class WorkerThread(threading.Thread):
         return cause, "; ".join([*hints, f"log: {worker.log}"])
 
     def _lost(self, worker: ChildProcess) -> None:
-        """Handle a dead worker: fail what it was measuring, and put back what it only held."""
+        """Handle a dead worker: fail what it was doing, and put back what it only held."""
         cause, hint = self._reap(worker)
         if not worker.killed and not self._table.closed:
             held = self._table.held(self)

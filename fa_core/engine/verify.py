@@ -22,6 +22,7 @@ from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, read_file, r
 from fa_core.formats.audit_table_writer import summary_row
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.gamma import null_draws
+from fa_core.numbers import count_text
 from fa_core.option_values import DATA_SETS
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_measured_baselines
@@ -113,15 +114,9 @@ def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
     """Notes on records that name no checkpoint, one per file."""
     counts = Counter(row.source for row in records if row.checkpoint is None)
     return [
-        Problem(source, f"{source}: {count} {_names(count)} {NO_CHECKPOINT}")
+        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
         for source, count in counts.items()
     ]
-
-
-def _names(count: int) -> str:
-    if count == 1:
-        return "record names"
-    return "records name"
 
 
 def find_checkpoint(row: AuditRow) -> Path:

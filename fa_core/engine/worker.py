@@ -1,4 +1,4 @@
-"""The worker process: reads jobs from stdin, measures them, writes messages to stdout.
+"""The worker process: reads jobs from stdin, measures or trains, writes messages to stdout.
 
 Started by `fa_core.engine.messages`. Ends when its stdin closes.
 """
@@ -11,11 +11,10 @@ import queue
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -29,34 +28,47 @@ Send = Callable[[messages.FromWorker], None]
 MEASURE = "FA_TUI_MEASURE"
 """Environment variable that names another `Measure`, ``module:callable``: for tests."""
 
-PROGRESS_PER_SECOND = 20
-"""Maximum rate of progress messages."""
+TRAIN = "fa_core.training.runs:trained_job"
+"""The function for jobs that train: `fa_core.training` imports this folder, which cannot import
+it."""
+
+LEAVE_SECONDS = 3.0
+"""How long a training that is stopped may take for its last step."""
 
 NICENESS = 10
 """Niceness of a worker on the CPU: interactive programs come first."""
 
 
 Measure: TypeAlias = Callable[[Job, str, JobProgress], Json]
-"""Measures a job on a device: the report as `DiagnosticReport.to_dict` writes it."""
+"""Measures or trains a job on a device: the report as `DiagnosticReport.to_dict` writes it."""
 
 
 def measure_and_send(
     job: Job, device: str, measure: Measure, send: Send, is_cancelled: Callable[[str], bool]
 ) -> None:
-    """Measure a job and send its outcome; of a job that is cancelled, nothing is measured.
+    """Do a job and send its outcome; of a job that is cancelled, nothing is done.
 
     Args:
         job: the job.
         device: where.
-        measure: measures it or raises.
+        measure: does it or raises.
         send: sends a message.
         is_cancelled: whether the client cancelled a job id.
     """
-    try:
+
+    def check() -> None:
         if is_cancelled(job.id):
             raise Cancelled
+
+    progress = JobProgress(
+        lambda done, total: send(messages.Progress(job.id, done, total)),
+        lambda text: send(messages.Note(job.id, text)),
+        check,
+    )
+    try:
+        check()
         send(messages.Begun(job.id))
-        report = measure(job, device, _Progress(job.id, send, is_cancelled))
+        report = measure(job, device, progress)
     except Cancelled:
         send(messages.Stopped(job.id))
     except Exception as error:
@@ -73,31 +85,11 @@ def _failure(job: Job, error: Exception) -> messages.Failed:
     elif isinstance(error, DeviceFull):
         device = "full"
     if isinstance(error, FaError):
-        return messages.Failed(job.id, error.what, error.where, error.hint, device)
+        where = error.where or (job.checkpoint if job.training else "")
+        return messages.Failed(job.id, error.what, where, error.hint, device)
     traceback.print_exception(error)
     what = traceback.format_exception_only(error)[-1].strip()
-    hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
-    return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), device)
-
-
-class _Progress(JobProgress):
-    """Progress of a job, with a limited rate of messages."""
-
-    def __init__(self, job_id: str, send: Send, is_cancelled: Callable[[str], bool]) -> None:
-        self._job_id, self._send, self._is_cancelled = job_id, send, is_cancelled
-        self._next = 0.0
-        self._total = 0
-
-    def update(self, done: int, total: int) -> None:
-        if self._is_cancelled(self._job_id):
-            raise Cancelled
-        now = time.monotonic()
-        if now >= self._next or done == total or total != self._total:
-            self._next, self._total = now + 1 / PROGRESS_PER_SECOND, total
-            self._send(messages.Progress(self._job_id, done, total))
-
-    def note(self, text: str) -> None:
-        self._send(messages.Note(self._job_id, text))
+    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, device)
 
 
 class Control(threading.Thread):
@@ -110,6 +102,7 @@ class Control(threading.Thread):
 
     Attributes:
         has_failed: whether an error was sent; then the log is kept.
+        training: held while a run is trained, so that it can end in order.
         sending: lock held while a message is sent.
         runs: requested measurements.
     """
@@ -120,6 +113,8 @@ class Control(threading.Thread):
         self._logs = Path.cwd()
         self.has_failed = False
         self.sending = threading.Lock()
+        self.training = threading.Lock()
+        self._is_over = False
         self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._stdin = stdin
         self._cancelled: set[str] = set()
@@ -133,6 +128,8 @@ class Control(threading.Thread):
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
         # the client is gone or closed: unfinished work is dropped
+        self._is_over = True
+        self.training.acquire(timeout=LEAVE_SECONDS)
         self.sending.acquire(timeout=1.0)
         self._on_end()
         if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
@@ -151,7 +148,7 @@ class Control(threading.Thread):
             self._logs.rmdir()
 
     def is_cancelled(self, job_id: str) -> bool:
-        return job_id in self._cancelled
+        return self._is_over or job_id in self._cancelled
 
 
 @cache
@@ -193,7 +190,12 @@ def main() -> None:
         send(messages.Ready())
         while True:
             for job in control.runs.get().jobs:
-                measure_and_send(job, device, measure, send, control.is_cancelled)
+                do = partial(measure_and_send, job, device)
+                if job.training is None:
+                    do(measure, send, control.is_cancelled)
+                    continue
+                with control.training:
+                    do(pkgutil.resolve_name(TRAIN), send, control.is_cancelled)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()

@@ -15,8 +15,9 @@ Lightning and for transformers' Trainer, and need these libraries.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -34,6 +35,18 @@ from fa_core.trace import EPOCH, STEP, trace_entry, write_trace
 Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]
 """Called with numbers by name, and their step."""
+
+
+def _check_options(names: Iterable[str], *of: Callable[..., object]) -> None:
+    """Refuse a misspelt option before the training, not at the first measurement.
+
+    Raises:
+        UsageError: names the first one that none of the functions has.
+    """
+    known = [name for each in of for name in list(signature(each).parameters)[2:]]
+    for name in names:
+        if name not in known:
+            raise unknown_name("option", name, [one for one in known if one != "measure"])
 
 
 def scalars(report: DiagnosticReport) -> dict[str, float]:
@@ -94,7 +107,7 @@ class ProtocolMonitor:
         first_fired: letter → the first step at which it fired.
 
     Raises:
-        UsageError: `every` below 1, or another unit.
+        UsageError: `every` below 1, another unit, or an unknown option.
     """
 
     def __init__(
@@ -115,6 +128,7 @@ class ProtocolMonitor:
             )
         if unit not in (EPOCH, STEP):
             raise unknown_name("unit", str(unit), (EPOCH, STEP))
+        _check_options(measure, diagnose)
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
         self._model = model
@@ -191,6 +205,7 @@ class MonitorCallback:
         stop_on: str = "",
         **options: Any,
     ) -> None:
+        _check_options(options, ProtocolMonitor, diagnose)
         self.monitor: ProtocolMonitor | None = None
         self._measures = True
         self._batches = eval_batches

@@ -21,7 +21,7 @@ from torch import Tensor
 from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import Json, loads, reading
-from fa_core.engine.jobs import Job, JobProgress, input_hashes, versions
+from fa_core.engine.jobs import Job, JobProgress, ignore, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.engine.measuring import measure_run
 from fa_core.engine.out_of_memory import memory_for
@@ -62,28 +62,6 @@ class Diverged(FaError):
     """The training loss is no longer finite."""
 
 
-class EpochProgress(msgspec.Struct, frozen=True, tag_field="is"):
-    """Progress of a run.
-
-    Attributes:
-        run: the run's name.
-        epoch: the current epoch, 1..epochs.
-        epochs: number of epochs.
-        step: steps done in the epoch.
-        steps: steps per epoch.
-        entry: trace entry of the epoch, once it is complete.
-        flags: diagnostics that fired on it.
-    """
-
-    run: str
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    entry: Json | None = None
-    flags: frozenset[str] = frozenset()
-
-
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
     """A finished run.
 
@@ -112,10 +90,6 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def ignore(_: object) -> None:
-    """A progress callback that does nothing."""
-
-
 SMALL = 500_000
 """Parameters below which a network of vectors is trained on one CPU thread."""
 
@@ -127,8 +101,9 @@ def threads_for(plans: Sequence[RunPlan], data: DataSet) -> int | None:
     Measured at d = 64, L = 4 on two idle cores: an epoch takes as long on one thread as on two,
     with two thirds of the processor time; where other programs run, a quarter of it.
     """
-    for arch, args in {(plan.arch, msgspec.json.encode(plan.arch_args)) for plan in plans}:
-        net = build_on_meta(arch, sys.maxsize, **fitted_args(arch, msgspec.json.decode(args), data))
+    for plan in plans:
+        args = fitted_args(plan.arch, plan.arch_args, data)
+        net = build_on_meta(plan.arch, sys.maxsize, **args)
         of_vectors = all(len(shape) == 1 for shape in net.state_shapes)
         if not of_vectors or sum(one.numel() for one in net.parameters()) >= SMALL:
             return None
@@ -259,7 +234,6 @@ class Training:
                 weight_decay=plan.recipe.weight_decay,
             )
         self.batches = eval_batches(data, seed=plan.eval_seed)
-        self.name = plan.name
         self.trace: list[Json] = []
         self.baseline: float | None = None
         self.writer = RunWriter(folder)
@@ -305,8 +279,14 @@ class Training:
         self._save()
         return None
 
-    def train(self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]) -> None:
-        """Train the remaining epochs."""
+    def train(self, stop_on: frozenset[str], files: ProgressFiles, progress: JobProgress) -> None:
+        """Train the remaining epochs.
+
+        Args:
+            stop_on: diagnostics that end the run.
+            files: where the progress file of the folder is kept.
+            progress: of the run, in steps; a note is the outcome of an epoch.
+        """
         if self.optimizer is None:
             return
         found = judged_by_siblings(DiagnosticReport(), self.writer.folder, self.manifest)
@@ -315,7 +295,7 @@ class Training:
             # a baseline needs as many epochs as the runs compared with it
             stop_on = frozenset()
         while self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
-            self._train_epoch(stop_on, on_progress)
+            self._train_epoch(stop_on, files, progress)
 
     def epoch(self, epoch: int, on_step: Callable[[int], None] = ignore) -> float:
         """Train one epoch, in the same way for every method.
@@ -351,15 +331,14 @@ class Training:
             self.method.extra_step(self.net, info)
             total += info.ce
             done = step + 1
-            if done % CHECK_EVERY and done < steps:
-                continue
-            if not math.isfinite(float(total)):
+            is_checked = done % CHECK_EVERY == 0 or done == steps
+            if is_checked and not math.isfinite(float(total)):
                 raise Diverged(f"the loss is {float(info.ce)} by step {done} of epoch {epoch}")
             on_step(done)
         return float(total) / steps
 
     def _train_epoch(
-        self, stop_on: frozenset[str], on_progress: Callable[[EpochProgress], None]
+        self, stop_on: frozenset[str], files: ProgressFiles, progress: JobProgress
     ) -> None:
         """Train, measure and save the next epoch."""
         assert self.optimizer is not None
@@ -368,7 +347,8 @@ class Training:
         steps = steps_per_epoch(self.data, self.recipe)
 
         def on_step(step: int) -> None:
-            on_progress(EpochProgress(self.name, epoch, epochs, step, steps))
+            files.update(self.writer.folder, epoch, epochs, step, steps)
+            progress.update((epoch - 1) * steps + step, epochs * steps)
 
         start = time.perf_counter()
         stopped = None
@@ -386,9 +366,9 @@ class Training:
             lr=self.optimizer.param_groups[0]["lr"],
             gamma=method_gamma(self.net, self.method, *self.batches[0]),
         )
-        fired = report.flags & stop_on
-        if fired and not stopped and epoch < epochs:
-            letters = ", ".join(f"({letter})" for letter in sorted(fired))
+        stopping = report.flags & stop_on
+        if stopping and not stopped and epoch < epochs:
+            letters = ", ".join(f"({letter})" for letter in sorted(stopping))
             saved = 100 * (epochs - epoch) / epochs
             when = f"{letters} fired at epoch {epoch} of {epochs}"
             stopped = f"{when}: {saved:.0f} % of the epochs saved"
@@ -397,7 +377,11 @@ class Training:
             self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
         )
         self._save()
-        on_progress(EpochProgress(self.name, epoch, epochs, steps, steps, entry, report.flags))
+        fired = "".join(sorted(report.flags)) or "none"
+        progress.note(
+            f"epoch {epoch}/{epochs}: loss {loss:.4f}, accuracy {entry['test_acc']:.4f}, "
+            f"fired: {fired}"
+        )
 
     def _measured(self) -> DiagnosticReport:
         """The diagnostics on the evaluation batches, and the accuracy on the whole test part."""
@@ -522,7 +506,7 @@ def train_run(
     overwrite: bool = False,
     stop_on: str = "",
     thresholds: DiagnosticThresholds | None = None,
-    on_progress: Callable[[EpochProgress], None] = ignore,
+    progress: JobProgress | None = None,
 ) -> Trained:
     """Train a run, measure every epoch, and audit the result.
 
@@ -538,7 +522,7 @@ def train_run(
         overwrite: replace a run in `folder`.
         stop_on: diagnostics that end the run when they fire, e.g. ``"ab"``.
         thresholds: of the diagnostics.
-        on_progress: called with the progress.
+        progress: gets the steps, and a note after every epoch.
 
     Returns:
         The audited run.
@@ -554,12 +538,8 @@ def train_run(
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
         with ProgressFiles() as files, files.of(folder, "training"):
-
-            def note(moment: EpochProgress) -> None:
-                files.update(folder, moment.epoch, moment.epochs, moment.step, moment.steps)
-                on_progress(moment)
-
-            run.train(diagnostic_letters(stop_on, "--stop-on"), note)
+            letters = diagnostic_letters(stop_on, "--stop-on")
+            run.train(letters, files, progress or JobProgress())
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)
 
@@ -579,7 +559,6 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
-    _check_folder(out)
     for plan in plans:
         folder = out / plan.name
         with memory_for(folder, "cpu"):
@@ -588,17 +567,3 @@ def check_plans(
             steps_per_epoch(data, run.recipe)
         if is_run(folder) and not (resume or overwrite):
             raise there_already(folder)
-
-
-def _check_folder(out: Path) -> None:
-    """Check that every existing part of a path is a folder.
-
-    Raises:
-        UsageError: names the first one that is not.
-    """
-    for place in (out, *out.absolute().parents):
-        if place.is_dir():
-            return
-        if place.exists() or place.is_symlink():
-            hint = "--out names the folder of the run folders"
-            raise UsageError("is a file, not a folder", where=place, hint=hint)

@@ -156,23 +156,19 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         )
     inputs.report_failures(result.failures)
     published = format in ("audit-list", "penalty-log")
-    if published and result.unsaved is None and not result.interrupted and out.exists():
+    if published and not result.interrupted and out.exists():
         _write_published(out, format, found.traces)
     print_rows(result.rows, "table" if published else format, as_recorded)
-    if result.unsaved is not None:
-        print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
         if out.exists():
             kept = f"{out} holds what is finished, --resume goes on"
         else:
             kept = "no run was finished"
-        if result.unsaved is not None:
-            kept = "see above for what is finished"
         print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
-    if result.unsaved is None and out.exists():
+    if out.exists():
         output.say_written(out)
-    incomplete = result.failures or result.unsaved or found.problems
+    incomplete = result.failures or found.problems
     raise typer.Exit(3 if incomplete else 0)
 
 

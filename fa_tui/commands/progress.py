@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from rich.progress import ProgressColumn, TaskID
     from typing_extensions import Self
 
-    from fa_core.training.train import EpochProgress
-
 
 _SIGNALS = [signal.SIGTERM]
 if sys.platform != "win32":
@@ -233,7 +231,7 @@ class AuditProgress(_Bars):
 
 
 class TrainingProgress(_Bars):
-    """Shows every `EpochProgress`: how many runs are done, and the epoch of the one in training.
+    """Shows the progress of runs in training: how many are done, and the epoch of the latest.
 
     Args:
         runs: total number of runs.
@@ -246,25 +244,33 @@ class TrainingProgress(_Bars):
         )
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
+        self._notes: dict[str, str] = {}
 
-    def update(self, progress: EpochProgress) -> None:
-        """Show how far the run is."""
-        done = (progress.epoch - 1) * progress.steps + progress.step
-        total = progress.epochs * progress.steps
+    def __call__(self, view: JobView) -> None:
+        """Show a change of a run; of a finished one the note is the result, for stdout."""
+        if view.state is JobState.DONE:
+            self._finish(view.note)
+        elif view.state is JobState.RUNNING:
+            self._show(view)
+
+    def _show(self, view: JobView) -> None:
+        run = view.job.id
         self._bars.update(
-            self._run, completed=done, total=total, description=progress.run, visible=True
+            self._run,
+            completed=view.done,
+            total=view.total or None,
+            description=run,
+            visible=True,
         )
-        if progress.entry is None:
+        # the result comes as a note, too, just before the end
+        if view.note == self._notes.get(run, "") or not view.note.startswith("epoch "):
             return
-        fired = "".join(sorted(progress.flags)) or "none"
-        loss, accuracy = progress.entry["loss"], progress.entry["test_acc"]
-        last = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
-        self._bars.update(self._run, last=last)
+        self._notes[run] = view.note
+        self._bars.update(self._run, last=view.note.partition(": ")[2])
         if not self._console.is_terminal:
-            self.say(f"{progress.run} epoch {progress.epoch}/{progress.epochs}: {last}")
+            self.say(f"{run} {view.note}")
 
-    def finished(self, result: str) -> None:
-        """Count a finished run and print its result on stdout."""
+    def _finish(self, result: str) -> None:
         self._bars.update(self._run, visible=False, last="")
         self._bars.advance(self._all)
         self._bars.stop()

@@ -170,7 +170,7 @@ def _train(
         out: folder of the run folders.
         devices: where to train.
         threads: CPU threads, if not PyTorch's own number.
-        choice: further arguments of `train_run`.
+        choice: further fields of each `Order`.
     """
     import os
 
@@ -181,9 +181,8 @@ def _train(
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import torch
 
-    from fa_core.engine.devices import threads_per_worker
-    from fa_core.training.parallel import TrainingProcesses
-    from fa_core.training.train import check_plans, threads_for, train_run
+    from fa_core.training.runs import Order, train_runs
+    from fa_core.training.train import check_plans, threads_for
     from fa_tui.commands.progress import TrainingProgress
 
     samples = _loaded(plans[0].data)
@@ -194,25 +193,9 @@ def _train(
         threads = threads_for(plans, samples)
     if threads is not None:
         torch.set_num_threads(threads)
-    devices = devices[: len(plans)]
-    if len(devices) > 1:
-        share = threads or threads_per_worker(devices)
-        with (
-            TrainingProgress(len(plans)) as progress,
-            TrainingProcesses(devices, out, share, choice) as processes,
-        ):
-            for words in processes.train(plans, progress.update):
-                progress.finished(words)
-        return
-    target = devices[0]
-    samples = samples.to(target)
+    orders = [Order(plan=plan, **choice) for plan in plans]
     with TrainingProgress(len(plans)) as progress:
-        for plan in plans:
-            folder = out / plan.name
-            done = train_run(
-                plan, samples, folder, device=target, on_progress=progress.update, **choice
-            )
-            progress.finished(done.words)
+        train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
 
 
 def _loaded(spec: str) -> DataSet:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fa_core.engine import pool
-from fa_core.engine.jobs import JobState, JobView
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import Pool
 from fa_core.engine.worker import MEASURE
 
 HERE = Path(__file__).parent
@@ -20,17 +17,17 @@ HERE = Path(__file__).parent
 class Told:
     """Every event so far; waits for one that answers a question."""
 
-    def __init__(self) -> None:
-        self.views: list[JobView] = []
+    def __init__(self):
+        self.views = []
         self._changed = threading.Condition()
 
-    def __call__(self, view: JobView) -> None:
+    def __call__(self, view):
         with self._changed:
             self.views.append(view)
             self._changed.notify_all()
 
-    def wait_for(self, question: Callable[[JobView], bool], timeout: float = 30) -> JobView:
-        def answer() -> JobView | None:
+    def wait_for(self, question, timeout=30):
+        def answer():
             return next((view for view in self.views if question(view)), None)
 
         with self._changed:
@@ -38,7 +35,7 @@ class Told:
         assert found is not None, f"never told; last: {self.views[-3:]}"
         return found
 
-    def states(self, job_id: str) -> list[JobState]:
+    def states(self, job_id):
         """What a job went through, once its end was told: its future has the result before."""
         self.wait_for(lambda view: view.job.id == job_id and view.state.final)
         seen = [view.state for view in self.views if view.job.id == job_id]
@@ -50,28 +47,26 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
+def told():
     return Told()
 
 
 @pytest.fixture
-def make_pool(
-    monkeypatch: pytest.MonkeyPatch, told: Told, tmp_path: Path
-) -> Iterator[Callable[..., WorkerPool]]:
+def make_pool(monkeypatch, told, tmp_path):
     monkeypatch.chdir(HERE)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    pools: list[WorkerPool] = []
+    pools = []
 
     def make(
-        devices: tuple[str, ...] = ("cpu",),
+        devices=("cpu",),
         *,
-        grace: float = pool.GRACE,
-        measure: str = "faults:measure",
-        **options: Any,
-    ) -> WorkerPool:
+        grace=pool.GRACE,
+        measure="faults:measure",
+        **options,
+    ):
         monkeypatch.setattr(pool, "GRACE", grace)
         monkeypatch.setenv(MEASURE, measure)
-        pools.append(WorkerPool(devices, told, **options))
+        pools.append(Pool(devices, told, **options))
         return pools[-1]
 
     yield make

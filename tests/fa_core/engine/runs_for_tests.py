@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 from safetensors.torch import save_file
 
 from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
-from fa_core.models import StreamNet, build
+from fa_core.models import build
 
 DATA = "synthetic:input=8,train=256,test=1280"
-ARGS: dict[str, Any] = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
+ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
 
 
-def small_net(seed: int = 42) -> StreamNet:
+def small_net(seed=42):
     return build("resmlp", **ARGS, seed=seed)
 
 
-def make_run(
-    folder: Path, method: str, seed: int = 42, *, credit: bool = True, **fields: Any
-) -> Path:
+def make_run(folder, method, seed=42, *, credit=True, **fields):
     """A run folder of an untrained network, its feedback with it."""
     folder.mkdir(parents=True)
     net = small_net(seed)

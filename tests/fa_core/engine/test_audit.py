@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.engine.audit import Measuring, audit, measurable
 from fa_core.engine.devices import Execution
@@ -33,7 +32,7 @@ def here(monkeypatch):
 def described(tmp_path):
     """Makes a checkpoint that says what it would measure, and its row."""
 
-    def make(method: str, seed: int = 42, **description: Any) -> AuditRow:
+    def make(method, seed=42, **description):
         path = tmp_path / f"{method}_s{seed}.json"
         path.write_text(json.dumps({"provenance": NETWORK, **description}))
         return AuditRow(
@@ -48,17 +47,6 @@ def run(rows, out=None, **options):
     named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
     how = Measuring(**{"execution": CPU, **named})
     return audit(rows, out, settings, how, **options)
-
-
-def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_path):
-    out = tmp_path / "out" / "audit.json"
-    result = run([described("dfa", growth=99.0), described("bp"), described("dfa", 7)], out)
-    assert [(row.method, row.seed) for row in result.rows] == [("dfa", 42), ("bp", 42), ("dfa", 7)]
-    assert result.failures == []
-    written = json.loads(out.read_text())
-    assert list(written["reports"]) == ["dfa_s42", "bp_s42", "dfa_s7"]
-    assert written["summary"][0]["verdict"] == "needs walk-back: residual stream exploded"
-    assert [row.report.flags for row in scan([out]).rows] == [{"a"}, set(), set()]
 
 
 def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(described, tmp_path):
@@ -80,16 +68,6 @@ def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(de
     assert told == [f"{out}: what it holds and is measured again stays in {kept}"]
 
 
-@pytest.mark.parametrize("more", [{"ablate": True}, {"credit": "full"}, {"precision": True}])
-def test_an_audit_whose_options_were_richer_is_not_replaced_by_resuming(described, tmp_path, more):
-    out = tmp_path / "audit.json"
-    run([described("bp")], out, settings=more)
-    before = out.read_bytes()
-    with pytest.raises(UsageError, match=rf"measured with --{next(iter(more))}.*add --replace"):
-        run([described("bp")], out, resume=True)
-    assert out.read_bytes() == before
-
-
 def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
     out = tmp_path / "audit.json"
     rows = [
@@ -106,22 +84,6 @@ def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
     ]
     assert any("SIGKILL" in failure.message for failure in result.failures)
     assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
-
-
-def test_a_finished_run_is_on_disk_before_the_next_one_is(described, tmp_path):
-    out, gate = tmp_path / "audit.json", tmp_path / "gate"
-    os.mkfifo(gate)
-    on_disk: list[list[str]] = []
-
-    def look(view):
-        if view.job.method == "second" and view.total == 1 and not on_disk:
-            while not (found := scan([out]).rows):
-                pass
-            on_disk.append([row.key for row in found])
-            gate.write_bytes(b"go")
-
-    run([described("first"), described("second", wait_for=str(gate))], out, on_event=look)
-    assert on_disk == [["first_s42"]]
 
 
 def test_an_interrupted_audit_keeps_what_is_finished(described, tmp_path):
@@ -165,26 +127,25 @@ class TestResume:
         assert second.rows == first.rows
         assert out.read_text() == before
 
-    def test_measures_only_what_failed(self, described, tmp_path, seen):
+    def test_measures_only_what_failed_or_changed(self, described, tmp_path, seen):
         out = tmp_path / "audit.json"
-        run([described("bp"), described("dfa", fault="bug")], out)
-        result = self.again([described("bp"), described("dfa")], out, seen)
-        assert set(seen) == {"dfa"}
-        assert [row.method for row in result.rows] == ["bp", "dfa"]
+        run([described("bp"), described("fa", acc=0.5), described("dfa", fault="bug")], out)
+        rows = [described("bp"), described("fa", acc=0.6), described("dfa")]
+        result = self.again(rows, out, seen)
+        assert set(seen) == {"fa", "dfa"}
+        assert [row.method for row in result.rows] == ["bp", "fa", "dfa"]
+        reports = json.loads(out.read_text())["reports"]
+        assert (len(reports), reports["fa_s42"]["headline_acc"]) == (3, 0.6)
 
-    def test_measures_a_checkpoint_again_that_changed(self, described, tmp_path, seen):
-        out = tmp_path / "audit.json"
-        run([described("bp"), described("dfa", acc=0.5)], out)
-        self.again([described("bp"), described("dfa", acc=0.6)], out, seen)
-        assert set(seen) == {"dfa"}
-        assert json.loads(out.read_text())["reports"]["dfa_s42"]["headline_acc"] == 0.6
-        assert len(json.loads(out.read_text())["reports"]) == 2
-
-    def test_measures_again_under_other_settings(self, described, tmp_path, seen):
+    def test_measures_again_under_other_settings_and_keeps_the_file(
+        self, described, tmp_path, seen
+    ):
         out, rows = tmp_path / "audit.json", [described("bp")]
-        run(rows, out)
-        self.again(rows, out, seen, settings={"batches": 20})
+        run(rows, out, settings={"ablate": True})
+        before = out.read_bytes()
+        self.again(rows, out, seen)
         assert seen
+        assert (tmp_path / "audit.json.~1~").read_bytes() == before
 
     def test_knows_settings_of_a_program_that_had_other_ones(self, described, tmp_path, seen):
         out, rows = tmp_path / "audit.json", [described("bp")]
@@ -198,12 +159,6 @@ class TestResume:
         assert seen == []
         self.again(rows, out, seen, settings={"precision": True})
         assert seen
-
-    def test_keeps_rows_of_other_folders(self, described, tmp_path, seen):
-        out = tmp_path / "audit.json"
-        run([described("bp")], out)
-        self.again([described("dfa")], out, seen)
-        assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
 
     def test_knows_runs_that_were_moved_and_copies_apart(self, described, tmp_path, seen):
         out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
@@ -236,9 +191,8 @@ class TestFrozenBaseline:
         assert "frozen_s42" in result.rows[0].report.provenance["frozen_baseline_from"]
         assert json.loads(out.read_text())["reports"]["bp_s42"]["frozen_baseline_acc"] == 0.5
 
-    @pytest.mark.parametrize("name", ["arch", "arch_args", "data"])
-    def test_of_another_network_or_data_is_not(self, described, name):
-        other = described("frozen", provenance={**NETWORK, name: "another"})
+    def test_of_another_network_is_not(self, described):
+        other = described("frozen", provenance={**NETWORK, "arch": "another"})
         assert run([described("bp"), other]).rows[0].report.frozen_baseline_acc is None
 
     def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(
@@ -246,10 +200,7 @@ class TestFrozenBaseline:
     ):
         def given(acc):
             def adjust(rows):
-                return [
-                    AuditRow(**{**_fields(row), "report": row.report.with_frozen_baseline(acc)})
-                    for row in rows
-                ]
+                return [replace(row, report=row.report.with_frozen_baseline(acc)) for row in rows]
 
             return adjust
 
@@ -281,12 +232,7 @@ def test_a_checkpoint_that_is_named_twice_is_measured_once(tmp_path):
     ]
 
 
-def test_nothing_to_measure_is_said():
-    with pytest.raises(UnreadableInput, match="nothing to measure"):
-        audit([AuditRow(source="a.json", key="bp_s1", method="bp")])
-
-
-def bare(folder: Path) -> AuditRow:
+def bare(folder):
     """The smallest checkpoint there is: a safetensors header without tensors."""
     path = folder / "bp_s42.safetensors"
     path.write_bytes((2).to_bytes(8, "little") + b"{}")
@@ -319,19 +265,12 @@ def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path, monkeypatch):
     assert "--data" in result.failures[0].message
 
 
-@pytest.mark.parametrize("content", ["weights\n", '{"a": 1}', "[1, 2"])
-def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path, content):
+def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path):
     out = tmp_path / "notes.json"
-    out.write_text(content)
-    with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
-        run([described("bp")], out)
-    assert out.read_text() == content
-
-
-def test_an_out_that_is_a_folder_is_refused(described, tmp_path):
+    for content in ("weights\n", '{"a": 1}', "[1, 2"):
+        out.write_text(content)
+        with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
+            run([described("bp")], out)
+        assert out.read_text() == content
     with pytest.raises(UsageError, match="is a folder"):
         run([described("bp")], tmp_path)
-
-
-def _fields(row: AuditRow) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.__struct_fields__}

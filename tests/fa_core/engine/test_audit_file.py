@@ -7,8 +7,6 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine import audit as module
-from fa_core.engine import journal
 from fa_core.engine.audit import AuditFile, check_writable, replace_audit
 from fa_core.engine.journal import Journal
 from fa_core.errors import FaError, UsageError
@@ -25,7 +23,7 @@ ROWS = [
 REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
 
 
-def written(out) -> list[str]:
+def written(out):
     return [row.key for row in scan([out]).rows]
 
 
@@ -91,22 +89,37 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
     assert found[0]["bp"] == 50.0
 
 
-def test_an_interruption_while_a_run_is_written_is_no_other_program(tmp_path, monkeypatch):
-    notices = []
-    file = Journal(tmp_path / "out.json", on_notice=notices.append)
-    file.append(ROWS[0])
+def test_an_interruption_or_a_full_disk_costs_only_the_run_that_was_written(tmp_path, monkeypatch):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    for error, shown in (
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(28, "No space"), FaError),
+    ):
 
-    def interrupted(handle):
-        raise KeyboardInterrupt
+        def fail(handle, error=error):
+            raise error
 
-    with monkeypatch.context() as context:
-        context.setattr("os.fsync", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            file.append(ROWS[1])
-    file.finish([replace(ROWS[0], report=REPORT)])
-    assert notices == []
-    assert written(tmp_path / "out.json") == ["dfa_s0"]
+        with monkeypatch.context() as context:
+            context.setattr("os.fsync", fail)
+            with pytest.raises(shown):
+                file.put(1, REPORT)
+    assert written(out) == ["dfa_s0"]
+    file.write()
+    assert written(out) == ["dfa_s0", "dfa_s1"]
     assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_what_another_program_put_in_its_place_is_kept(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    (tmp_path / "other").write_text("theirs")
+    (tmp_path / "other").replace(out)
+    file.write()
+    assert written(out) == ["dfa_s0"]
+    assert (tmp_path / "out.json.~1~").read_text() == "theirs"
 
 
 def test_two_writers_of_one_file_are_kept_apart(tmp_path):
@@ -122,124 +135,18 @@ def test_two_writers_of_one_file_are_kept_apart(tmp_path):
     assert written(out) == ["dfa_s0"]
 
 
-@pytest.mark.parametrize("when", ["appended", "finished"])
-@pytest.mark.parametrize("how", ["swapped", "edited"])
-def test_what_another_program_put_in_its_place_is_kept(tmp_path, when, how):
-    out, said = tmp_path / "out.json", []
-    file = AuditFile(out, ROWS, on_trouble=said.append)
-    file.put(0, REPORT)
-    if how == "swapped":
-        (tmp_path / "other").write_text("theirs")
-        (tmp_path / "other").replace(out)
-    else:
-        with out.open("a") as other:
-            other.write("theirs")
-    if when == "appended":
-        file.put(1, REPORT)
-        assert written(out) == ["dfa_s0", "dfa_s1"]
-    file.write()
-    assert written(out) == ["dfa_s0", "dfa_s1"][: 2 if when == "appended" else 1]
-    assert (tmp_path / "out.json.~1~").read_text().endswith("theirs")
-    assert said == [
-        f"{out}: was changed by another program, whose version is now {out}.~1~, while it was written"
-    ]
-
-
 def test_an_audit_of_nothing_leaves_no_file(tmp_path):
     AuditFile(tmp_path / "out.json", ROWS).write()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_file_rows_are_only_collected(tmp_path):
-    file = AuditFile(None, ROWS)
-    file.put(1, REPORT)
-    file.write()
-    assert [row.key for row in file.rows()] == ["dfa_s1"]
-
-
-class Disks:
-    """What can be written to: folders that are full refuse."""
-
-    def __init__(self, monkeypatch):
-        self.full: set = set()
-        real, append = journal.write_audit_table, Journal.append
-
-        def check(path):
-            if path.parent in self.full:
-                raise FaError("cannot write (No space left on device)", where=path)
-
-        monkeypatch.setattr(
-            journal, "write_audit_table", lambda path, rows: (check(path), real(path, rows))
-        )
-        monkeypatch.setattr(
-            Journal, "append", lambda self, row: (check(self.path), append(self, row))
-        )
-
-
-@pytest.fixture
-def disks(monkeypatch):
-    return Disks(monkeypatch)
-
-
-@pytest.fixture
-def spare(tmp_path, monkeypatch):
-    """Where the temporary folder is."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setattr(module.tempfile, "tempdir", str(folder))
-    return folder
-
-
-def test_a_disk_that_fails_midway_spills_every_row_to_a_file_that_is_named(tmp_path, disks, spare):
-    told = []
-    out = tmp_path / "out.json"
-    file = AuditFile(out, ROWS, on_trouble=told.append)
-    file.put(0, REPORT)
-    disks.full.add(tmp_path)
-    file.put(1, REPORT)
-    file.put(2, REPORT)
-    file.write()
-    (spilled,) = spare.glob("*/out.json")
-    assert written(out) == ["dfa_s0"]
-    assert written(spilled) == ["dfa_s0", "dfa_s1", "dfa_s2"]
-    why = f"{out}: cannot write (No space left on device); what is finished is in {spilled}"
-    assert (str(file.unsaved), told) == (why, [f"{why}; measuring goes on"])
-
-
-def test_a_disk_that_has_room_again_gets_every_row(tmp_path, disks, spare):
-    out = tmp_path / "out.json"
-    file = AuditFile(out, ROWS)
-    disks.full.add(tmp_path)
-    file.put(0, REPORT)
-    disks.full.clear()
-    file.write()
-    assert written(out) == ["dfa_s0"]
-    assert file.unsaved is None
-
-
-def test_rows_that_no_disk_takes_are_still_there(tmp_path, monkeypatch, spare):
-    file = AuditFile(tmp_path / "out.json", ROWS)
-    monkeypatch.setattr(
-        "os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device"))
-    )
-    file.put(1, REPORT)
-    assert str(file.unsaved).endswith("; no other place could be written to either")
-    assert [row.key for row in file.rows()] == ["dfa_s1"]
-
-
 def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path):
     (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UsageError, match=r"cannot be written"):
         check_writable(tmp_path / "file" / "out.json")
-
-
-def test_what_is_no_regular_file_is_refused_before_measuring(tmp_path):
-    os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UsageError, match="is a device, FIFO or socket"):
         check_writable(tmp_path / "fifo")
-
-
-def test_checking_leaves_nothing_behind(tmp_path):
     check_writable(tmp_path / "new" / "out.json")
     assert list((tmp_path / "new").iterdir()) == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,18 +18,18 @@ from .runs_for_tests import make_run
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
+def run(tmp_path):
     return make_run(tmp_path / "dfa_s42", "dfa")
 
 
-def measured(run: Path) -> AuditRow:
+def measured(run):
     report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", measuring.JobProgress())
     return AuditRow(
         source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
     )
 
 
-def test_weights_that_change_after_they_were_measured_are_said_on_opening(run: Path) -> None:
+def test_weights_that_change_after_they_were_measured_are_said_on_opening(run):
     row = measured(run)
     assert list(changed_since([row])) == []
     weights = run / WEIGHTS
@@ -45,12 +44,10 @@ def test_weights_that_change_after_they_were_measured_are_said_on_opening(run: P
     assert list(changed_since([msgspec.structs.replace(row, report=old)])) == []
 
 
-def test_weights_that_change_while_they_are_measured_give_no_report(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeypatch):
     real = measuring.run_diagnosis
 
-    def meanwhile(*args: object, **given: object) -> object:
+    def meanwhile(*args, **given):
         os.utime(run / WEIGHTS, (1, 1))
         return real(*args, **given)  # type: ignore[arg-type]
 

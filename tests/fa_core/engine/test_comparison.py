@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -34,23 +33,23 @@ RECORD = DiagnosticReport(
 )
 
 
-def measured(**changes: Any) -> DiagnosticReport:
+def measured(**changes):
     facts = {**FACTS, **changes.pop("provenance", {})}
     return replace(RECORD, recorded_verdict=None, provenance=facts, **changes)
 
 
-def deciding(record: DiagnosticReport, again: DiagnosticReport) -> list[str]:
+def deciding(record, again):
     return [each.name for each in compare(record, again).differences if each.decides]
 
 
-def test_the_same_numbers_agree_bit_for_bit_and_what_is_not_compared_is_named() -> None:
+def test_the_same_numbers_agree_bit_for_bit_and_what_is_not_compared_is_named():
     comparison = compare(RECORD, measured())
     assert comparison.headline == "agrees: 18 values, bit for bit"
     facts = ("hashes.manifest", "versions", "device", "fan_in")
     assert comparison.not_compared == ["thresholds", *(f"provenance.{name}" for name in facts)]
 
 
-def test_rounding_is_allowed_and_its_share_is_told() -> None:
+def test_rounding_is_allowed_and_its_share_is_told():
     tolerance = relative_tolerance(RECORD)
     comparison = compare(RECORD, measured(residual_norms=[1.0, 2.0, 4.0 * (1 + tolerance / 2)]))
     assert comparison.agrees
@@ -77,15 +76,13 @@ def test_rounding_is_allowed_and_its_share_is_told() -> None:
         ({"provenance": {"data_hash": "sha256:de"}}, "provenance.data_hash", "data"),
     ],
 )
-def test_what_rounding_cannot_have_changed_is_named(
-    changes: dict[str, Any], name: str, kind: str
-) -> None:
+def test_what_rounding_cannot_have_changed_is_named(changes, name, kind):
     found = compare(RECORD, measured(**changes)).differences
     assert [(each.name, each.kind) for each in found if each.name != "verdict"] == [(name, kind)]
     assert found[0].decides
 
 
-def test_nan_agrees_with_nan_only() -> None:
+def test_nan_agrees_with_nan_only():
     record = replace(RECORD, residual_norms=[1.0, math.nan, math.inf])
     assert "residual_norms[1]" not in deciding(record, measured(residual_norms=[1.0, math.nan]))
     assert not compare(record, measured(residual_norms=[1.0, math.nan, -math.inf])).agrees
@@ -106,13 +103,11 @@ def test_nan_agrees_with_nan_only() -> None:
         ),
     ],
 )
-def test_the_verdict_is_that_of_the_numbers_and_of_the_protocols_thresholds(
-    changes: dict[str, Any], name: str
-) -> None:
+def test_the_verdict_is_that_of_the_numbers_and_of_the_protocols_thresholds(changes, name):
     assert deciding(replace(RECORD, **changes), measured()) == [name] * bool(name)
 
 
-def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_checked() -> None:
+def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_checked():
     record = replace(RECORD, intervals={"growth": (1.0, 3.0)})
     again = measured(intervals={"growth": (1.0, 2.0)})
     assert deciding(record, again) == ["intervals.growth[1]"]
@@ -123,7 +118,7 @@ def test_intervals_of_other_formulas_and_a_baseline_from_elsewhere_are_not_check
     assert deciding(RECORD, measured(frozen_baseline_acc=0.31)) == ["frozen_baseline_acc"]
 
 
-def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found() -> None:
+def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found():
     half = {"dtype": "float16", "credit": {"gamma": [1.0, None, 0.1]}}
     record = replace(RECORD, **half)
     comparison = compare(record, measured(**{**half, "credit": {"gamma": [1.0, None, -0.1]}}))
@@ -132,13 +127,13 @@ def test_a_value_below_its_tolerance_is_not_checked_but_a_falsified_one_is_found
 
 
 @pytest.mark.parametrize("nonsense", [3, "sha256", ["weights", "torch"], None])
-def test_what_is_no_record_counts_as_not_recorded(nonsense: Any) -> None:
+def test_what_is_no_record_counts_as_not_recorded(nonsense):
     facts = {**FACTS, "hashes": nonsense, "versions": nonsense}
     record = replace(RECORD, provenance=facts, credit={"gamma": ["x", nonsense, 0.5]})
     assert {"provenance.hashes.weights", "credit.gamma[0]"} <= {*deciding(record, measured())}
 
 
-def test_a_record_of_very_many_names_is_printed_in_bounds() -> None:
+def test_a_record_of_very_many_names_is_printed_in_bounds():
     many = {f"name{place}": place for place in range(10_000)}
     record = replace(RECORD, provenance={**FACTS, **many}, residual_norms=[1.0] * 10_000)
     lines = compare(record, measured()).lines()
@@ -146,8 +141,8 @@ def test_a_record_of_very_many_names_is_printed_in_bounds() -> None:
     assert max(map(len, lines)) < 1_000
 
 
-def test_more_layers_longer_sums_and_coarser_numbers_allow_more() -> None:
-    def tolerance(layers: int, fan_in: int, dtype: str) -> float:
+def test_more_layers_longer_sums_and_coarser_numbers_allow_more():
+    def tolerance(layers, fan_in, dtype):
         norms = [1.0] * (layers + 1)
         facts = {"fan_in": fan_in}
         return relative_tolerance(
@@ -164,8 +159,6 @@ def test_more_layers_longer_sums_and_coarser_numbers_allow_more() -> None:
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False), st.floats(0, 1e6))
-def test_excess_is_symmetric_and_zero_only_for_equal_values(
-    a: float, b: float, tolerance: float
-) -> None:
+def test_excess_is_symmetric_and_zero_only_for_equal_values(a, b, tolerance):
     assert excess(a, b, tolerance) == excess(b, a, tolerance)
     assert (excess(a, b, tolerance) == 0) == (a == b) or tolerance > 0

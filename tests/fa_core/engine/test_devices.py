@@ -25,24 +25,23 @@ class FakeNvml:
 
     NVMLError = RuntimeError
 
-    def nvmlInit(self) -> None: ...
+    def nvmlInit(self): ...
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+    def nvmlDeviceGetHandleByUUID(self, uuid):
         if uuid == "GPU-cccc":
             raise RuntimeError("not supported")
         return uuid
 
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> SimpleNamespace:
+    def nvmlDeviceGetMemoryInfo(self, handle):
         return SimpleNamespace(used=2 << 30)
 
-    def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
+    def nvmlDeviceGetUtilizationRates(self, handle):
         return SimpleNamespace(gpu=25)
 
 
 @pytest.fixture
 def cards(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
-    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: True)
     monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.setattr(devices, "_gpu_files", lambda: ["/dev/nvidia0"])
     monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13", CARDS))
@@ -50,7 +49,6 @@ def cards(monkeypatch):
 
 @pytest.fixture
 def no_cards(monkeypatch):
-    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
     monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.setattr(devices, "_gpu_files", list)
 
@@ -94,7 +92,7 @@ def test_a_device_that_is_not_there_names_those_that_are(no_cards, spec):
 def test_mps_is_there_on_a_mac_that_has_it_and_never_chosen_alone(
     monkeypatch, system, machine, listed
 ):
-    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
+    monkeypatch.setattr(devices, "_gpu_files", list)
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     assert [device.name for device in list_devices()] == ["mps"] * listed + ["cpu"]
@@ -111,24 +109,13 @@ def test_cores_are_shared_out_between_workers_and_many_runs_are_worth_several(
     assert workers_for(100, "cpu", 3) == ["cpu"] * 3
 
 
-@pytest.mark.parametrize(("line", "expected"), [("None", False), ("'13.0'", True)])
-def test_a_cpu_build_of_torch_is_not_asked(tmp_path, monkeypatch, line, expected):
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: spec)
-    (tmp_path / "version.py").write_text(f"cuda: Optional[str] = {line}\nhip = None\n")
-    assert devices._torch_has_cuda() is expected
-
-
 def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypatch):
     idle = "measured on the CPU beside a GPU"
     assert devices.why_no_cuda() == devices.idle_gpu(["cuda:0", "cpu"]) == ""
     assert devices.idle_gpu(["cpu"]) == f"{idle} (Card a): --device or the settings say so"
-    monkeypatch.setattr(devices, "ask_torch", TorchAnswer)
-    why = "torch can use none, though there is /dev/nvidia0"
+    monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13+cpu"))
+    why = "torch 2.13+cpu can use none, though there is /dev/nvidia0"
     assert devices.why_no_cuda() == f"no GPU: {why}"
-    assert devices.idle_gpu(["cpu"]) == f"{idle} (/dev/nvidia0): {why}"
-    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
-    why = "this torch is built without CUDA"
     assert devices.idle_gpu(["cpu"]) == f"{idle} (/dev/nvidia0): {why}"
     monkeypatch.setattr(devices, "_gpu_files", list)
     assert devices.idle_gpu(["cpu"]) == ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -19,7 +17,7 @@ from .runs_for_tests import make_run
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> DiagnosticReport:
+def full(tmp_path_factory):
     """A report with every quantity, judged by a frozen run."""
     run = make_run(tmp_path_factory.mktemp("runs") / "dfa_s42", "dfa", axes={"lam": 0.01})
     options = MeasureOptions(credit="full")
@@ -27,7 +25,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> DiagnosticReport:
     return report.with_frozen_baseline(0.1)
 
 
-def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(data, path=()):
     """The paths of the values in JSON data."""
     pairs = data.items() if isinstance(data, dict) else enumerate(data)
     for key, value in pairs:
@@ -37,7 +35,7 @@ def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield (*path, key)
 
 
-def falsified(value: Any) -> Any:
+def falsified(value):
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -47,9 +45,9 @@ def falsified(value: Any) -> Any:
     return f"{value[:-1]}{'y' if value[-1] == 'x' else 'x'}"
 
 
-def unnoticed(full: DiagnosticReport, again: DiagnosticReport, *, delete: bool) -> set[str]:
+def unnoticed(full, again, *, delete):
     """The compared values whose loss or change agrees, without their layers."""
-    found: set[str] = set()
+    found = set()
     pristine = full.to_dict()
     outside = tuple(compare(full, again).not_compared)
     for path in places(pristine):
@@ -74,9 +72,7 @@ def unnoticed(full: DiagnosticReport, again: DiagnosticReport, *, delete: bool) 
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
-def test_every_compared_value_that_is_changed_by_one_percent_is_found(
-    full: DiagnosticReport, where: str
-) -> None:
+def test_every_compared_value_that_is_changed_by_one_percent_is_found(full, where):
     label = full.provenance["device_label"] if where == "here" else where
     again = replace(full, provenance={**full.provenance, "device_label": label})
     found = unnoticed(full, again, delete=False)
@@ -85,17 +81,17 @@ def test_every_compared_value_that_is_changed_by_one_percent_is_found(
     assert found - near_zero == set()
 
 
-def test_every_compared_value_that_is_taken_away_is_missed(full: DiagnosticReport) -> None:
+def test_every_compared_value_that_is_taken_away_is_missed(full):
     assert unnoticed(full, full, delete=True) == set()
 
 
-def test_the_record_as_it_was_written_agrees_bit_for_bit(full: DiagnosticReport) -> None:
+def test_the_record_as_it_was_written_agrees_bit_for_bit(full):
     comparison = compare(DiagnosticReport.from_dict(full.to_dict()), full)
     assert (comparison.agrees, comparison.bit_for_bit, comparison.unchecked) == (True, True, 0)
     assert not {*comparison.not_compared} & {*QUANTITIES}
 
 
-def test_a_falsified_gamma_is_found_whatever_else_the_record_claims(full: DiagnosticReport) -> None:
+def test_a_falsified_gamma_is_found_whatever_else_the_record_claims(full):
     claims = {"zeros": [1.0] * 4, "gamma": [0.9] * 4}
     facts = {**full.provenance, "device_label": "another", "fan_in": 10**12}
     record = replace(

@@ -15,7 +15,7 @@ from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.models import build
-from fa_core.monitor import Firing, ProtocolMonitor, scalars
+from fa_core.monitor import Firing, MonitorCallback, ProtocolMonitor, scalars
 from tests.fa_core.formats import logs
 from tests.fa_core.monitor.same import same_numbers
 
@@ -50,6 +50,14 @@ def train(net: nn.Module, steps: int, monitor: ProtocolMonitor | None = None) ->
 def test_reports_what_diagnose_reports(net, batches) -> None:
     report = ProtocolMonitor(net, batches, norm_batches=2).measure()
     assert report == diagnose(net, batches, norm_batches=2)
+
+
+def test_a_misspelt_option_is_refused_before_the_training(net, batches) -> None:
+    for made in (lambda **given: ProtocolMonitor(net, batches, **given),
+                 lambda **given: MonitorCallback(batches, **given)):  # fmt: skip
+        with pytest.raises(UsageError, match="unknown option 'tpas'; did you mean taps"):
+            made(tpas=["0"])
+    MonitorCallback(batches, taps=["0"], on_fire=print, norm_batches=2)
 
 
 def test_training_goes_on_as_it_would_have_without_it(net, batches) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
-from fa_core.data import DataSet, load_data
+from fa_core.data import load_data
+from fa_core.engine.jobs import JobProgress
 from fa_core.training.plan import Recipe, RunPlan
 
 SPEC = "synthetic:input=6,train=320,test=300"
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -22,12 +21,24 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def data() -> DataSet:
+def data():
     return load_data(SPEC)
 
 
-def plan(method: str = "dfa", **changes: object) -> RunPlan:
+def plan(method="dfa", **changes):
     """Four epochs of ten steps on a net of two blocks of width 8."""
     recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))  # type: ignore[call-overload]
     settings = {"arch": "resmlp", "data": SPEC, "seed": 42, "arch_args": {"d": 8, "L": 2}} | changes
     return RunPlan(method=method, recipe=Recipe(**recipe), **settings)  # type: ignore[arg-type]
+
+
+class Interrupt(JobProgress):
+    """Ctrl-C in the middle of an epoch of ten steps."""
+
+    def __init__(self, epoch):
+        super().__init__()
+        self.epoch = epoch
+
+    def update(self, done, total):
+        if done > 10 * (self.epoch - 1):
+            raise KeyboardInterrupt

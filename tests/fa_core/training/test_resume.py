@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from fa_core.data import DataSet
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.run_names import (
     AUDIT,
     CREDIT,
-    MANIFEST,
-    PROGRESS,
     RESUME,
     TRACE,
     WEIGHTS,
-    read_manifest,
 )
-from fa_core.formats import scan
 from fa_core.training import train as run_module
-from fa_core.training.train import EpochProgress, train_run
+from fa_core.training.train import train_run
 
-from .conftest import plan
+from .conftest import Interrupt, plan
 
 KINDS = {
     "dfa": {"recipe": {"lam": 1e-3}},
@@ -35,29 +29,19 @@ KINDS = {
 }
 
 
-def interrupt_in(epoch: int):
-    """Ctrl-C in the middle of an epoch."""
-
-    def on_progress(progress: EpochProgress) -> None:
-        if progress.epoch == epoch:
-            raise KeyboardInterrupt
-
-    return on_progress
-
-
-def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+def tensors_of(folder):
     files = [path for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()]
     return {
         f"{path.name}:{name}": tensor for path in files for name, tensor in load_file(path).items()
     }
 
 
-def trace_of(folder: Path) -> list[dict[str, object]]:
+def trace_of(folder):
     lines = [json.loads(line) for line in (folder / TRACE).read_text().splitlines()]
     return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
 
 
-def assert_same_run(one: Path, other: Path) -> None:
+def assert_same_run(one, other):
     left, right = tensors_of(one), tensors_of(other)
     assert left.keys() == right.keys()
     assert all(torch.equal(left[name], right[name]) for name in left)
@@ -65,44 +49,23 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("method", KINDS)
-def test_a_resumed_run_reaches_the_same_weights(data: DataSet, tmp_path: Path, method: str) -> None:
+def test_a_resumed_run_reaches_the_same_weights(data, tmp_path, method):
     train_run(plan(method, **KINDS[method]), data, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        train_run(
-            plan(method, **KINDS[method]), data, tmp_path / "cut", on_progress=interrupt_in(3)
-        )
+        train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", progress=Interrupt(3))
     done = train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
     assert done.manifest.epochs_done == 4
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(
-    data: DataSet, tmp_path: Path
-) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(3))
-    assert {path.name for path in tmp_path.iterdir()} == {
-        MANIFEST,
-        WEIGHTS,
-        CREDIT,
-        TRACE,
-        RESUME,
-        PROGRESS,
-    }
-    assert read_manifest(tmp_path).epochs_done == len(trace_of(tmp_path)) == 2
-    found = scan([tmp_path])
-    assert not found.problems
-    assert found.rows[0].method == "dfa"
-
-
 @pytest.mark.parametrize("dies_in", ["weights", "trace", "manifest"])
 def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
-    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_in: str
-) -> None:
+    data, tmp_path, monkeypatch, dies_in
+):
     writer = run_module.RunWriter
     write, epochs = getattr(writer, dies_in), []
 
-    def dying(self: object, *args: object) -> None:
+    def dying(self, *args):
         write(self, *args)
         epochs.append(dies_in)
         if len(epochs) == 3:
@@ -116,9 +79,7 @@ def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
     assert_same_run(tmp_path / "whole", tmp_path / "cut")
 
 
-def test_a_run_killed_before_its_audit_gets_it(
-    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_before_its_audit_gets_it(data, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
         patch.setattr(
             run_module, "audit_run", lambda *args: (_ for _ in ()).throw(SystemExit("killed"))
@@ -138,47 +99,17 @@ def test_a_run_killed_before_its_audit_gets_it(
         ({"arch_args": {"d": 10, "L": 2}}, "has arch_args"),
     ],
 )
-def test_a_run_is_only_resumed_as_what_it_is(
-    data: DataSet, tmp_path: Path, change: dict[str, object], told: str
-) -> None:
+def test_a_run_is_only_resumed_as_what_it_is(data, tmp_path, change, told):
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
+        train_run(plan(), data, tmp_path, progress=Interrupt(2))
     with pytest.raises(UsageError, match=f"the run there {told}"):
         train_run(plan(**change), data, tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
-def test_a_lost_or_broken_resume_file_says_what_to_do(
-    data: DataSet, tmp_path: Path, broken: bytes | None
-) -> None:
+def test_a_lost_or_broken_resume_file_says_what_to_do(data, tmp_path, broken):
     with pytest.raises(KeyboardInterrupt):
-        train_run(plan(), data, tmp_path, on_progress=interrupt_in(2))
+        train_run(plan(), data, tmp_path, progress=Interrupt(2))
     (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
     with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
         train_run(plan(), data, tmp_path, resume=True)
-
-
-def test_a_full_disk_leaves_the_last_complete_epoch(
-    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import errno
-    import os
-
-    synced: list[int] = []
-
-    def fsync(handle: int) -> None:
-        synced.append(handle)
-        if len(synced) > 12:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(FaError, match=r"cannot write .*No space left"),
-    ):
-        patch.setattr(os, "fsync", fsync)
-        train_run(plan(), data, tmp_path / "cut")
-    assert not [path for path in (tmp_path / "cut").iterdir() if path.name.endswith(".tmp")]
-    assert not scan([tmp_path / "cut"]).problems
-    train_run(plan(), data, tmp_path / "cut", resume=True)
-    train_run(plan(), data, tmp_path / "whole")
-    assert_same_run(tmp_path / "whole", tmp_path / "cut")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -12,7 +10,7 @@ from fa_core.facts.run_names import WEIGHTS, Manifest
 from fa_core.training.run_files import RunWriter
 
 
-def test_weights_come_back_bit_for_bit_with_what_they_are_of(tmp_path: Path) -> None:
+def test_weights_come_back_bit_for_bit_with_what_they_are_of(tmp_path):
     manifest = Manifest(method="bp", arch="resmlp", data="digits", seed=42)
     weights = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(3)}
     weights["b"].view(torch.int32)[1] ^= 1

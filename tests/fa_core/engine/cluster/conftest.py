@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[TestCluster]:
+def cluster():
     """A head and the nodes a and b."""
     pytest.importorskip("ray")
     running = TestCluster()
@@ -30,7 +28,7 @@ def cluster() -> Iterator[TestCluster]:
 
 
 @pytest.fixture
-def node_c(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[Any]:
+def node_c(cluster, request):
     """One more node, which the test may harm; parametrized indirectly with its environment."""
     node = cluster.add("c", **getattr(request, "param", {}))
     yield node
@@ -40,39 +38,39 @@ def node_c(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[Any
 class Gate:
     """Checkpoints whose measuring begins, says so, and ends once the gate is open."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self._begun, self._open = folder / "begun", folder / "open"
 
-    def job(self, name: str, **described: str) -> Job:
+    def job(self, name, **described):
         return Job(id=name, method=name, checkpoint=self.checkpoint(name, **described))
 
-    def checkpoint(self, name: str, **described: str) -> str:
+    def checkpoint(self, name, **described):
         path = self.folder / f"{name}.json"
         path.write_text(
             json.dumps({"begun": str(self._begun), "until": str(self._open), **described})
         )
         return str(path)
 
-    def open(self) -> None:
+    def open(self):
         self._open.touch()
 
-    def begun(self) -> list[str]:
+    def begun(self):
         return self._begun.read_text().split() if self._begun.exists() else []
 
-    def wait_for_begun(self, count: int) -> None:
+    def wait_for_begun(self, count):
         """Wait until so many have begun."""
         limit = time.monotonic() + 120
         while len(self.begun()) < count:
             assert time.monotonic() < limit, f"begun: {self.begun()}"
             self.pause()
 
-    def pause(self) -> None:
+    def pause(self):
         time.sleep(0.05)
 
 
 @pytest.fixture
-def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+def gate(tmp_path, monkeypatch):
     monkeypatch.chdir(HERE.parent)  # workers import `faults` from there
     monkeypatch.setenv(MEASURE, "faults:measure_at_gate")
     return Gate(tmp_path)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-from typing import Any
 
 import psutil
 
@@ -16,7 +15,7 @@ class TestCluster:
 
     __test__ = False
 
-    def __init__(self) -> None:
+    def __init__(self):
         # not pytest's own folder: the paths of Ray's sockets would be too long
         self.folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         # five refused checks, one a second, instead of one every three: a killed node is declared dead in 5 s
@@ -28,49 +27,48 @@ class TestCluster:
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
 
     @property
-    def address(self) -> str:
-        found: str = self._cluster.address
-        return found
+    def address(self):
+        return self._cluster.address
 
-    def add(self, name: str, *, gpus: int = 0, **environment: str) -> Any:
+    def add(self, name, *, gpus=0, **environment):
         """A node of one core; what it starts sees these variables."""
         os.environ["RAY_TMPDIR"] = self.folder
         return self._cluster.add_node(
             num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment
         )
 
-    def kill(self, node: Any) -> None:
+    def kill(self, node):
         """At once, with everything that runs on it, as if its plug were pulled."""
         for process in _processes(node):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
 
-    def behead(self) -> None:
+    def behead(self):
         """End the head's own node; its list of nodes goes on answering."""
         self._cluster.head_node.kill_raylet(check_alive=False)
 
-    def remove(self, node: Any) -> None:
+    def remove(self, node):
         """Let a node take its leave, so that the others need not find out that it is gone."""
         if node in self._cluster.worker_nodes:
             self._cluster.remove_node(node)
 
-    def freeze(self, node: Any) -> None:
+    def freeze(self, node):
         """Stop everything that runs on a node, as a machine that swaps or a network that is gone would."""
         for process in _processes(node):
             process.suspend()
 
-    def thaw(self, node: Any) -> None:
+    def thaw(self, node):
         """Let it go on."""
         for process in _processes(node):
             process.resume()
 
-    def close(self) -> None:
+    def close(self):
         self._cluster.shutdown()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _processes(node: Any) -> list[Any]:
+def _processes(node):
     own = [
         psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos
     ]

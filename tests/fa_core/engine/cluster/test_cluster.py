@@ -37,7 +37,7 @@ def reports(futures):
     return {future.result(180).method_name for future in futures}
 
 
-def notes(told) -> str:
+def notes(told):
     return "; ".join({view.note for view in told.views if view.note})
 
 
@@ -111,19 +111,6 @@ def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
     assert "took longer than 2 s: measured again" in notes(told)
 
 
-def test_a_job_that_waits_for_a_place_has_no_deadline(cluster, told, gate):
-    with ClusterPool(on(cluster), told) as others:
-        held = [others.submit(gate.job(name)) for name in ("one", "two")]
-        gate.wait_for_begun(2)
-        with ClusterPool(on(cluster, patience=2.0)) as pool:
-            waits = pool.submit(gate.job("three"))
-            with pytest.raises(TimeoutError):
-                waits.result(8)
-            gate.open()
-            assert waits.result(60).method_name == "three"
-        assert reports(held) == {"one", "two"}
-
-
 def test_a_fault_of_a_job_is_its_own_and_says_where(pool, gate):
     gate.open()
     with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on .*\(.*\)\)"):
@@ -164,7 +151,7 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         monkeypatch.setenv("HOME", folder)
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         gate.open()
-        notices: list[str] = []
+        notices = []
         with ClusterPool(
             Execution(engine="ray"),
             told,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from fa_core.engine.cluster import ClusterPool
@@ -15,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[TestCluster]:
+def bare():
     """A cluster of nothing but its head, which cannot measure."""
     pytest.importorskip("ray")
     with pytest.MonkeyPatch.context() as patched:
@@ -26,7 +24,7 @@ def bare() -> Iterator[TestCluster]:
 
 
 def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
-    notices: list[str] = []
+    notices = []
     there = Execution(engine="ray", address=bare.address)
     with ClusterPool(there, told, on_notice=notices.append) as pool:
         future = pool.submit(gate.job("one"))

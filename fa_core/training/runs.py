@@ -1,0 +1,142 @@
+"""Training of several runs: in this process, or as jobs of the worker pool, one per device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import as_completed
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.data import DataSet, load_data
+from fa_core.decode import Json
+from fa_core.engine.job_table import OnEvent
+from fa_core.engine.jobs import Job, JobProgress, JobState, JobView
+from fa_core.engine.pool import Pool
+from fa_core.errors import FaError
+from fa_core.facts.controls import FROZEN
+from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
+from fa_core.training.plan import RunPlan
+from fa_core.training.train import train_run
+
+_HINT = "complete epochs are kept; add --resume to go on"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job trains, and how: arguments of `train_run`."""
+
+    plan: RunPlan
+    resume: bool = False
+    overwrite: bool = False
+    stop_on: str = ""
+    thresholds: DiagnosticThresholds | None = None
+
+    def job(self, out: Path) -> Job:
+        """The job that trains it into a folder of ``out``."""
+        return Job(
+            id=self.plan.name,
+            checkpoint=str(out / self.plan.name),
+            method=self.plan.method,
+            seed=self.plan.seed,
+            axes=self.plan.axes,
+            training=msgspec.to_builtins(self),
+        )
+
+
+def trained_job(job: Job, device: str, progress: JobProgress, data: DataSet | None = None) -> Json:
+    """Train a job's run; its last note is the result in one line.
+
+    Args:
+        job: its `Order` is in ``training``.
+        device: where.
+        progress: of the run.
+        data: its data on the device, if loaded already.
+
+    Returns:
+        Its audit, as `DiagnosticReport.to_dict` writes it; of a skipped run an empty report.
+    """
+    order = msgspec.convert(job.training, Order)
+    if data is None:
+        data = _data_on(order.plan.data, device)
+    done = train_run(
+        order.plan,
+        data,
+        Path(job.checkpoint),
+        device=device,
+        resume=order.resume,
+        overwrite=order.overwrite,
+        stop_on=order.stop_on,
+        thresholds=order.thresholds,
+        progress=progress,
+    )
+    progress.note(done.words)
+    return (done.report or DiagnosticReport()).to_dict()
+
+
+@lru_cache(maxsize=1)
+def _data_on(spec: str, device: str) -> DataSet:
+    return load_data(spec, allow_code=True).to(device)
+
+
+def train_runs(
+    orders: Sequence[Order],
+    out: Path,
+    data: DataSet,
+    devices: Sequence[str],
+    threads: int | None,
+    on_event: OnEvent,
+) -> None:
+    """Train runs: one by one in this process, or as many at a time as there are devices.
+
+    Args:
+        orders: the runs, of one data set.
+        out: folder of the run folders.
+        data: the data set.
+        devices: where; the same one may be named several times.
+        threads: CPU threads of each worker; None = its share of the cores.
+        on_event: called with every change of a run; the note of a finished one is its result.
+
+    Raises:
+        FaError: a run that cannot be trained, or a worker that died; the others are stopped.
+    """
+    jobs = [order.job(out) for order in orders]
+    if len(devices) > 1:
+        _train_in_workers(jobs, devices, threads, on_event)
+        return
+    samples = data.to(devices[0])
+    for job in jobs:
+        _train_here(job, devices[0], samples, on_event)
+
+
+def _train_here(job: Job, device: str, data: DataSet, on_event: OnEvent) -> None:
+    view = JobView(job=job, state=JobState.RUNNING, device=device)
+
+    def change(**fields: object) -> None:
+        nonlocal view
+        view = replace(view, **fields)
+        on_event(view)
+
+    progress = JobProgress(
+        lambda done, total: change(done=done, total=total), lambda text: change(note=text)
+    )
+    trained_job(job, device, progress, data)
+    change(state=JobState.DONE)
+
+
+def _train_in_workers(
+    jobs: Sequence[Job], devices: Sequence[str], threads: int | None, on_event: OnEvent
+) -> None:
+    """Frozen runs come first, all of them: they are the baseline of the others' (d)."""
+    frozen = [job for job in jobs if job.method == FROZEN]
+    others = [job for job in jobs if job.method != FROZEN]
+    with Pool(devices, on_event, threads=threads) as pool:
+        for wave in (frozen, others):
+            for future in as_completed([pool.submit(job) for job in wave]):
+                try:
+                    future.result()
+                except FaError as error:  # noqa: PERF203 (a few runs)
+                    hint = "; ".join(filter(None, [error.hint, _HINT]))
+                    raise FaError(error.what, where=error.where, hint=hint) from error
