@@ -1,11 +1,7 @@
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,11 +18,11 @@ from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
 
-def report(**fields: Any) -> DiagnosticReport:
+def report(**fields):
     return DiagnosticReport(**fields)
 
 
-def test_all_four_phrases_stand_in_the_fixed_order() -> None:
+def test_all_four_phrases_stand_in_the_fixed_order():
     everything = report(
         residual_norms=[1.0, 100.0],
         bp_grad_norms=[1e-9, 1e-9],
@@ -49,26 +45,26 @@ def test_all_four_phrases_stand_in_the_fixed_order() -> None:
         report(headline_acc=0.369, frozen_baseline_acc=0.349),
     ],
 )
-def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold: DiagnosticReport) -> None:
+def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold):
     assert at_threshold.verdict == TRUSTWORTHY
 
 
-def test_growth_is_per_block_and_not_relative_to_the_first_layer() -> None:
+def test_growth_is_per_block_and_not_relative_to_the_first_layer():
     healthy = report(residual_norms=[0.01, 0.4, 4.0, 30.0])
     assert healthy.max_per_block_growth == pytest.approx(40.0)
     assert not healthy.flags
 
 
-def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator() -> None:
+def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator():
     assert report(residual_norms=[0.0, 2.0]).max_per_block_growth == 2.0 / 1e-30
 
 
-def test_only_the_deepest_gradient_is_judged() -> None:
+def test_only_the_deepest_gradient_is_judged():
     assert not report(bp_grad_norms=[1e-12, 1e-3]).flags
     assert report(bp_grad_norms=[1e-3, 1e-12]).flags == {"b"}
 
 
-def test_nothing_measured_is_not_trustworthy() -> None:
+def test_nothing_measured_is_not_trustworthy():
     assert report().verdict == NOT_MEASURED
     assert report(headline_acc=0.9).verdict == NOT_MEASURED
 
@@ -84,25 +80,21 @@ def test_nothing_measured_is_not_trustworthy() -> None:
         ("d", "frozen_baseline_acc", lambda bad: bad),
     ],
 )
-def test_a_non_finite_value_fires_its_diagnostic(
-    letter: str, field: str, value: Any, bad: float
-) -> None:
+def test_a_non_finite_value_fires_its_diagnostic(letter, field, value, bad):
     broken = report(**{field: value(bad)})
     assert broken.flags == {letter}
     assert letter in broken.coverage
     assert DIAGNOSTICS[letter].phrase in broken.verdict
 
 
-def test_the_report_says_which_layer_is_not_finite() -> None:
+def test_the_report_says_which_layer_is_not_finite():
     assert report(residual_norms=[1.0, math.nan, math.inf]).nonfinite == {
         "a": "residual norm at layer 1 is nan"
     }
 
 
 @given(reports(nonfinite=True), thresholds(), thresholds())
-def test_a_laxer_threshold_never_makes_a_diagnostic_fire(
-    measured: DiagnosticReport, one: DiagnosticThresholds, other: DiagnosticThresholds
-) -> None:
+def test_a_laxer_threshold_never_makes_a_diagnostic_fire(measured, one, other):
     lax = DiagnosticThresholds(
         g_norm_floor=min(one.g_norm_floor, other.g_norm_floor),
         h_norm_explosion_ratio=max(one.h_norm_explosion_ratio, other.h_norm_explosion_ratio),
@@ -126,9 +118,7 @@ def test_a_laxer_threshold_never_makes_a_diagnostic_fire(
         },
     ),
 )
-def test_measuring_more_never_turns_a_walk_back_into_trustworthy(
-    measured: DiagnosticReport, limits: DiagnosticThresholds, more: dict[str, Any]
-) -> None:
+def test_measuring_more_never_turns_a_walk_back_into_trustworthy(measured, limits, more):
     missing = {name: value for name, value in more.items() if getattr(measured, name) in (None, [])}
     if measured.growth_bound is not None:
         missing.pop("residual_norms", None)  # replaces the bound, rather than adding to it
@@ -140,13 +130,13 @@ def test_measuring_more_never_turns_a_walk_back_into_trustworthy(
 
 
 @given(reports(nonfinite=True))
-def test_flags_are_among_what_was_measured(measured: DiagnosticReport) -> None:
+def test_flags_are_among_what_was_measured(measured):
     assert measured.flags <= set(measured.coverage)
     assert measured.verdict == verdict_text(measured.flags, measured.coverage)
 
 
 @given(reports(nonfinite=True))
-def test_a_report_comes_back_from_json_as_it_went(measured: DiagnosticReport) -> None:
+def test_a_report_comes_back_from_json_as_it_went(measured):
     back = DiagnosticReport.from_dict(json.loads(json.dumps(measured.to_dict())))
     assert repr(back) == repr(msgspec.structs.replace(measured, recorded_verdict=measured.verdict))
 
@@ -174,9 +164,7 @@ def test_a_report_comes_back_from_json_as_it_went(measured: DiagnosticReport) ->
         ),
     ],
 )
-def test_contradictory_numbers_are_refused_with_their_place(
-    fields: dict[str, Any], said: str
-) -> None:
+def test_contradictory_numbers_are_refused_with_their_place(fields, said):
     with pytest.raises(InvalidReport) as refusal:
         DiagnosticReport.from_dict(fields, where="a.json: $")
     assert "a.json" in str(refusal.value)
@@ -185,17 +173,17 @@ def test_contradictory_numbers_are_refused_with_their_place(
 
 
 @pytest.mark.parametrize("letter", LETTERS)
-def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter: str) -> None:
+def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter):
     words = str(report(unmeasured={letter: "the disk was full"}))
     assert f"({letter}) not measured: the disk was full" in words
 
 
-def test_equal_thresholds_are_written_alike() -> None:
+def test_equal_thresholds_are_written_alike():
     minus_zero = DiagnosticThresholds(frozen_acc_margin_pp=-0.0)
     assert repr(minus_zero) == repr(DiagnosticThresholds(frozen_acc_margin_pp=0.0))
 
 
-def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
+def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
     report = DiagnosticReport(
         "dfa", "d = 256", [1.0, 100.0], [0.5, 0.25], headline_acc=0.3, frozen_baseline_acc=0.349
     )
@@ -204,7 +192,7 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
     assert (report.reference_drift_dominated, report.frozen_baseline_undercut) == (None, True)
 
 
-def test_the_text_has_every_layer_and_the_notes() -> None:
+def test_the_text_has_every_layer_and_the_notes():
     text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
     assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
     assert (
@@ -215,7 +203,7 @@ def test_the_text_has_every_layer_and_the_notes() -> None:
 
 SCALARS = ("cross_batch_stability", "headline_acc", "frozen_baseline_acc", "growth_bound")
 
-NUMBER_TYPES: dict[str, Callable[[float], Any]] = {
+NUMBER_TYPES = {
     "float64": np.float64,
     "float32": np.float32,
     "float16": np.float16,
@@ -233,9 +221,7 @@ NUMBER_TYPES: dict[str, Callable[[float], Any]] = {
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 @given(reports(nonfinite=True), thresholds(), st.sampled_from(sorted(NUMBER_TYPES)))
-def test_numbers_of_every_type_are_judged_and_written_alike(
-    measured: DiagnosticReport, limits: DiagnosticThresholds, kind: str
-) -> None:
+def test_numbers_of_every_type_are_judged_and_written_alike(measured, limits, kind):
     typed = NUMBER_TYPES[kind]
     fields = msgspec.structs.asdict(measured)
     for name in ("residual_norms", "bp_grad_norms"):
@@ -244,7 +230,7 @@ def test_numbers_of_every_type_are_judged_and_written_alike(
         fields[name] = None if fields[name] is None else typed(fields[name])
     limits_given = [typed(value) for value in limits.numbers().values()]
     given = DiagnosticReport(**{**fields, "thresholds": DiagnosticThresholds(*limits_given)})
-    plain: dict[str, Any] = {}
+    plain = {}
     for name, value in fields.items():
         if name in ("residual_norms", "bp_grad_norms"):
             plain[name] = [float(each) for each in value]
@@ -256,7 +242,7 @@ def test_numbers_of_every_type_are_judged_and_written_alike(
     assert json.dumps(given.to_dict()) == json.dumps(expected.to_dict())
 
 
-def test_a_list_of_norms_may_be_an_array_or_a_tensor() -> None:
+def test_a_list_of_norms_may_be_an_array_or_a_tensor():
     for norms_of in (np.array, torch.tensor, tuple):
         exploded = report(
             residual_norms=norms_of([1.0, 100.0]),
@@ -279,7 +265,7 @@ def test_a_list_of_norms_may_be_an_array_or_a_tensor() -> None:
         {"batch_size": 2.5},
     ],
 )
-def test_what_is_no_number_is_refused_in_one_line(fields: dict[str, Any]) -> None:
+def test_what_is_no_number_is_refused_in_one_line(fields):
     with pytest.raises(
         UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number"
     ) as refused:
@@ -287,9 +273,9 @@ def test_what_is_no_number_is_refused_in_one_line(fields: dict[str, Any]) -> Non
     assert "\n" not in str(refused.value)
 
 
-def test_what_assigns_a_threshold_is_told_how_to_judge_by_another() -> None:
+def test_what_assigns_a_threshold_is_told_how_to_judge_by_another():
     measured = report(residual_norms=[1.0, 2.0])
     with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
-        measured.thresholds = DiagnosticThresholds()  # type: ignore[misc]
+        measured.thresholds = DiagnosticThresholds()
     with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
-        measured.thresholds.g_norm_floor = 1e-6  # type: ignore[misc]
+        measured.thresholds.g_norm_floor = 1e-6

@@ -1,7 +1,5 @@
 """The progress file of a run: who works on it, how far it is, and how it is known to have died."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

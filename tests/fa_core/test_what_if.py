@@ -1,11 +1,8 @@
 """An assumed frozen baseline judges (d); nothing takes it for a measured one."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -35,19 +32,19 @@ REPORT = DiagnosticReport(
 KNOWN = msgspec.structs.replace(REPORT, method_name="DFA", frozen_baseline_acc=0.5, unmeasured={})
 
 
-def rows() -> list[AuditRow]:
+def rows():
     return [
         AuditRow(source="audit.json", key="ep_s42", method="ep", seed=42, report=REPORT),
         AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=KNOWN),
     ]
 
 
-def both_assumed() -> AuditTable:
+def both_assumed():
     """EP assumed, DFA's recorded 0.5 replaced."""
     return assuming(AuditTable.from_rows(rows()), 0.349, dfa=0.1)
 
 
-def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
+def test_it_judges_d_and_stays_apart_from_what_is_recorded():
     report = KNOWN.with_assumed_baseline(0.1)
     assert (KNOWN.flags, report.flags, report.margin_pp) == ({"d"}, frozenset(), 26.0)
     assert (report.frozen_baseline_acc, report.assumed_baseline_acc, report.baseline_acc) == (
@@ -61,7 +58,7 @@ def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
     assert "[baseline 0.1 assumed, 0.5 recorded]" in report.describe()[3]
 
 
-def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
+def test_no_dict_and_no_file_holds_it(tmp_path):
     assert REPORT.with_assumed_baseline(0.349).to_dict() == REPORT.to_dict()
     write_audit_table(tmp_path / "assumed.json", both_assumed().rows())
     write_audit_table(tmp_path / "recorded.json", rows())
@@ -73,7 +70,7 @@ def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
     assert [line["frozen_acc"] for line in summary] == [None, 0.5]
 
 
-def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> None:
+def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself():
     table = both_assumed()
     again = AuditTable.from_rows(table.rows())
     for one in (table, again):
@@ -83,7 +80,7 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> No
     assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
 
 
-def test_every_analysis_says_it() -> None:
+def test_every_analysis_says_it():
     words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
     table = both_assumed()
     assert table.assumed_notes == (words,) and AuditTable.from_rows(rows()).assumed_notes == ()
@@ -93,7 +90,7 @@ def test_every_analysis_says_it() -> None:
     assert [words in one.skipped for one in sensitivities(table)] == [False, False, False, True]
 
 
-def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
+def test_csv_has_both_numbers_and_counts_d_as_not_measured():
     first, second = csv.DictReader(io.StringIO(to_csv(both_assumed())))
     assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == (
         "",
@@ -111,15 +108,15 @@ def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
     assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["evidence"] == ""
 
 
-def trace(source: str = "run/trace.jsonl") -> Trace:
+def trace(source="run/trace.jsonl"):
     epochs = [TraceEpoch(epoch=1, test_acc=0.3), TraceEpoch(epoch=2, test_acc=0.4)]
     return Trace(source=source, key="ep_s42", method="ep", seed=42, axes={}, epochs=epochs)
 
 
 @pytest.mark.parametrize("given", [0.349, FrozenBaseline(0.349)])
 def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
-    given: float | FrozenBaseline,
-) -> None:
+    given,
+):
     found = timeline(trace(), frozen_baseline=given)
     assumed = isinstance(given, FrozenBaseline)
     assert found.first_fire["d"] == 1
@@ -127,9 +124,7 @@ def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
     assert any("(d) is assumed" in note for note in found.skipped) == assumed
 
 
-def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both() -> (
-    None
-):
+def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both():
     own = msgspec.structs.replace(rows()[1], source="run", method="ep")
     table = AuditTable.from_rows([own])
     (lent,) = timelines([trace()], table, assumed=FrozenBaseline(0.349))

@@ -3,8 +3,6 @@
 A case is a function of its number alone, so that a failure is found again by it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools
@@ -16,10 +14,8 @@ import random
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable, Mapping
-from typing import Any
 
-REPORT: dict[str, Any] = {
+REPORT = {
     "method_name": "DFA",
     "notes": "Γ ≈ 1: a note",
     "residual_norms": [1.0, 2.0, 8.5],
@@ -93,7 +89,7 @@ SPECS = (
     *("npz:/dev/null", "cifar10:/dev", "digits:x", "os:system", "x"),
 )
 
-DOCUMENTS: dict[str, Any] = {
+DOCUMENTS = {
     "table.json": {
         "reports": {"dfa_s42": REPORT, "bp_s1": REPORT},
         "summary": [{"method": "dfa", "seed": 42}],
@@ -119,7 +115,7 @@ DOCUMENTS: dict[str, Any] = {
 """Name of a file → what it holds."""
 
 NAN, INF = float("nan"), float("inf")
-VALUES: tuple[Any, ...] = (
+VALUES = (
     *(
         None,
         True,
@@ -168,7 +164,7 @@ LITERALS = (
 """Put into the text where a value was."""
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def _places(value, path=()):
     """The path of every value inside."""
     found = [path] if path else []
     inner = (
@@ -181,16 +177,16 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found + [place for key, member in inner for place in _places(member, (*path, key))]
 
 
-def _json_text(value: Any) -> bytes:
+def _json_text(value):
     return json.dumps(value, ensure_ascii=True).encode()
 
 
-def json_case(number: int) -> tuple[str, bytes]:
+def json_case(number):
     """A file's name and bytes: a real document with some values, keys and bytes changed."""
     chance = random.Random(number)
     name = chance.choice([*DOCUMENTS])
     document = copy.deepcopy(DOCUMENTS[name])
-    literals: list[tuple[bytes, bytes]] = []
+    literals = []
     for change in range(chance.randint(1, 3)):
         path = chance.choice(_places(document) or [()])
         if not path:
@@ -230,7 +226,7 @@ def json_case(number: int) -> tuple[str, bytes]:
     return name, _with_bytes_changed(text, chance, 0.3)
 
 
-def manifest_case(number: int, manifest: Any = None) -> bytes:
+def manifest_case(number, manifest=None):
     """The manifest of a run folder, or another, changed at one place."""
     chance = random.Random(number)
     holder = found = copy.deepcopy(MANIFEST if manifest is None else manifest)
@@ -241,7 +237,7 @@ def manifest_case(number: int, manifest: Any = None) -> bytes:
     return _with_bytes_changed(_json_text(found), chance, 0.3)
 
 
-def _with_bytes_changed(data: bytes, chance: random.Random, share: float) -> bytes:
+def _with_bytes_changed(data, chance, share):
     """In this share of the cases with bytes changed, put in, left out or cut off."""
     if not data or chance.random() > share:
         return data
@@ -263,8 +259,8 @@ def _with_bytes_changed(data: bytes, chance: random.Random, share: float) -> byt
     return bytes(found)
 
 
-def _safetensors(chance: random.Random) -> bytes:
-    header: dict[str, Any] = {
+def _safetensors(chance):
+    header = {
         "a": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]},
         "__metadata__": {"method": "dfa", "seed": "42"},
     }
@@ -280,7 +276,7 @@ def _safetensors(chance: random.Random) -> bytes:
     return struct.pack("<Q", length) + text + bytes(16)
 
 
-OPCODES: tuple[bytes, ...] = (
+OPCODES = (
     *(
         b"(",
         b"]",
@@ -347,13 +343,13 @@ OPCODES: tuple[bytes, ...] = (
 )
 
 
-def _opcodes(chance: random.Random) -> bytes:
+def _opcodes(chance):
     """A pickle of opcodes, in an order that may make sense or none."""
     return b"\x80\x02" + b"".join(chance.choices(OPCODES, k=chance.randint(1, 40))) + b"."
 
 
 @functools.cache
-def real_checkpoints() -> Mapping[str, bytes]:
+def real_checkpoints():
     """What training scripts write: state dicts alone and next to an optimizer, feedback, whole networks, exports."""
     import torch
     from safetensors.torch import save
@@ -372,7 +368,7 @@ def real_checkpoints() -> Mapping[str, bytes]:
         "feedback": [torch.randn(4, 2), torch.randn(4, 2)], "args": {"method": "dfa", "lr": 1e-3, "tags": ("a", None)},
     }  # fmt: skip
     plain = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
-    found: dict[str, bytes] = {"safetensors": save(weights, {"method": "dfa", "seed": "42"})}
+    found = {"safetensors": save(weights, {"method": "dfa", "seed": "42"})}
     for name, value in {"weights": weights, "training": training, "network": plain}.items():
         for kind in (True, False):
             file = io.BytesIO()
@@ -384,9 +380,9 @@ def real_checkpoints() -> Mapping[str, bytes]:
     return found
 
 
-def _changed_pickle(content: bytes, chance: random.Random) -> bytes:
+def _changed_pickle(content, chance):
     """A pickle with some of its opcodes left out, doubled, exchanged or replaced, or an argument changed."""
-    pieces: list[bytes] = []
+    pieces = []
     at = 0
     # the old format has several pickles in a row, then the tensors
     with contextlib.suppress(Exception):
@@ -420,7 +416,7 @@ def _changed_pickle(content: bytes, chance: random.Random) -> bytes:
     return b"".join(pieces) + content[at:]
 
 
-def _changed_archive(data: bytes, chance: random.Random) -> bytes:
+def _changed_archive(data, chance):
     """A zip archive with its pickle changed, or a member that is missing, short, twice or under another name."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -460,7 +456,7 @@ def _changed_archive(data: bytes, chance: random.Random) -> bytes:
     return made.getvalue()
 
 
-def checkpoint_case(number: int) -> tuple[str, bytes]:
+def checkpoint_case(number):
     """A checkpoint's name and bytes: what training scripts write, or nothing that makes sense, with parts changed."""
     chance = random.Random(number)
     if chance.random() < 0.1:
@@ -496,14 +492,14 @@ _TOML = ("nan", "-inf", "1" * 5000, "9" * 30, "[" * 3000, "[" * 80 + "]" * 80, '
          "{a = {b = 1}}", '"\x1b[2J"', "true", "-1", "''", "[1, 2]", "'fa-dark'", "1e400")  # fmt: skip
 
 
-def toml_case(number: int) -> bytes:
+def toml_case(number):
     """A settings file, or presets, with values, names and bytes changed."""
     chance = random.Random(number)
     lines = SETTINGS.splitlines()
     for _ in range(chance.randint(1, 3)):
         at = chance.randrange(len(lines))
         name, _, value = lines[at].partition(" = ")
-        put: Callable[[], str] = chance.choice(
+        put = chance.choice(
             [
                 lambda name=name: f"{name} = {chance.choice(_TOML)}",
                 lambda at=at: lines[at] + "\n" + lines[at],

@@ -1,27 +1,23 @@
 """Small tables for tests, one keyword per measured number."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 
 
 def row(
-    method: str = "dfa",
-    seed: int | None = 42,
+    method="dfa",
+    seed=42,
     *,
-    growth: float | None = None,
-    g_L: float | None = None,
-    cosine: float | None = None,
-    acc: float | None = None,
-    baseline: float | None = None,
-    source: str = "audits.json",
-    axes: dict[str, Any] | None = None,
-    **more: Any,
-) -> AuditRow:
+    growth=None,
+    g_L=None,
+    cosine=None,
+    acc=None,
+    baseline=None,
+    source="audits.json",
+    axes=None,
+    **more,
+):
     """A run with exactly these numbers; two layers, so that growth is the ratio of their norms."""
     report = DiagnosticReport(
         method_name=method,
@@ -43,6 +39,6 @@ def row(
     )
 
 
-def table(*rows: AuditRow) -> AuditTable:
+def table(*rows):
     """A table of these runs."""
     return AuditTable.from_rows(list(rows))

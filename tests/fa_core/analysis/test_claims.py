@@ -1,7 +1,5 @@
 """Claims: judged seed by seed, and what cannot be decided says why."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -33,7 +31,7 @@ WIDE = {"growth": (1.0, 4.0)}
         ({"at_most": 0.33}, HOLDS, "holds on 3 of 3"),
     ],
 )
-def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words) -> None:
+def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words):
     runs = [row(seed=seed, acc=acc) for seed, acc in ((1, 0.31), (2, 0.33), (3, 0.3))]
     found = check_claim(Claim(method="dfa", metric="acc", **limit), runs)
     assert (found.outcome, found.words) == (outcome, words)
@@ -50,14 +48,14 @@ def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words) ->
         ({"at_most": 0.9}, FAILS),
     ],
 )
-def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome) -> None:
+def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome):
     runs = [row(seed=1, growth=2.0, intervals=WIDE)]
     (seed,) = check_claim(Claim(method="dfa", metric="growth", **limit), runs).seeds
     assert (seed.outcome, seed.value, seed.interval) == (outcome, 2.0, (1.0, 4.0))
     assert bool(seed.why) == (outcome == UNDECIDED)
 
 
-def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured() -> None:
+def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured():
     runs = [
         row(seed=1, growth=1.0),
         row(seed=2),
@@ -72,26 +70,26 @@ def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_meas
     assert check_claim(claim, runs).to_dict()["outcome"] == FAILS
 
 
-def test_a_named_seed_that_no_run_has_is_not_measured() -> None:
+def test_a_named_seed_that_no_run_has_is_not_measured():
     runs = [row(seed=seed, cosine=0.1) for seed in (1, 2, 3)]
     claim = Claim(method="dfa", metric="drift", at_most=0.3, seeds=[1, 2, 7])
     assert check_claim(claim, runs).words == "holds on 2 of 3; not measured on s7"
 
 
 @pytest.mark.parametrize("growth", [math.nan, math.inf])
-def test_a_number_that_is_not_finite_decides_nothing(growth: float) -> None:
+def test_a_number_that_is_not_finite_decides_nothing(growth):
     claim = Claim(method="dfa", metric="growth", at_most=50.0)
     assert check_claim(claim, [row(growth=2.0), row(seed=2, growth=growth)]).outcome == UNDECIDED
 
 
-def test_a_lower_bound_of_growth_never_shows_that_growth_is_small() -> None:
+def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
     bound = [row(growth_bound=8.0, evidence={"a": "bound"})]
     for limit, outcome in (({"at_most": 50.0}, UNDECIDED), ({"at_least": 5.0}, HOLDS)):
         assert check_claim(Claim(method="dfa", metric="growth", **limit), bound).outcome == outcome
     assert check_claim(Claim(method="dfa", metric="growth", at_most=5.0), bound).outcome == FAILS
 
 
-def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one() -> None:
+def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one():
     runs = [row(seed=1, acc=0.3, axes={"d": d}) for d in (64, 128)]
     claim = Claim(method="dfa", metric="acc", at_least=0.2)
     (seed,) = check_claim(claim, runs).seeds
@@ -100,22 +98,20 @@ def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one() -> None
     assert check_claim(chosen, runs).words == "holds on 1 of 1"
 
 
-def test_runs_without_a_seed_are_named_by_their_keys() -> None:
+def test_runs_without_a_seed_are_named_by_their_keys():
     claim = Claim(method="dfa", metric="acc", at_least=0.4)
     assert (
         check_claim(claim, [row(seed=None, acc=0.3)]).words == "holds on 0 of 1; fails on dfa_sNone"
     )
 
 
-def test_the_published_claims_hold_on_the_published_runs(
-    sample_runs: Path, published_table: Path
-) -> None:
+def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_table):
     rows = list(load_audits([published_table]).rows())
     found = check_claims(read_claims(sample_runs / "claims.toml"), rows)
     assert {result.words for result in found} == {"holds on 3 of 3"}
 
 
-def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused() -> None:
+def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused():
     for claim, says in (
         (Claim(method="dfb", metric="acc", at_least=0.2), "claim 1: no run of method 'dfb'"),
         (Claim(method="dfa", metric="acc", at_least=0.2, axes={"versus": "bp"}), "axis 'versus'"),
@@ -138,7 +134,7 @@ def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused() -> None:
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nd=[1]", "an axis has one value"),
     ],
 )
-def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path: Path) -> None:
+def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(text)
     with pytest.raises(UnreadableInput, match=says):

@@ -1,16 +1,12 @@
 """Families along an axis: only runs that differ in it and in nothing else are compared."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from fa_core.analysis.method_groups import families
 from tests.fa_core.analysis.runs import row, table
 
 
-def setup(**recipe: Any) -> dict[str, Any]:
+def setup(**recipe):
     return {
         "recipe": {"epochs": 16, "lam": 0.0, **recipe},
         "arch": "resmlp",
@@ -18,7 +14,7 @@ def setup(**recipe: Any) -> dict[str, Any]:
     }
 
 
-def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
+def test_runs_of_other_networks_never_join_a_penalty_line():
     runs = table(
         row(axes={}),
         row(axes={"arch": "studentnet"}),
@@ -29,7 +25,7 @@ def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
     assert (only.method, only.rows, only.points) == ("dfa", (0, 3), 2)
 
 
-def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
+def test_each_network_with_two_penalties_has_a_family_of_its_own():
     runs = table(*(row(axes={"d": d, "lam": lam}) for d in (128, 256) for lam in (0.0, 0.01)))
     assert [(one.axes, one.rows) for one in families(runs, "lam")] == [
         ({"d": 128}, (0, 1)),
@@ -37,7 +33,7 @@ def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
     ]
 
 
-def test_seeds_of_one_penalty_are_one_point() -> None:
+def test_seeds_of_one_penalty_are_one_point():
     assert (
         families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1})), "lam") == ()
     )
@@ -52,7 +48,7 @@ def test_seeds_of_one_penalty_are_one_point() -> None:
     ],
     ids=["recipe", "network", "data"],
 )
-def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str, Any]) -> None:
+def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other):
     plain = row(provenance=setup())
     assert (
         len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))), "lam")) == 1
@@ -60,7 +56,7 @@ def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str
     assert families(table(plain, row(axes={"lam": 0.01}, provenance=other)), "lam") == ()
 
 
-def test_runs_of_different_files_are_not_joined() -> None:
+def test_runs_of_different_files_are_not_joined():
     runs = table(
         *(row(seed=s, source="one.json") for s in (1, 2)),
         *(row(seed=s, source="two.json", axes={"lam": 0.1}) for s in (1, 2)),

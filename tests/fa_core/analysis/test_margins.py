@@ -1,7 +1,5 @@
 """Margin to flip and coverage."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -16,7 +14,7 @@ from tests.fa_core.analysis.runs import row, table
 FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}
 
 
-def test_margins_are_in_their_own_unit_and_as_a_factor() -> None:
+def test_margins_are_in_their_own_unit_and_as_a_factor():
     a, b, c, d = margins_to_flip(table(row(**FULL)).report(0))
     assert (a.room, a.factor) == (pytest.approx(25.0), pytest.approx(2.0))
     assert (b.room, b.factor) == (pytest.approx(1e-5 - 1e-7), pytest.approx(100.0))
@@ -26,9 +24,7 @@ def test_margins_are_in_their_own_unit_and_as_a_factor() -> None:
 
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.sampled_from(LETTERS))
-def test_a_threshold_moved_by_more_than_the_room_flips(
-    value: float, limit: float, letter: str
-) -> None:
+def test_a_threshold_moved_by_more_than_the_room_flips(value, limit, letter):
     runs = table(row(growth=value, g_L=value, cosine=value, acc=value, baseline=0.0))
     diagnostic = DIAGNOSTICS[letter]
     thresholds = diagnostic.moved(DiagnosticThresholds(), limit)
@@ -42,7 +38,7 @@ def test_a_threshold_moved_by_more_than_the_room_flips(
         assert after.fires is not margin.fires
 
 
-def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin() -> None:
+def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin():
     first, *_ = margins_to_flip(table(row(growth=math.nan)).report(0))
     assert first.room is None and first.fires
     assert all(
@@ -50,7 +46,7 @@ def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin() -> None:
     )
 
 
-def test_a_threshold_of_zero_has_no_factor() -> None:
+def test_a_threshold_of_zero_has_no_factor():
     thresholds = DiagnosticThresholds(g_norm_floor=0.0)
     assert (
         margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor
@@ -58,7 +54,7 @@ def test_a_threshold_of_zero_has_no_factor() -> None:
     )
 
 
-def test_letters_that_a_method_never_measured_are_named() -> None:
+def test_letters_that_a_method_never_measured_are_named():
     runs = table(
         row("ep", 1, growth=1.0, cosine=0.1),
         row("ep", 2, growth=math.nan),
@@ -69,5 +65,5 @@ def test_letters_that_a_method_never_measured_are_named() -> None:
     assert found == {"ep": "bd", "bp": "abcd"}
 
 
-def test_no_run_misses_no_letter() -> None:
+def test_no_run_misses_no_letter():
     assert unmeasured_letters(table()) == {}

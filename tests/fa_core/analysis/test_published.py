@@ -1,9 +1,5 @@
 """The published figures, computed from the published audits."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,29 +11,28 @@ from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import load_audits
 from fa_core.judgement.diagnostics import LETTERS
 from fa_core.judgement.verdict import TRUSTWORTHY
-from fa_core.table import AuditTable
 from tests.fa_core.strategies import assuming
 
 
 @pytest.fixture(scope="module")
-def resmlp(published_table: Path) -> AuditTable:
+def resmlp(published_table):
     return load_audits([published_table])
 
 
 @pytest.fixture(scope="module")
-def cnn(published_cnn: Path) -> AuditTable:
+def cnn(published_cnn):
     return load_audits([published_cnn])
 
 
 def test_six_runs_are_trustworthy_and_every_verdict_equals_the_recorded_one(
-    resmlp: AuditTable,
-) -> None:
+    resmlp,
+):
     verdicts = resmlp.verdicts()
     assert verdicts.count(TRUSTWORTHY) == 6
     assert verdicts == resmlp.recorded_verdict.tolist()
 
 
-def test_growth_separates_by_63_357_with_the_published_plateau(resmlp: AuditTable) -> None:
+def test_growth_separates_by_63_357_with_the_published_plateau(resmlp):
     found = sensitivity(resmlp, "a")
     assert found.separable is True
     assert found.healthy.max == pytest.approx(10.96098, abs=5e-6)
@@ -47,14 +42,14 @@ def test_growth_separates_by_63_357_with_the_published_plateau(resmlp: AuditTabl
     assert [round(end, 3) for end in found.plateau if end is not None] == [10.961, 694.458]
 
 
-def test_gradient_norm_separates_by_24338(resmlp: AuditTable) -> None:
+def test_gradient_norm_separates_by_24338(resmlp):
     found = sensitivity(resmlp, "b")
     assert found.healthy.min == pytest.approx(1.017407e-4, rel=5e-7)
     assert found.degenerate.max == pytest.approx(4.180253e-9, rel=5e-7)
     assert f"{found.gap:,.0f}" == "24,338"
 
 
-def test_drift_is_not_separable(resmlp: AuditTable) -> None:
+def test_drift_is_not_separable(resmlp):
     found = sensitivity(resmlp, "c")
     assert found.separable is False
     assert found.gap is None and found.gap_interval is None
@@ -73,7 +68,7 @@ def test_drift_is_not_separable(resmlp: AuditTable) -> None:
     assert verdict_curve(resmlp, "c", DiagnosticThresholds()).at(0.5)[0] == 3
 
 
-def test_margin_fires_on_all_nine_runs_with_a_baseline_and_has_no_gap(resmlp: AuditTable) -> None:
+def test_margin_fires_on_all_nine_runs_with_a_baseline_and_has_no_gap(resmlp):
     found = sensitivity(resmlp, "d")
     assert (found.degenerate.fired, found.degenerate.measured) == (9, 9)
     assert found.healthy.measured == 0
@@ -81,7 +76,7 @@ def test_margin_fires_on_all_nine_runs_with_a_baseline_and_has_no_gap(resmlp: Au
     assert any("--frozen-baseline" in note for note in found.skipped)
 
 
-def test_ep_fires_d_on_all_seeds_once_it_has_the_others_baseline(resmlp: AuditTable) -> None:
+def test_ep_fires_d_on_all_seeds_once_it_has_the_others_baseline(resmlp):
     given = assuming(resmlp, 0.349)
     ep = given.method == "ep"
     assert given.margin_pp[ep].tolist() == [1.0, -5.66, -5.14]
@@ -89,7 +84,7 @@ def test_ep_fires_d_on_all_seeds_once_it_has_the_others_baseline(resmlp: AuditTa
     assert (group.fired["d"], group.verdict) == (3, "walk-back")
 
 
-def test_utility_of_seed_42(resmlp: AuditTable) -> None:
+def test_utility_of_seed_42(resmlp):
     found = decision_utility(resmlp.select(resmlp.seed == 42))
     caught = {one.name: len(one.walked_back) for one in found.strategies}
     assert found.runs == 5
@@ -100,7 +95,7 @@ def test_utility_of_seed_42(resmlp: AuditTable) -> None:
     assert found.smallest_sets == ("a", "b", "d")
 
 
-def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
+def test_cnn_mean_growth_and_fires(cnn):
     groups = {group.method: group for group in over_seeds(cnn).groups}
     mean = {method: group.stats["growth"].mean for method, group in groups.items()}
     shown = {method: float(f"{value:.3g}") for method, value in mean.items() if value is not None}
@@ -116,7 +111,7 @@ def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
     assert unmeasured_letters(cnn) == dict.fromkeys(cnn.methods, "cd")
 
 
-def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
+def test_seed_spread_is_the_published_sample_one(resmlp):
     group = next(g for g in over_seeds(resmlp).groups if g.method == "dfa")
     acc = group.stats["headline_acc"]
     assert acc.n == 3
@@ -127,5 +122,5 @@ def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
     assert group.verdict == "walk-back"
 
 
-def test_all_four_diagnostics_are_swept_in_order(resmlp: AuditTable) -> None:
+def test_all_four_diagnostics_are_swept_in_order(resmlp):
     assert "".join(one.letter for one in sensitivities(resmlp)) == LETTERS

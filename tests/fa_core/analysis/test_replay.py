@@ -1,7 +1,5 @@
 """The table of epochs says what replaying one trace says, at any thresholds."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given
@@ -36,7 +34,7 @@ thresholds = st.builds(
 
 
 @st.composite
-def traces(draw: st.DrawFn) -> Trace:
+def traces(draw):
     first = draw(st.integers(0, 3))
     epochs = [
         TraceEpoch(epoch=first + 2 * n, **one)
@@ -51,8 +49,8 @@ def traces(draw: st.DrawFn) -> Trace:
     st.sampled_from(["a", "b", "ab", "abcd"]),
 )
 def test_first_fires_stops_and_letters_are_those_of_each_trace_replayed_alone(
-    told: list[tuple[Trace, float | None]], limits: DiagnosticThresholds, stop_on: str
-) -> None:
+    told, limits, stop_on
+):
     replay = Replay([trace for trace, _ in told], [baseline for _, baseline in told])
     flags = replay.flags(limits)
     expected = [
@@ -67,7 +65,7 @@ def test_first_fires_stops_and_letters_are_those_of_each_trace_replayed_alone(
         ]
 
 
-def _trace(method: str, growths: list[float], first: int = 1) -> Trace:
+def _trace(method, growths, first=1):
     epochs = [
         TraceEpoch(epoch=first + n, residual_norms=[1.0, growth])
         for n, growth in enumerate(growths)
@@ -75,7 +73,7 @@ def _trace(method: str, growths: list[float], first: int = 1) -> Trace:
     return Trace(source=f"{method}.jsonl", key=method, method=method, epochs=epochs)
 
 
-def test_a_run_stands_where_its_last_record_left_it() -> None:
+def test_a_run_stands_where_its_last_record_left_it():
     replay = Replay([_trace("long", [1, 2, 3, 4]), _trace("late", [5, 6], first=3)])
     assert replay.epochs == [1, 2, 3, 4]
     assert replay.row_at(0, 2).report.residual_norms == [1.0, 2.0]
@@ -84,12 +82,12 @@ def test_a_run_stands_where_its_last_record_left_it() -> None:
     assert replay.row_at(1, 2).report.coverage == ""
 
 
-def test_letters_change_within_runs_and_not_from_one_run_to_the_next() -> None:
+def test_letters_change_within_runs_and_not_from_one_run_to_the_next():
     replay = Replay([_trace("bad", [99, 99]), _trace("turning", [1, 1, 99]), _trace("fine", [1])])
     assert replay.flips(replay.flags()) == [3]
 
 
-def test_a_trace_without_an_epoch_is_left_out() -> None:
+def test_a_trace_without_an_epoch_is_left_out():
     replay = Replay([Trace(source="", key="empty", method="m"), _trace("fine", [1])], [0.3, None])
     assert [trace.key for trace in replay.traces] == ["fine"]
     assert len(Replay([]).flags()) == 0

@@ -1,7 +1,5 @@
 """Means over seeds, disagreement, second axes, and data that cannot say."""
 
-from __future__ import annotations
-
 import math
 import statistics
 
@@ -16,7 +14,7 @@ from tests.fa_core.analysis.runs import row, table
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8))
-def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
+def test_mean_and_std_equal_the_textbook_ones(values):
     (group,) = over_seeds(table(*(row(seed=i, growth=v) for i, v in enumerate(values)))).groups
     stat = group.stats["growth"]
     assert stat.mean == pytest.approx(statistics.fmean(values))
@@ -26,20 +24,20 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 
-def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic() -> None:
+def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic():
     runs = table(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
     (group,) = over_seeds(runs).groups
     assert (group.verdict, group.disagree) == ("MIXED", "a")
     assert group.verdicts == {"trustworthy": 1, "needs walk-back: residual stream exploded": 1}
 
 
-def test_a_diagnostic_may_disagree_while_the_verdict_does_not() -> None:
+def test_a_diagnostic_may_disagree_while_the_verdict_does_not():
     runs = table(row(seed=1, growth=100.0, cosine=0.1), row(seed=2, growth=100.0, cosine=0.9))
     (group,) = over_seeds(runs).groups
     assert (group.verdict, group.disagree) == ("walk-back", "c")
 
 
-def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other() -> None:
+def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other():
     frozen = 0.349
     strong = [
         row(seed=s, acc=frozen + pp / 100, baseline=frozen, axes={"lam": 1e-2})
@@ -54,7 +52,7 @@ def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other(
     assert by_lam[1e-3].stats["margin_pp"].mean == pytest.approx(2.31)
 
 
-def test_the_same_runs_in_two_files_are_not_averaged_together() -> None:
+def test_the_same_runs_in_two_files_are_not_averaged_together():
     runs = table(
         *(row(seed=s, growth=2.0, source="mlp.json") for s in (1, 2)),
         *(row(seed=s, growth=4.0, source="cnn.json") for s in (1, 2)),
@@ -63,7 +61,7 @@ def test_the_same_runs_in_two_files_are_not_averaged_together() -> None:
     assert means == {"mlp.json": 2.0, "cnn.json": 4.0}
 
 
-def test_seeds_spread_over_files_of_one_run_each_are_one_group() -> None:
+def test_seeds_spread_over_files_of_one_run_each_are_one_group():
     runs = table(*(row(seed=s, growth=2.0, source=f"logs/dfa_s{s}.json") for s in (1, 2, 3)))
     (group,) = over_seeds(runs).groups
     assert group.seeds == (1, 2, 3)
@@ -78,19 +76,19 @@ def test_seeds_spread_over_files_of_one_run_each_are_one_group() -> None:
         ([row(seed=1, growth=2.0), row(seed=1, growth=2.0)], "seed 1 more than once"),
     ],
 )
-def test_a_group_says_what_it_lacks(runs, says) -> None:
+def test_a_group_says_what_it_lacks(runs, says):
     (group,) = over_seeds(table(*runs)).groups
     assert any(says in note for note in group.notes)
     assert group.stats["margin_pp"].mean is None and group.verdict == "trustworthy"
 
 
-def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known() -> None:
+def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known():
     (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=2, growth=3.0))).groups
     assert any("(d) not measured" in note for note in group.notes)
     assert not any("--frozen-baseline" in note for note in group.notes)
 
 
-def test_everything_nan_gives_no_mean_and_walks_back() -> None:
+def test_everything_nan_gives_no_mean_and_walks_back():
     runs = table(
         *(row(seed=s, growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan) for s in (1, 2))
     )
@@ -101,13 +99,13 @@ def test_everything_nan_gives_no_mean_and_walks_back() -> None:
     assert any("not in the means" in note for note in group.notes)
 
 
-def test_no_runs_give_no_groups() -> None:
+def test_no_runs_give_no_groups():
     analysis = over_seeds(table())
     assert analysis.groups == ()
     assert analysis.notes
 
 
-def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured() -> None:
+def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     runs = [row(seed=s, acc=acc, growth=2.0) for s, acc in enumerate((0.298, 0.305, 0.315))]
     (grid, *_) = seeds_blocks(over_seeds(table(*runs, row(seed=4, growth=4.0))))
     assert isinstance(grid, Grid)
@@ -118,7 +116,7 @@ def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured() -
     assert cells["(c) drift"] == "N/A"
 
 
-def test_a_bound_in_a_group_is_marked_as_one() -> None:
+def test_a_bound_in_a_group_is_marked_as_one():
     bounded = row(seed=1, acc=0.3, growth_bound=8.0, evidence={"a": "bound"})
     (group,) = over_seeds(table(bounded)).groups
     assert group.evidence == {"a": "bound"}
@@ -132,7 +130,7 @@ CREDIT = {
 }
 
 
-def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_number() -> None:
+def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_number():
     runs = table(
         row(
             "fa",

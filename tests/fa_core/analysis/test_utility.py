@@ -1,7 +1,5 @@
 """Strategies against a direct reading of their definitions."""
 
-from __future__ import annotations
-
 from itertools import chain, combinations
 
 from hypothesis import given
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 
 from fa_core.analysis.utility import decision_utility
 from fa_core.judgement.diagnostics import LETTERS
-from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 FIRING = {
@@ -22,7 +19,7 @@ PASSING = {"growth": 1.0, "g_L": 1e-2, "cosine": 0.0, "acc": 0.5, "baseline": 0.
 flag_sets = st.lists(st.sets(st.sampled_from(LETTERS)), max_size=8)
 
 
-def runs_firing(sets: list[set[str]]) -> AuditTable:
+def runs_firing(sets):
     rows = []
     for seed, letters in enumerate(sets):
         numbers = dict(PASSING)
@@ -33,7 +30,7 @@ def runs_firing(sets: list[set[str]]) -> AuditTable:
 
 
 @given(flag_sets)
-def test_each_strategy_walks_back_what_its_diagnostic_fires_on(sets: list[set[str]]) -> None:
+def test_each_strategy_walks_back_what_its_diagnostic_fires_on(sets):
     found = {
         one.name: set(one.walked_back) for one in decision_utility(runs_firing(sets)).strategies
     }
@@ -49,7 +46,7 @@ def test_each_strategy_walks_back_what_its_diagnostic_fires_on(sets: list[set[st
 
 
 @given(flag_sets)
-def test_the_smallest_sets_are_sufficient_and_nothing_smaller_is(sets: list[set[str]]) -> None:
+def test_the_smallest_sets_are_sufficient_and_nothing_smaller_is(sets):
     found = decision_utility(runs_firing(sets))
     caught = [fired for fired in sets if fired]
     subsets = chain.from_iterable(combinations(LETTERS, size) for size in range(5))
@@ -60,7 +57,7 @@ def test_the_smallest_sets_are_sufficient_and_nothing_smaller_is(sets: list[set[
 
 
 @given(flag_sets)
-def test_what_is_missed_without_a_diagnostic_fires_it_alone(sets: list[set[str]]) -> None:
+def test_what_is_missed_without_a_diagnostic_fires_it_alone(sets):
     missed = decision_utility(runs_firing(sets)).missed_without
     for letter in LETTERS:
         assert missed[letter] == tuple(
@@ -68,19 +65,19 @@ def test_what_is_missed_without_a_diagnostic_fires_it_alone(sets: list[set[str]]
         )
 
 
-def test_accuracy_at_chance_is_walked_back_by_every_strategy() -> None:
+def test_accuracy_at_chance_is_walked_back_by_every_strategy():
     found = decision_utility(table(row(acc=0.1, growth=1.0)))
     assert all(len(one.walked_back) == 1 for one in found.strategies)
     assert found.smallest_sets == ("",)
 
 
-def test_a_negative_mean_gamma_is_walked_back_by_s1_only() -> None:
+def test_a_negative_mean_gamma_is_walked_back_by_s1_only():
     found = decision_utility(table(row(acc=0.5, growth=1.0, credit={"gamma": [0.1, -0.1, -0.2]})))
     caught = {one.name: len(one.walked_back) for one in found.strategies}
     assert caught == {"S0": 0, "S1": 1, "S2": 0, "S3": 0, "S4": 0, "S5": 0, "S_full": 0}
 
 
-def test_what_is_missing_is_said() -> None:
+def test_what_is_missing_is_said():
     found = decision_utility(table(row(growth=1.0), row(seed=2)))
     said = " ".join(found.skipped)
     assert found.runs == 1
@@ -94,14 +91,14 @@ def test_what_is_missing_is_said() -> None:
         assert words in said
 
 
-def test_no_runs_give_no_agreement() -> None:
+def test_no_runs_give_no_agreement():
     found = decision_utility(table())
     assert found.runs == 0
     assert all(one.agreement is None for one in found.strategies)
     assert "no measured run: nothing to decide" in found.skipped
 
 
-def test_chance_follows_from_the_classes_that_a_run_was_measured_with() -> None:
+def test_chance_follows_from_the_classes_that_a_run_was_measured_with():
     runs = table(
         row("bp", 1, acc=0.45, growth=2.0, provenance={"classes": 2}),
         row("bp", 2, acc=0.45, growth=2.0, provenance={"classes": 100}),
@@ -112,13 +109,13 @@ def test_chance_follows_from_the_classes_that_a_run_was_measured_with() -> None:
     assert given.strategies[0].walked_back == () and given.chance == 0.05
 
 
-def test_the_field_reports_a_mean_over_all_layers_so_layer_0_carries_s1() -> None:
+def test_the_field_reports_a_mean_over_all_layers_so_layer_0_carries_s1():
     gamma = [0.429, -0.02, -0.03, -0.02, -0.018]
     runs = table(row("dfa", 42, acc=0.3, growth=2.0, credit={"gamma": gamma}))
     assert decision_utility(runs).strategies[1].walked_back == ()
 
 
-def test_controls_are_no_claim_that_a_strategy_could_withdraw() -> None:
+def test_controls_are_no_claim_that_a_strategy_could_withdraw():
     runs = table(
         row("bp", acc=0.6, growth=1.0),
         row("dfa", acc=0.3, growth=400.0),

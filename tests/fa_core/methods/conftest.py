@@ -1,8 +1,6 @@
 """Small networks and batches for the methods' tests."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,7 +12,7 @@ Batch = Callable[[StreamNet, int], tuple[Tensor, Tensor]]
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Small matrices are faster on one thread, and sums come in one order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -23,16 +21,16 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def net() -> StreamNet:
+def net():
     """A small ResMLP."""
     return build("resmlp", input_dim=12, d=16, L=3, seed=0)
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch():
     """Draws (x, y) that fit a network."""
 
-    def draw(net: StreamNet, size: int = 6) -> tuple[Tensor, Tensor]:
+    def draw(net, size=6):
         generator = torch.Generator().manual_seed(1)
         dtype = net.head.weight.dtype
         x = torch.randn(size, *net.input_shape, generator=generator).to(dtype)

@@ -7,15 +7,11 @@ A *layer*, as published, is a linear map with its nonlinearity. A block has two:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-
-from fa_core.methods import Method
-from fa_core.models import StreamNet
 
 Updates = dict[str, Tensor]
 """Name of a weight → the gradient that the published rule descends, summed over the batch."""
@@ -34,11 +30,11 @@ class Pass:
     error: Tensor
 
 
-def weights_of(net: StreamNet) -> dict[str, Tensor]:
+def weights_of(net):
     return {name: tensor.detach().double() for name, tensor in net.named_parameters()}
 
 
-def run(w: dict[str, Tensor], x: Tensor, y: Tensor) -> Pass:
+def run(w, x, y):
     """The forward pass, and e = softmax(logits) − onehot(y)."""
     stream = [x @ w["embed.weight"].T + w["embed.bias"]]
     normed, inner, activated = [], [], []
@@ -54,25 +50,25 @@ def run(w: dict[str, Tensor], x: Tensor, y: Tensor) -> Pass:
     return Pass(x, stream, normed, inner, activated, read, error)
 
 
-def depth(w: dict[str, Tensor]) -> int:
+def depth(w):
     return sum(name.endswith("w1.weight") for name in w)
 
 
-def layer_norm(h: Tensor, w: dict[str, Tensor], name: str) -> Tensor:
+def layer_norm(h, w, name):
     centred = h - h.mean(1, keepdim=True)
     unit = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
     return unit * w[f"{name}.weight"] + w[f"{name}.bias"]
 
 
-def normal_cdf(z: Tensor) -> Tensor:
+def normal_cdf(z):
     return (1 + torch.erf(z / math.sqrt(2))) / 2
 
 
-def gelu_slope(z: Tensor) -> Tensor:
+def gelu_slope(z):
     return normal_cdf(z) + z * torch.exp(-z.square() / 2) / math.sqrt(2 * math.pi)
 
 
-def pepita(rule: Method, w: dict[str, Tensor], x: Tensor, y: Tensor) -> Updates:
+def pepita(rule, w, x, y):
     """Every layer: (its output − its output in the second pass)ᵀ · its input in the second pass."""
     first = run(w, x, y)
     second = run(w, x + first.error @ rule.state_dict()["F"].double(), y)
@@ -83,11 +79,11 @@ def pepita(rule: Method, w: dict[str, Tensor], x: Tensor, y: Tensor) -> Updates:
     return found
 
 
-def forward_forward(rule: Method, w: dict[str, Tensor], x: Tensor, y: Tensor) -> Updates:
+def forward_forward(rule, w, x, y):
     """Every layer raises its own goodness, the mean square of its output, for the right label."""
     C = len(w["out_head.bias"])
     wrong = (y + torch.randint(1, C, y.shape)) % C
-    found: Updates = {"head": run(w, x, y).error.T @ run(w, x, y).read}
+    found = {"head": run(w, x, y).error.T @ run(w, x, y).read}
     for sign, labels in ((1, y), (-1, wrong)):
         labelled = x + F.one_hot(labels, C).double() @ rule.state_dict()["F"].double()
         seen = run(w, labelled, y)
@@ -103,13 +99,13 @@ def forward_forward(rule: Method, w: dict[str, Tensor], x: Tensor, y: Tensor) ->
     return found
 
 
-PUBLISHED: dict[str, Callable[[Method, dict[str, Tensor], Tensor, Tensor], Updates]] = {
+PUBLISHED = {
     "pepita": pepita,
     "ff": forward_forward,
 }
 
 
-def named(tensors: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
+def named(tensors):
     """Weights by kind and block."""
     found = []
     for name, tensor in tensors.items():
@@ -121,9 +117,7 @@ def named(tensors: dict[str, Tensor]) -> list[tuple[str, Tensor]]:
     return found
 
 
-def compared(
-    name: str, net: StreamNet, rule: Method, x: Tensor, y: Tensor
-) -> dict[str, tuple[float, float]]:
+def compared(name, net, rule, x, y):
     """Kind of weight → cosine of this project's update with the published one, and their ratio in length."""
     net, rule, x = net.double(), rule.double(), x.double()
     torch.manual_seed(3)
@@ -140,17 +134,17 @@ def compared(
     return found
 
 
-def local_gradients(rule: Method, net: StreamNet, x: Tensor, y: Tensor, lam: float) -> Updates:
+def local_gradients(rule, net, x, y, lam):
     """∂loss/∂parameter of FA, DFA and DRTP by this protocol: every block's own loss, with penalty λ."""
     w, size = weights_of(net), len(y)
     seen, B = run(w, x, y), [matrix.double() for matrix in rule.state_dict().values()]
-    found: Updates = {}
+    found = {}
 
-    def layer(name: str, back: Tensor, given: Tensor) -> Tensor:
+    def layer(name, back, given):
         found[f"{name}.weight"], found[f"{name}.bias"] = back.T @ given, back.sum(0)
         return back @ w[f"{name}.weight"]
 
-    def norm(name: str, back: Tensor, output: Tensor) -> None:
+    def norm(name, back, output):
         unit = (output - w[f"{name}.bias"]) / w[f"{name}.weight"]
         found[f"{name}.weight"], found[f"{name}.bias"] = (back * unit).sum(0), back.sum(0)
 

@@ -1,14 +1,11 @@
 """Updates of rules by hand, and how far they are from those first published (docs/protocol.md §5)."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 from fa_core.data import load_data
 from fa_core.methods import make_method
-from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
+from fa_core.models import build
 from tests.fa_core.methods.published import compared, local_gradients
 
 SAME = (1 - 1e-9, 1 + 1e-9)
@@ -21,7 +18,7 @@ BANDS = {
 
 
 @pytest.mark.parametrize("name", BANDS)
-def test_an_update_is_as_far_from_the_published_one_as_is_said(name: str) -> None:
+def test_an_update_is_as_far_from_the_published_one_as_is_said(name):
     data = load_data("synthetic:input=16,train=256,test=256")
     net = build("resmlp", input_dim=16, d=32, L=3, seed=0)
     found = compared(name, net, make_method(name, net, 0), data.test_x, data.test_y)
@@ -34,9 +31,7 @@ def test_an_update_is_as_far_from_the_published_one_as_is_said(name: str) -> Non
 
 @pytest.mark.parametrize("lam", [0.0, 1e-2])
 @pytest.mark.parametrize("name", ["fa", "dfa", "drtp"])
-def test_every_gradient_of_a_local_loss_is_that_by_hand(
-    name: str, lam: float, net: StreamNet, batch: Batch
-) -> None:
+def test_every_gradient_of_a_local_loss_is_that_by_hand(name, lam, net, batch):
     net = net.double()
     rule = make_method(name, net, seed=5).double()
     generator = torch.Generator().manual_seed(2)
@@ -52,9 +47,7 @@ def test_every_gradient_of_a_local_loss_is_that_by_hand(
 
 
 @pytest.mark.parametrize("name", ["fa", "dfa", "drtp", "sparse_dfa"])
-def test_tokens_that_nobody_reads_get_the_same_credit_as_the_one_that_is_read(
-    name: str, batch: Batch
-) -> None:
+def test_tokens_that_nobody_reads_get_the_same_credit_as_the_one_that_is_read(name, batch):
     """The cosine with a credit of the read token alone is 1/√T; the gradient of the others is 0 at h_L."""
     net = build("vit_mini", image=8, patch=2, d=16, L=2, seed=0)
     x, y = batch(net, 4)

@@ -1,7 +1,5 @@
 """The two learned methods: what their nets minimise, and what they may not touch."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -15,21 +13,17 @@ from fa_core.methods.bridge import (
     prediction_loss,
     soft_values,
 )
-from fa_core.models import StreamNet
-from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.lq_toy import costate_cosine
 
 
-def bridge(name: str, net: StreamNet, **args: object) -> BridgeMethod:
+def bridge(name, net, **args):
     method = make_method(name, net, seed=0, **args)
     assert isinstance(method, BridgeMethod)
     return method
 
 
 @pytest.mark.parametrize("name", ["state_bridge", "credit_bridge"])
-def test_the_bridge_learns_on_a_fixed_stream_and_the_network_stays(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_the_bridge_learns_on_a_fixed_stream_and_the_network_stays(name, net, batch):
     x, y = batch(net, 32)
     method = bridge(name, net)
     _, info = method.loss(net, x, y)
@@ -41,15 +35,13 @@ def test_the_bridge_learns_on_a_fixed_stream_and_the_network_stays(
     assert all(p.grad is None for p in net.parameters())
 
 
-def test_a_perfect_state_prediction_costs_nothing_and_a_zero_one_costs_one() -> None:
+def test_a_perfect_state_prediction_costs_nothing_and_a_zero_one_costs_one():
     h = [torch.randn(4, 3) for _ in range(3)]
     assert prediction_loss(lambda l, _: h[-1], h, h[-1]) == 0
     assert prediction_loss(lambda l, _: torch.zeros(4, 3), h, h[-1]) == pytest.approx(1)
 
 
-def test_state_bridge_credit_is_the_gradient_through_the_prediction(
-    net: StreamNet, batch: Batch
-) -> None:
+def test_state_bridge_credit_is_the_gradient_through_the_prediction(net, batch):
     net = net.double()
     x, y = batch(net, 4)
     method = bridge("state_bridge", net).double()
@@ -68,11 +60,11 @@ def test_state_bridge_credit_is_the_gradient_through_the_prediction(
         assert a is not None and torch.allclose(a, expected)
 
 
-def test_soft_values_equal_the_formula_drawn_by_hand() -> None:
+def test_soft_values_equal_the_formula_drawn_by_hand():
     h = [torch.zeros(2, 3, dtype=torch.float64), torch.ones(2, 3, dtype=torch.float64)]
     s = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
 
-    def value(l: int, state: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+    def value(l, state, error):
         return l * (state.square().sum(1, keepdim=True) * error)
 
     (soft,) = soft_values(value, h, s, 0.1, 0.5, 4, torch.Generator().manual_seed(3))
@@ -81,9 +73,7 @@ def test_soft_values_equal_the_formula_drawn_by_hand() -> None:
     assert torch.allclose(soft, -0.5 * torch.exp(-noisy / 0.5).mean(0).log())
 
 
-def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(
-    net: StreamNet, batch: Batch
-) -> None:
+def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(net, batch):
     x, y = batch(net, 6)
     _, info = bridge("credit_bridge", net).loss(net, x, y)
     logits, stream = net(x, return_hidden=True)
@@ -95,8 +85,8 @@ def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(
 
 @pytest.mark.parametrize(("variant", "weight"), [("published", 1.0), ("stable", 10.0)])
 def test_credit_bridge_minimises_value_gradient_and_bridge_errors(
-    variant: str, weight: float, net: StreamNet, batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    variant, weight, net, batch, monkeypatch
+):
     monkeypatch.setattr(CreditBridge, "SIGMA", 0.0)
     net = net.double()
     x, y = batch(net, 6)
@@ -118,7 +108,7 @@ def test_credit_bridge_minimises_value_gradient_and_bridge_errors(
     assert torch.allclose(method.bridge_loss(info, s), expected)
 
 
-def test_the_average_value_net_follows_slowly(net: StreamNet, batch: Batch) -> None:
+def test_the_average_value_net_follows_slowly(net, batch):
     method = make_method("credit_bridge", net)
     assert isinstance(method, CreditBridge)
     before = method.value.output.weight.detach().clone()
@@ -130,7 +120,5 @@ def test_the_average_value_net_follows_slowly(net: StreamNet, batch: Batch) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "least"), [("state_bridge", 0.9), ("credit_bridge", 0.8)])
-def test_the_bridges_recover_the_costate_of_the_linear_quadratic_toy(
-    method: str, least: float
-) -> None:
+def test_the_bridges_recover_the_costate_of_the_linear_quadratic_toy(method, least):
     assert costate_cosine(method, steps=600) > least

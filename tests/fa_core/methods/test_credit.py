@@ -1,19 +1,13 @@
 """What every method's credit has in common, and what it must equal."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.methods import METHODS, make_method
-from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
+from fa_core.models import build
 
-NETWORKS: dict[str, dict[str, Any]] = {
+NETWORKS = {
     "resmlp": {"input_dim": 12, "d": 16, "L": 3},
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "smallcnn": {"image": 8, "width": 4, "d": 12},
@@ -22,15 +16,13 @@ TRAINED = sorted(name for name, rule in METHODS.items() if rule.trains and name 
 DRAWN = ["fa", "dfa", "state_bridge", "credit_bridge"]
 
 
-def credit_of(
-    net: StreamNet, name: str, x: Tensor, y: Tensor, seed: int = 0
-) -> list[Tensor | None]:
+def credit_of(net, name, x, y, seed=0):
     logits, stream = net(x, return_hidden=True)
     return make_method(name, net, seed).credit(net, stream, logits, y)
 
 
 @pytest.mark.parametrize("arch", NETWORKS)
-def test_backprops_credit_is_the_gradient_of_the_summed_loss(arch: str, batch: Batch) -> None:
+def test_backprops_credit_is_the_gradient_of_the_summed_loss(arch, batch):
     net = build(arch, seed=0, **NETWORKS[arch]).double().eval()
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
@@ -43,13 +35,13 @@ def test_backprops_credit_is_the_gradient_of_the_summed_loss(arch: str, batch: B
 @pytest.mark.parametrize("arch", NETWORKS)
 @pytest.mark.parametrize("name", TRAINED)
 def test_credit_is_a_constant_of_the_streams_shape_and_training_on_it_reaches_what_is_trained(
-    arch: str, name: str, batch: Batch
-) -> None:
+    arch, name, batch
+):
     net = build(arch, seed=0, **NETWORKS[arch])
     method = make_method(name, net, seed=3)
     x, y = batch(net, 6)
     loss, info = method.loss(net, x, y, 1e-3)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     method.extra_step(net, info)
     assert all(
         p.grad is not None and p.grad.isfinite().all() for p in method.trained_parameters(net)
@@ -63,7 +55,7 @@ def test_credit_is_a_constant_of_the_streams_shape_and_training_on_it_reaches_wh
 
 
 @pytest.mark.parametrize("name", [*DRAWN, "bp", "ep"])
-def test_credit_is_per_sample_whatever_the_batch(name: str, net: StreamNet, batch: Batch) -> None:
+def test_credit_is_per_sample_whatever_the_batch(name, net, batch):
     net = net.double()
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
@@ -76,9 +68,7 @@ def test_credit_is_per_sample_whatever_the_batch(name: str, net: StreamNet, batc
 
 
 @pytest.mark.parametrize("name", ["dfa", "credit_bridge", "ep"])
-def test_asking_for_credit_leaves_network_and_gradients_as_they_were(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_asking_for_credit_leaves_network_and_gradients_as_they_were(name, net, batch):
     x, y = batch(net, 6)
     before = {key: value.clone() for key, value in net.state_dict().items()}
     with torch.no_grad():
@@ -88,7 +78,7 @@ def test_asking_for_credit_leaves_network_and_gradients_as_they_were(
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_feedback_is_the_seeds_alone(name: str, net: StreamNet, batch: Batch) -> None:
+def test_feedback_is_the_seeds_alone(name, net, batch):
     x, y = batch(net, 6)
     before = torch.get_rng_state()
     first, other = credit_of(net, name, x, y, seed=7), credit_of(net, name, x, y, seed=8)
@@ -102,9 +92,7 @@ def test_feedback_is_the_seeds_alone(name: str, net: StreamNet, batch: Batch) ->
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_fresh_draws_new_feedback_and_keeps_the_old(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_fresh_draws_new_feedback_and_keeps_the_old(name, net, batch):
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
     method = make_method(name, net, seed=7)
@@ -117,16 +105,14 @@ def test_fresh_draws_new_feedback_and_keeps_the_old(
     assert not torch.equal(old, new)
 
 
-def test_feedback_has_the_protocols_variance() -> None:
+def test_feedback_has_the_protocols_variance():
     net = build("resmlp", input_dim=4, d=200, L=2, seed=0)
-    assert make_method("dfa", net).B_1.var() == pytest.approx(1 / 10, rel=0.15)  # type: ignore[operator]
-    assert make_method("fa", net).B_1.var() == pytest.approx(1 / 200, rel=0.05)  # type: ignore[operator]
+    assert make_method("dfa", net).B_1.var() == pytest.approx(1 / 10, rel=0.15)
+    assert make_method("fa", net).B_1.var() == pytest.approx(1 / 200, rel=0.05)
 
 
 @pytest.mark.parametrize("name", TRAINED)
-def test_training_leaves_batch_statistics_as_one_forward_pass_leaves_them(
-    name: str, batch: Batch
-) -> None:
+def test_training_leaves_batch_statistics_as_one_forward_pass_leaves_them(name, batch):
     net, twin = (build("smallcnn", seed=0, **NETWORKS["smallcnn"]).train() for _ in range(2))
     x, y = batch(net, 8)
     make_method(name, net).loss(net, x, y)

@@ -1,7 +1,5 @@
 """Equilibrium propagation: the energy, its free phase, and where the nudge points."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -9,12 +7,11 @@ import torch
 
 from fa_core.methods import make_method
 from fa_core.methods.ep import energies, nudged_phase
-from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
+from fa_core.models import build
 
 
 @pytest.mark.parametrize("eta", [0.1, 0.3, 30.0])
-def test_no_samples_energy_ever_rises(eta: float, net: StreamNet, batch: Batch) -> None:
+def test_no_samples_energy_ever_rises(eta, net, batch):
     net = net.double()
     x, y = batch(net, 6)
     with torch.no_grad():
@@ -24,12 +21,12 @@ def test_no_samples_energy_ever_rises(eta: float, net: StreamNet, batch: Batch) 
     assert (after < before).all()
 
 
-def test_its_float64_copy_follows_the_networks_weights_statistics_and_mode(batch: Batch) -> None:
+def test_its_float64_copy_follows_the_networks_weights_statistics_and_mode(batch):
     net = build("smallcnn", image=8, width=4, d=12, seed=0).train()
     x, y = batch(net, 6)
     rule = make_method("ep", net)
     loss, _ = rule.loss(net, x, y)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     torch.optim.SGD(net.parameters(), lr=1.0).step()
     for training in (False, True):
         net.train(training)

@@ -1,31 +1,26 @@
 """Sparse and label-driven feedback, predictive coding, learned inverses and classifiers, forward-only rules."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from torch.nn import functional as F
 
-from fa_core.data import DataSet, load_data
+from fa_core.data import load_data
 from fa_core.errors import UsageError
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import method_gamma
-from fa_core.methods import METHODS, Method, make_method
+from fa_core.methods import METHODS, make_method
 from fa_core.methods.local_nets import LocalLoss, TargetPropagation
-from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
+from fa_core.models import build
 
 FORWARD_ONLY = ["pepita", "ff"]
 
 
 @pytest.fixture(scope="module")
-def data() -> DataSet:
+def data():
     return load_data("synthetic:input=16,train=3200,test=1000")
 
 
-def train(rule: Method, net: StreamNet, data: DataSet, steps: int, lam: float = 0.0) -> float:
+def train(rule, net, data, steps, lam=0.0):
     """Accuracy after AdamW steps of 64 samples."""
     torch.manual_seed(0)
     optimizer = torch.optim.AdamW(rule.trained_parameters(net), lr=3e-3)
@@ -33,13 +28,13 @@ def train(rule: Method, net: StreamNet, data: DataSet, steps: int, lam: float = 
         rows = torch.arange(64) + 64 * (step % 50)
         loss, info = rule.loss(net, data.train_x[rows], data.train_y[rows], lam)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         rule.extra_step(net, info)
     return float((net.eval()(data.test_x).argmax(1) == data.test_y).float().mean())
 
 
-def test_sparse_feedback_has_so_many_connections_per_unit_and_the_sum_of_dfas_variance() -> None:
+def test_sparse_feedback_has_so_many_connections_per_unit_and_the_sum_of_dfas_variance():
     net = build("resmlp", input_dim=4, d=400, L=1, seed=0)
     for connections in (1, 3, 10):
         (B, _) = make_method("sparse_dfa", net, connections=connections).buffers()
@@ -49,19 +44,19 @@ def test_sparse_feedback_has_so_many_connections_per_unit_and_the_sum_of_dfas_va
 
 
 @pytest.mark.parametrize("connections", [0, 11, 1.5])
-def test_a_unit_sees_at_least_one_class_and_at_most_all(connections: Any, net: StreamNet) -> None:
+def test_a_unit_sees_at_least_one_class_and_at_most_all(connections, net):
     with pytest.raises(UsageError, match="connections is"):
         make_method("sparse_dfa", net, connections=connections)
 
 
-ARCHS: dict[str, dict[str, Any]] = {
+ARCHS = {
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "resnet20": {"image": 8, "width": 4, "L": 3},
 }
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_predictive_coding_with_fixed_predictions_is_backprop(arch: str, batch: Batch) -> None:
+def test_predictive_coding_with_fixed_predictions_is_backprop(arch, batch):
     """Γ = 1, its credit is the gradient, and so is the gradient of every parameter."""
     net = build(arch, seed=0, **ARCHS[arch]).double()
     x, y = batch(net, 6)
@@ -76,9 +71,7 @@ def test_predictive_coding_with_fixed_predictions_is_backprop(arch: str, batch: 
     )
 
 
-def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(
-    net: StreamNet, batch: Batch
-) -> None:
+def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(net, batch):
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)
     options = {"beta": 1.0, "eta": 0.1, "steps": 20, "estimator": "prediction_error"}
@@ -90,9 +83,7 @@ def test_predictive_coding_that_settles_is_the_nudged_phase_at_full_force(
     assert all(a is not None and b is not None and torch.equal(a, b) for a, b in pairs)
 
 
-def test_target_propagation_with_linear_inverses_is_their_jacobian(
-    net: StreamNet, batch: Batch
-) -> None:
+def test_target_propagation_with_linear_inverses_is_their_jacobian(net, batch):
     """V_l replaced by linear maps: a_l = a_{l+1}·(I + M_l) in a residual network, exactly, whatever η is."""
     x, y = batch(net.double(), 6)
     rule = make_method("dtp", net, eta=0.7).double()
@@ -112,7 +103,7 @@ def test_target_propagation_with_linear_inverses_is_their_jacobian(
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_the_inverses_learn_to_invert(arch: str, batch: Batch) -> None:
+def test_the_inverses_learn_to_invert(arch, batch):
     net = build(arch, seed=0, **ARCHS[arch])
     rule = make_method("dtp", net, lr=3e-3)
     x, y = batch(net, 32)
@@ -120,9 +111,7 @@ def test_the_inverses_learn_to_invert(arch: str, batch: Batch) -> None:
     assert losses[0] is not None and losses[-1] is not None and losses[-1] < 0.6 * losses[0]
 
 
-def test_a_local_credit_is_the_gradient_through_its_own_classifier(
-    net: StreamNet, batch: Batch
-) -> None:
+def test_a_local_credit_is_the_gradient_through_its_own_classifier(net, batch):
     """(softmax(h·Wᵀ + b) − onehot)·W by hand below L; at L the gradient itself."""
     x, y = batch(net, 6)
     rule = make_method("local_loss", net, seed=1)
@@ -131,15 +120,13 @@ def test_a_local_credit_is_the_gradient_through_its_own_classifier(
     *signal, last = rule.credit(net, stream, logits, y)
     for a, h, C in zip(signal, stream, rule.classifiers, strict=False):
         error = C(h).softmax(1) - F.one_hot(y, 10)
-        assert a is not None and torch.allclose(a, error @ C.weight, atol=1e-6)  # type: ignore[operator]
+        assert a is not None and torch.allclose(a, error @ C.weight, atol=1e-6)
     true = make_method("bp", net).credit(net, stream, logits, y)[-1]
     assert last is not None and true is not None and torch.allclose(last, true)
 
 
 @pytest.mark.parametrize("name", FORWARD_ONLY)
-def test_a_forward_only_rule_has_no_credit_and_says_why(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_a_forward_only_rule_has_no_credit_and_says_why(name, net, batch):
     x, y = batch(net, 6)
     found = method_credit_quality(net, make_method(name, net), x, y, directions=2)
     for series in (found.gamma, found.rho, found.nudge):
@@ -149,7 +136,7 @@ def test_a_forward_only_rule_has_no_credit_and_says_why(
 
 
 @pytest.mark.parametrize("name", FORWARD_ONLY)
-def test_token_numbers_cannot_be_added_to(name: str) -> None:
+def test_token_numbers_cannot_be_added_to(name):
     with pytest.raises(
         UsageError, match=f"{name} adds numbers to the input, and decoder takes token numbers"
     ):

@@ -1,22 +1,17 @@
 """Methods by name, from this package and from others; saved and restored."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UsageError
 from fa_core.facts.controls import CONTROLS
-from fa_core.methods import METHODS, Credit, Method, make_method, method_class, restore_method
+from fa_core.methods import METHODS, Method, make_method, method_class, restore_method
 from fa_core.methods.forward_only import ForwardOnly
-from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
+from fa_core.models import build
 
 ALL = [
     name
@@ -30,11 +25,11 @@ class Zero(Method):
 
     name = "zero"
 
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+    def credit(self, net, stream, logits, y):
         return [torch.zeros_like(h) for h in stream]
 
 
-def bring(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def bring(monkeypatch, name, value):
     point = EntryPoint(name, value, plugins.METHODS)
     monkeypatch.setattr(
         "importlib.metadata.entry_points",
@@ -43,25 +38,23 @@ def bring(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
 
 
 def steps(
-    net: StreamNet,
-    method: Method,
-    x: Tensor,
-    y: Tensor,
-    count: int,
-    optimizer: torch.optim.Optimizer,
-) -> None:
+    net,
+    method,
+    x,
+    y,
+    count,
+    optimizer,
+):
     for _ in range(count):
         loss, info = method.loss(net, x, y)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         method.extra_step(net, info)
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_credit_from_what_was_saved_is_the_credit_of_the_trained_method(
-    name: str, net: StreamNet, batch: Batch, tmp_path: Path
-) -> None:
+def test_credit_from_what_was_saved_is_the_credit_of_the_trained_method(name, net, batch, tmp_path):
     x, y = batch(net, 16)
     method = make_method(name, net, seed=4)
     steps(net, method, x, y, 5, torch.optim.AdamW(net.parameters(), lr=1e-3))
@@ -75,7 +68,7 @@ def test_credit_from_what_was_saved_is_the_credit_of_the_trained_method(
 
 
 @pytest.mark.parametrize("name", ["state_bridge", "credit_bridge", "random_targets"])
-def test_a_resumed_run_ends_in_the_weights_of_an_uninterrupted_one(name: str, batch: Batch) -> None:
+def test_a_resumed_run_ends_in_the_weights_of_an_uninterrupted_one(name, batch):
     ended = []
     for interrupted in (False, True):
         net = build("resmlp", input_dim=12, d=16, L=2, seed=0)
@@ -102,18 +95,16 @@ def test_a_resumed_run_ends_in_the_weights_of_an_uninterrupted_one(name: str, ba
         ("ep", {"estimator": "odd"}, "unknown estimator of ep 'odd'; known: "),
     ],
 )
-def test_an_unknown_name_or_option_lists_the_known(
-    name: str, args: dict[str, object], says: str, net: StreamNet
-) -> None:
+def test_an_unknown_name_or_option_lists_the_known(name, args, says, net):
     with pytest.raises(UsageError, match=says):
         make_method(name, net, **args)
 
 
-def test_any_spelling_of_a_name_is_taken(net: StreamNet) -> None:
+def test_any_spelling_of_a_name_is_taken(net):
     assert make_method("State Bridge", net).name == "state_bridge"
 
 
-def test_saved_feedback_that_does_not_fit_is_named(net: StreamNet) -> None:
+def test_saved_feedback_that_does_not_fit_is_named(net):
     tensors = make_method("dfa", net).state_dict()
     lacking = {key: value for key, value in tensors.items() if key != "B_2"}
     wide = build("resmlp", input_dim=12, d=20, L=3, seed=0)
@@ -127,9 +118,7 @@ def test_saved_feedback_that_does_not_fit_is_named(net: StreamNet) -> None:
             restore_method("dfa", network, found)
 
 
-def test_another_package_brings_a_method(
-    monkeypatch: pytest.MonkeyPatch, net: StreamNet, batch: Batch
-) -> None:
+def test_another_package_brings_a_method(monkeypatch, net, batch):
     bring(monkeypatch, "zero", f"{__name__}:Zero")
     assert method_class("zero") is Zero
     loss, info = make_method("zero", net).loss(net, *batch(net, 6))

@@ -1,19 +1,13 @@
 """The penalty λ·Σ‖f‖² and whom it reaches."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
 from fa_core.methods import make_method
-from fa_core.models import StreamNet
-from tests.fa_core.methods.conftest import Batch
 
 
 @pytest.mark.parametrize("name", ["bp", "dfa", "frozen"])
-def test_the_loss_grows_by_lambda_times_the_penalty(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_the_loss_grows_by_lambda_times_the_penalty(name, net, batch):
     x, y = batch(net, 6)
     method = make_method(name, net)
     plain, info = method.loss(net, x, y)
@@ -25,9 +19,7 @@ def test_the_loss_grows_by_lambda_times_the_penalty(
 
 
 @pytest.mark.parametrize(("name", "reaches"), [("bp", True), ("dfa", False)])
-def test_it_reaches_the_embedding_under_backprop_only(
-    name: str, reaches: bool, net: StreamNet, batch: Batch
-) -> None:
+def test_it_reaches_the_embedding_under_backprop_only(name, reaches, net, batch):
     x, y = batch(net, 6)
     method = make_method(name, net)
     weight = net.embed.weight

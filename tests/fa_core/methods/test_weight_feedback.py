@@ -1,13 +1,8 @@
 """Backward passes through other weights: against hand-written ones, against backprop, and where the feedback learns."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
@@ -16,10 +11,9 @@ from fa_core.methods import make_method
 from fa_core.methods.base import feedback_generator, output_error
 from fa_core.methods.weight_feedback import WeightFeedback, carrying_weights
 from fa_core.models import StreamNet, build
-from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.hand_net import Reference, apart, as_arrays, samples
 
-NETWORKS: dict[str, dict[str, Any]] = {
+NETWORKS = {
     "resmlp": {"input_dim": 12, "d": 16, "L": 3},
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "decoder": {"vocab": 7, "length": 5, "d": 8, "L": 2, "heads": 2},
@@ -31,21 +25,21 @@ RULES = ["fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror"]
 class Symmetric(WeightFeedback):
     """FA with B = W."""
 
-    def feedback(self, weights: Sequence[Tensor]) -> list[Tensor]:
+    def feedback(self, weights):
         return list(weights)
 
 
-def network(arch: str) -> StreamNet:
+def network(arch):
     return build(arch, seed=0, **NETWORKS[arch]).double()
 
 
-def inputs(net: StreamNet, batch: Batch) -> tuple[Tensor, Tensor]:
+def inputs(net, batch):
     x, y = batch(net, 6)
     return (x.abs() * 2 % net.arch_args["vocab"]).floor() if net.arch == "decoder" else x, y
 
 
 @pytest.mark.parametrize("arch", NETWORKS)
-def test_feedback_that_is_the_weights_is_backprop(arch: str, batch: Batch) -> None:
+def test_feedback_that_is_the_weights_is_backprop(arch, batch):
     """Credit and every parameter's gradient, penalty included, in every network."""
     net = network(arch)
     x, y = inputs(net, batch)
@@ -66,7 +60,7 @@ def test_feedback_that_is_the_weights_is_backprop(arch: str, batch: Batch) -> No
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_the_credit_is_that_of_a_backward_pass_by_hand(name: str) -> None:
+def test_the_credit_is_that_of_a_backward_pass_by_hand(name):
     """NumPy, residual tanh blocks h + tanh(h·A)·M: values by A and M, the error back through their feedback."""
     net, x, y = samples(3, torch.float64)
     rule, by_hand = make_method(name, net, seed=2).double(), Reference(net, x, y, "float64")
@@ -92,16 +86,16 @@ class Transposed(StreamNet):
 
     arch = "transposed_for_tests"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__({}, (5,), [(5,)])
         self.embed, self.out_ln, self.blocks = nn.Linear(5, 5), nn.Identity(), nn.ModuleList()
         self.head = nn.Linear(5, 5, bias=False)
 
-    def readout(self, h: Tensor) -> Tensor:
+    def readout(self, h):
         return h @ self.head.weight.t()
 
 
-def test_a_transposed_weight_has_transposed_feedback() -> None:
+def test_a_transposed_weight_has_transposed_feedback():
     net = Transposed()
     x, y = torch.randn(3, 5), torch.arange(3)
     rule = make_method("fa_weights", net)
@@ -112,9 +106,7 @@ def test_a_transposed_weight_has_transposed_feedback() -> None:
 
 
 @pytest.mark.parametrize("arch", ["resmlp", "resnet20"])
-def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it(
-    arch: str, batch: Batch
-) -> None:
+def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it(arch, batch):
     """As backward hooks do it: the gradient of every layer's input is replaced by e_T·B_i on its way."""
     net = network(arch)
     x, y = batch(net, 6)
@@ -125,7 +117,7 @@ def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it
     error = output_error(logits, y) / 6
     given = dict(zip(map(id, carrying_weights(net)), rule.buffers(), strict=True))
 
-    def replaced(module: nn.Module, by_input: Any, by_output: Any) -> Any:
+    def replaced(module, by_input, by_output):
         return (
             ((error @ given[id(module.weight)]).view_as(by_input[0]),)
             if by_input[0] is not None
@@ -145,7 +137,7 @@ def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it
 
 
 @pytest.mark.parametrize("arch", ["vit_mini", "resnet20"])
-def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> None:
+def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch):
     net = network(arch)
     weights = carrying_weights(net)
     uniform, fixed, drawn = (
@@ -167,9 +159,7 @@ def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> No
         assert float(B.var() * 3 * inputs) == pytest.approx(1, rel=0.35)
 
 
-def train(
-    rule: Any, net: StreamNet, x: Tensor, y: Tensor, steps: int, kind: Any = torch.optim.AdamW
-) -> None:
+def train(rule, net, x, y, steps, kind=torch.optim.AdamW):
     optimizer = kind(rule.trained_parameters(net), lr=3e-3)
     for _ in range(steps):
         loss, info = rule.loss(net, x, y)
@@ -179,7 +169,7 @@ def train(
         rule.extra_step(net, info)
 
 
-def test_magnitudes_are_drawn_again_after_every_step_or_never(net: StreamNet, batch: Batch) -> None:
+def test_magnitudes_are_drawn_again_after_every_step_or_never(net, batch):
     x, y = batch(net, 6)
     for name, changes in (("brsf", True), ("frsf", False)):
         rule = make_method(name, net)
@@ -189,9 +179,7 @@ def test_magnitudes_are_drawn_again_after_every_step_or_never(net: StreamNet, ba
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
-def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(
-    optimizer: str, net: StreamNet, batch: Batch
-) -> None:
+def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(optimizer, net, batch):
     """W − B = (1 − rate)^t·(W_0 − B_0), whatever the optimizer did to W."""
     x, y = batch(net, 32)
     net, x = net.double(), x.double()
@@ -205,7 +193,7 @@ def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(
 
 
 @pytest.mark.parametrize("arch", ["vit_mini", "resnet20"])
-def test_the_mirror_finds_the_weights_edges_of_maps_included(arch: str, batch: Batch) -> None:
+def test_the_mirror_finds_the_weights_edges_of_maps_included(arch, batch):
     """Of fixed weights, with a rate that averages: B's relative distance is the noise that the docstring states."""
     net = build(arch, seed=0, **NETWORKS[arch])
     x, y = batch(net, 128)
@@ -222,7 +210,7 @@ def test_the_mirror_finds_the_weights_edges_of_maps_included(arch: str, batch: B
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
-def test_frozen_weights_stay_while_their_feedback_learns(net: StreamNet, batch: Batch) -> None:
+def test_frozen_weights_stay_while_their_feedback_learns(net, batch):
     x, y = batch(net, 6)
     rule = make_method("frozen", net, of="kp")
     before = {key: value.clone() for key, value in net.blocks.state_dict().items()}
@@ -231,6 +219,6 @@ def test_frozen_weights_stay_while_their_feedback_learns(net: StreamNet, batch: 
 
 
 @pytest.mark.parametrize("rate", [0, 1, -0.1, float("nan")])
-def test_a_rate_outside_of_0_to_1_is_refused(rate: float, net: StreamNet) -> None:
+def test_a_rate_outside_of_0_to_1_is_refused(rate, net):
     with pytest.raises(UsageError, match="kp: rate is"):
         make_method("kp", net, rate=rate)

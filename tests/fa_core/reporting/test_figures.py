@@ -1,23 +1,19 @@
 """Figures tell the truth: like is compared with like, a method looks the same everywhere, labels are apart."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Timeline, timeline
+from fa_core.analysis.timeline import timeline
 from fa_core.errors import UsageError
 from fa_core.facts.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
@@ -31,9 +27,7 @@ from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.lines import Line2D
+    pass
 
 SIGNS = {
     "hollow: passes",
@@ -48,17 +42,17 @@ BEGINS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
 
 
 @pytest.fixture
-def published(published_table: Path) -> AuditTable:
+def published(published_table):
     return load_audits([published_table])
 
 
 @pytest.fixture(scope="module")
-def published_figure(published_table: Path) -> Drawing:
+def published_figure(published_table):
     """The published table's figure, drawn once; tests only look at it or render it."""
     return methods_figure(load_audits([published_table]))
 
 
-def colours(figure: Drawing) -> dict[str, object]:
+def colours(figure):
     """Name → colour, as the legend says of methods."""
     return {
         line.get_label(): line.get_color()
@@ -67,12 +61,12 @@ def colours(figure: Drawing) -> dict[str, object]:
     }
 
 
-def handles(figure: Drawing) -> list[Any]:
+def handles(figure):
     (legend,) = figure.legends
     return list(legend.legend_handles)
 
 
-def curves(panel: Axes) -> list[Line2D]:
+def curves(panel):
     """The connected lines of a panel in data coordinates."""
     return [
         line
@@ -83,13 +77,13 @@ def curves(panel: Axes) -> list[Line2D]:
     ]
 
 
-def texts(figure: Drawing) -> list[str]:
+def texts(figure):
     from matplotlib.text import Text
 
     return [found.get_text() for found in figure.findobj(Text)]
 
 
-def points(panel: Axes, filled: bool) -> list[float]:
+def points(panel, filled):
     """Heights of the markers without a line that are filled, or hollow."""
     dots = [
         line for line in panel.lines if line.get_linestyle() == "None" and line.get_marker() != "_"
@@ -103,13 +97,13 @@ def points(panel: Axes, filled: bool) -> list[float]:
     ]
 
 
-def unmeasured(panel: Axes) -> list[float]:
+def unmeasured(panel):
     """Heights of the grey markers."""
     grey = [line for line in panel.lines if line.get_markerfacecolor() == UNMEASURED]
     return [float(y) for line in grey for y in line.get_ydata()]
 
 
-def test_an_accuracy_without_a_baseline_neither_fires_nor_passes() -> None:
+def test_an_accuracy_without_a_baseline_neither_fires_nor_passes():
     plain, judged = row("bp", acc=0.6, growth=2.0), row("dfa", acc=0.3, baseline=0.35, growth=2.0)
     penalised = [
         row("dfa", acc=0.4, baseline=0.35, axes={"lam": 0.1}),
@@ -123,7 +117,7 @@ def test_an_accuracy_without_a_baseline_neither_fires_nor_passes() -> None:
     assert "grey: not measured" not in texts(rescue_figure(table(judged, penalised[0])))
 
 
-def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named() -> None:
+def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named():
     inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
     drawn = methods_figure(table(row("dfa", acc=0.4, **inexact), row("dfa", 2, growth=2.0)))
     half = [line for panel in drawn.axes for line in panel.lines if line.get_fillstyle() == "left"]
@@ -132,7 +126,7 @@ def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named()
     assert any("or its proxy" in text for text in texts(drawn))
 
 
-def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
+def test_the_penalty_line_starts_at_the_same_network_without_it():
     runs = table(
         row(acc=0.55),
         row(acc=0.30, axes={"arch": "studentnet"}),
@@ -145,7 +139,7 @@ def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
     )
 
 
-def test_families_of_one_method_are_named_by_what_differs() -> None:
+def test_families_of_one_method_are_named_by_what_differs():
     runs = table(
         *(
             row(acc=0.5, axes={"d": d, "input": 128, **lam})
@@ -160,8 +154,8 @@ def test_families_of_one_method_are_named_by_what_differs() -> None:
 
 
 def test_without_two_runs_that_differ_in_the_penalty_alone_there_is_no_figure_of_it(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     runs = table(row(growth=2.0, axes={"d": 1}), row(growth=3.0, axes={"lam": 0.1}))
     drawn = [one.name for one in reporting_form(runs) if isinstance(one, Figure)]
     assert drawn == ["methods-1"]
@@ -170,7 +164,7 @@ def test_without_two_runs_that_differ_in_the_penalty_alone_there_is_no_figure_of
             write_report(tmp_path / "x.svg", runs, figure=name)
 
 
-def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
+def test_a_method_has_one_colour_in_every_figure_of_a_report():
     runs = table(
         row("bp", acc=0.5, growth=2.0, source="one.json"),
         row("dfa", acc=0.5, growth=2.0, source="one.json"),
@@ -193,7 +187,7 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
     assert {"dfa", "dfa (lam 0.1)", "ep"} == {name for one in drawn for name in one}
 
 
-def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> None:
+def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour():
     names = [f"m{i}" for i in range(20)]
     together = method_styles(names)
     assert list(together) == names and len(set(together.values())) == 20
@@ -203,7 +197,7 @@ def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> No
     )
 
 
-def test_labels_of_neighbours_do_not_overlap() -> None:
+def test_labels_of_neighbours_do_not_overlap():
     plain = [row(f"method_number_{i}", 1, cosine=0.1, growth=2.0) for i in range(24)]
     figure = methods_figure(table(*plain, row("nan", acc=math.nan, baseline=0.3)))
     for panel in figure.axes:
@@ -218,9 +212,7 @@ def test_labels_of_neighbours_do_not_overlap() -> None:
     assert not any(frame.overlaps(one.get_tightbbox()) for one in figure.axes if one.get_visible())
 
 
-def test_a_marker_per_run_is_filled_where_its_diagnostic_fires(
-    published: AuditTable, published_figure: Drawing
-) -> None:
+def test_a_marker_per_run_is_filled_where_its_diagnostic_fires(published, published_figure):
     growth, gradient, drift, margin = published_figure.axes
     healthy = [m in ("bp", "ep") for m in published.method]
     for panel, column in ((growth, published.growth), (gradient, published.g_L)):
@@ -232,8 +224,8 @@ def test_a_marker_per_run_is_filled_where_its_diagnostic_fires(
     assert sorted(points(margin, filled=True)) == sorted(measured)
 
 
-def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp() -> None:
-    lams: list[dict[str, Any]] = [{}, {"lam": 1e-3}, {"lam": 1e-2}]
+def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp():
+    lams = [{}, {"lam": 1e-3}, {"lam": 1e-2}]
     runs = table(
         *(
             row("dfa", seed, acc=0.3, growth=2.0, baseline=0.349, axes=lam)
@@ -255,13 +247,13 @@ def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp() 
     ]
 
 
-def test_a_sweep_is_in_the_order_of_its_values() -> None:
+def test_a_sweep_is_in_the_order_of_its_values():
     runs = table(*(row(acc=0.5, axes={"lam": lam} if lam else {}) for lam in (0.1, 1e-4, 0, 1e-2)))
     labels = [label.get_text() for label in penalty_figure(runs).axes[0].get_xticklabels()]
     assert labels == ["none", "1e-4", "0.01", "0.1"]
 
 
-def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: Drawing) -> None:
+def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure):
     figure = published_figure
     for panel in figure.axes[:2]:
         low, high = panel.get_ylim()
@@ -278,18 +270,18 @@ def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: 
     assert dashed == [[50.0], [1e-7], [0.3], [2.0]]
 
 
-def test_equal_growth_still_has_two_ticks_on_its_axis() -> None:
+def test_equal_growth_still_has_two_ticks_on_its_axis():
     panel = methods_figure(table(row(growth=2.0), row(seed=2, growth=2.0))).axes[0]
     low, high = panel.get_ylim()
     assert sum(low <= tick <= high for tick in panel.get_yticks()) >= 2
 
 
-def test_a_name_with_dollars_is_no_formula() -> None:
+def test_a_name_with_dollars_is_no_formula():
     figure = methods_figure(table(row("$\\frac$ $x_1$", growth=2.0)))
     assert b"not an" not in rendered(figure) and "$\\frac$\n$x\n1$" in texts(figure)
 
 
-DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
+DRAWN = {
     "methods": methods_figure,
     "rescue": rescue_figure,
     "lam": penalty_figure,
@@ -299,7 +291,7 @@ DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
+def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name):
     runs = table(row(growth=2.0, acc=0.4), row(growth=3.0, acc=0.5, axes={"lam": 0.1}))
     first, second = DRAWN[name](runs), DRAWN[name](runs)
     files = {kind: rendered(first, kind) for kind in FIGURE_KINDS}
@@ -314,8 +306,8 @@ def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
 
 
 def test_two_processes_with_other_settings_write_the_same_bytes(
-    tmp_path: Path, published_table: Path, published_figure: Drawing
-) -> None:
+    tmp_path, published_table, published_figure
+):
     program = (
         "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
         "from fa_core.reporting.panels import rendered\n"
@@ -336,7 +328,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes(
     assert found.stderr == ""
 
 
-def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Path) -> None:
+def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table):
     program = (
         "import sys; from fa_core import load_audits; from fa_core.reporting.form import *\n"
         "form = reporting_form(load_audits([sys.argv[1]])); to_markdown(form)\n"
@@ -348,15 +340,13 @@ def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Pa
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def aligned(
-    method: str, gammas: list[list[float | None]], null: tuple[float, float] | None = None
-) -> Timeline:
+def aligned(method, gammas, null=None):
     """A replayed run with Γ_l per epoch."""
     epochs = [TraceEpoch(epoch=i, gamma=gamma) for i, gamma in enumerate(gammas, 1)]
     return replace(timeline(Trace(source="t", key=method, method=method, epochs=epochs)), null=null)
 
 
-def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null() -> None:
+def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null():
     dfa = aligned("dfa", [[0.9, 0.1, 0.3], [0.8, 0.2, None]], null=(0.01, 0.02))
     logged = aligned("fa", [[0.5], [0.6]], null=(0.5, 0.5))
     figure = gamma_figure([dfa, logged, aligned("bp", [[1.0] * 3])])
@@ -375,7 +365,7 @@ def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null() -> Non
     assert dotted.pop("deep Γ") == [0.01] and not any(dotted.values())
 
 
-def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_path: Path) -> None:
+def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs, tmp_path):
     found = scan([sample_runs / "main" / "dfa_s42"])
     table = AuditTable.from_rows(found.rows)
     assert write_report(tmp_path / "g.svg", table, traces=found.traces, figure="gamma") == [
@@ -390,11 +380,11 @@ def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_p
         write_report(tmp_path / "h.svg", table, traces=bare, figure="gamma")
 
 
-def seeds_of(method: str, *growths: float, **fields: Any) -> list[Any]:
+def seeds_of(method, *growths, **fields):
     return [row(method, seed, growth=value, **fields) for seed, value in enumerate(growths)]
 
 
-def test_methods_stand_on_x_with_a_marker_per_seed_and_a_line_at_the_mean() -> None:
+def test_methods_stand_on_x_with_a_marker_per_seed_and_a_line_at_the_mean():
     runs = table(*seeds_of("state_bridge", 10.0, 100.0, 1000.0), *seeds_of("bp", 1.0, 1.0))
     drawn = methods_figure(runs)
     (panel,) = (one for one in drawn.axes if one.get_visible())
@@ -406,7 +396,7 @@ def test_methods_stand_on_x_with_a_marker_per_seed_and_a_line_at_the_mean() -> N
     assert "limit\n50" in texts(drawn)
 
 
-def test_what_was_not_measured_and_controls_are_absent() -> None:
+def test_what_was_not_measured_and_controls_are_absent():
     runs = table(*seeds_of("dfa", 2.0, 3.0), *seeds_of("frozen", 2.0, 2.0), row("bp", g_L=1e-3))
     drawn = methods_figure(runs)
     shown = [panel.get_title(loc="left") for panel in drawn.axes if panel.get_visible()]
@@ -414,13 +404,13 @@ def test_what_was_not_measured_and_controls_are_absent() -> None:
     assert not {"N/A", "frozen", "grey: not measured"} & set(texts(drawn))
 
 
-def test_a_number_that_is_not_finite_is_noted_and_has_no_mean() -> None:
+def test_a_number_that_is_not_finite_is_noted_and_has_no_mean():
     drawn = methods_figure(table(*seeds_of("dfa", 2.0, 3.0, math.nan)))
     assert "NaN/inf" in texts(drawn)
     assert all(math.isnan(y) for line in curves(drawn.axes[0]) for y in line.get_ydata())
 
 
-def test_a_figure_is_as_wide_as_a_column_or_a_page(published: AuditTable) -> None:
+def test_a_figure_is_as_wide_as_a_column_or_a_page(published):
     for width, inches in panels.WIDTHS.items():
         with panels.in_width(width):
             drawn = methods_figure(published)
@@ -431,7 +421,7 @@ def test_a_figure_is_as_wide_as_a_column_or_a_page(published: AuditTable) -> Non
     assert methods_figure(published).get_size_inches()[0] == 7.2
 
 
-def test_methods_that_do_not_fit_below_a_panel_are_in_the_legend() -> None:
+def test_methods_that_do_not_fit_below_a_panel_are_in_the_legend():
     few = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(20))))
     many = methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(60))))
     assert "m3" not in colours(few) and "m3" in texts(few)

@@ -1,7 +1,5 @@
 """Reports: pasteable, self-contained, complete about what is missing, and nothing rounded in files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -10,7 +8,6 @@ import re
 from base64 import b64decode
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -22,7 +19,6 @@ from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.judgement.gamma import CREDIT
 from fa_core.reporting.blocks import (
-    Block,
     Bullets,
     Figure,
     Grid,
@@ -36,7 +32,6 @@ from fa_core.reporting.figures import methods_figure, penalty_figure
 from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
-from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 NAN = math.nan
@@ -61,11 +56,11 @@ HOSTILE = {
 
 
 @pytest.fixture
-def published(published_table: Path) -> AuditTable:
+def published(published_table):
     return load_audits([published_table])
 
 
-def traces() -> list[Trace]:
+def traces():
     epochs = [
         TraceEpoch(epoch=e, test_acc=0.3, residual_norms=[1.0, 9.0 * e], bp_grad_norms=[1e-3, 1e-4])
         for e in range(1, 9)
@@ -78,28 +73,28 @@ class Balanced(HTMLParser):
 
     VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.open: list[str] = []
-        self.references: list[str] = []
+        self.open = []
+        self.references = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.references += [value or "" for name, value in attrs if name in ("src", "href")]
         if tag not in self.VOID:
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def parsed(html: str) -> Balanced:
+def parsed(html):
     parser = Balanced()
     parser.feed(html)
     parser.close()
     return parser
 
 
-def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) -> None:
+def test_html_is_one_file_that_refers_to_nothing_outside(published):
     html = to_html(reporting_form(published, traces=traces()))
     page = parsed(html)
     assert page.open == [] and len(page.references) == 2
@@ -107,7 +102,7 @@ def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) 
     assert "<script" not in html and "url(" not in html and "@import" not in html
 
 
-def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
+def test_the_form_has_every_part_a_paper_needs(published):
     titles = [
         block.text
         for block in reporting_form(published, traces=traces())
@@ -129,7 +124,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
     ]
 
 
-def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
+def test_markdown_tables_are_pasteable(published):
     text = to_markdown(reporting_form(published))
     for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
         lines = block.splitlines()
@@ -140,13 +135,13 @@ def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
     assert "63.357×" in text and "24,338×" in text and "not separable" in text
 
 
-def test_a_report_says_that_ep_was_never_judged_on_d(published: AuditTable) -> None:
+def test_a_report_says_that_ep_was_never_judged_on_d(published):
     text = to_markdown(reporting_form(published))
     assert "ep: (d) was not measured on any run" in text
     assert "N/A" in text
 
 
-def test_different_files_are_reported_apart(published_table: Path, published_cnn: Path) -> None:
+def test_different_files_are_reported_apart(published_table, published_cnn):
     both = load_audits([published_table, published_cnn])
     titles = [
         block.text
@@ -163,7 +158,7 @@ def test_different_files_are_reported_apart(published_table: Path, published_cnn
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -> None:
+def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name):
     runs = HOSTILE[name]()
     blocks = reporting_form(runs, traces=traces())
     page = parsed(to_html(blocks))
@@ -186,7 +181,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -
         assert not re.search(r"\bnan\b", re.sub(r"<!--.*?-->", "", svg, flags=re.S).lower())
 
 
-def test_words_from_files_cannot_become_markup() -> None:
+def test_words_from_files_cannot_become_markup():
     runs = table(row("<script>x</script>", growth=2.0))
     html = to_html(reporting_form(runs, title="<i>t</i>"))
     assert "<script>" not in html and "<i>t</i>" not in html
@@ -207,7 +202,7 @@ def test_words_from_files_cannot_become_markup() -> None:
     assert parsed(html).references == []
 
 
-def steering() -> list[Block]:
+def steering():
     """A report whose names and recorded verdicts steer terminals, break lines, and look like markup."""
     names = ("a\x1b[31mb_s1", "a\nb_s2", "<b>|x</b>&lt;_s3")
     runs = [row(name, growth=2.0) for name in names]
@@ -221,19 +216,19 @@ def steering() -> list[Block]:
     )
 
 
-def test_control_characters_of_names_are_spelled_out() -> None:
+def test_control_characters_of_names_are_spelled_out():
     for text in (to_markdown(steering()), to_html(steering())):
         assert set(text) - {"\n"} <= set(filter(str.isprintable, text))
         assert r"a\x1b[31mb_s1" in text and r"a\nb_s2" in text
 
 
-def test_a_bullet_of_a_name_with_a_newline_is_one_line() -> None:
+def test_a_bullet_of_a_name_with_a_newline_is_one_line():
     recorded = [line for line in to_markdown(steering()).splitlines() if "is recorded as" in line]
     assert len(recorded) == 3
     assert all(line.startswith("- ") and line.endswith("in its source") for line in recorded)
 
 
-def test_names_are_no_html_in_markdown() -> None:
+def test_names_are_no_html_in_markdown():
     text = to_markdown(steering())
     assert "<b>" not in text and "</b>" not in text
     assert r"&lt;b>\|x&lt;/b>&amp;lt;\_s3" in text
@@ -256,7 +251,7 @@ def test_names_are_no_html_in_markdown() -> None:
         "- x",
     ],
 )
-def test_a_name_in_markdown_is_text(name: str) -> None:
+def test_a_name_in_markdown_is_text(name):
     blocks = [
         Heading(name),
         Paragraph(name),
@@ -275,7 +270,7 @@ def test_a_name_in_markdown_is_text(name: str) -> None:
     )
 
 
-def test_csv_holds_every_digit(published: AuditTable) -> None:
+def test_csv_holds_every_digit(published):
     rows = list(csv.DictReader(io.StringIO(to_csv(published))))
     assert len(rows) == 15
     assert [float(r["g_L"]) for r in rows] == published.g_L.tolist()
@@ -285,13 +280,13 @@ def test_csv_holds_every_digit(published: AuditTable) -> None:
 
 
 @pytest.mark.parametrize("ending", ["md", "html", "svg", "pdf", "png", "csv"])
-def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, ending: str) -> None:
+def test_each_kind_of_file_is_written(published, tmp_path, ending):
     written = write_report(tmp_path / f"report.{ending}", published)
     assert written[0] == tmp_path / f"report.{ending}"
     assert all(file.stat().st_size for file in written)
 
 
-def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
+def test_markdown_links_the_figures_beside_it(published, tmp_path):
     report, *figures = write_report(tmp_path / "my report.md", published)
     assert [figure.name for figure in figures] == ["my report-methods-1.svg"]
     for figure in figures:
@@ -300,8 +295,8 @@ def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: P
 
 
 def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(
-    published: AuditTable,
-) -> None:
+    published,
+):
     blank, filled = blank_form(), reporting_form(published)
     grids, known = ([one for one in blocks if isinstance(one, Grid)] for blocks in (blank, filled))
     columns = [set(grid.headings) for grid in grids]
@@ -317,9 +312,7 @@ def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(
     assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
 
 
-def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
-    published: AuditTable, tmp_path: Path
-) -> None:
+def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published, tmp_path):
     with pytest.raises(UsageError, match=r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"):
         write_report(tmp_path / "report.docx", published)
     with pytest.raises(UsageError, match=r"there are: methods$"):
@@ -331,7 +324,7 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_credit_of_a_run_is_in_csv_with_every_digit() -> None:
+def test_the_credit_of_a_run_is_in_csv_with_every_digit():
     credit = {
         "gamma": [0.7, 0.1, 0.2],
         "nudge": [0, -1 / 3, -1 / 3],
@@ -352,8 +345,8 @@ def test_the_credit_of_a_run_is_in_csv_with_every_digit() -> None:
 
 
 def test_the_card_is_the_first_page_with_claims_hashes_and_the_command_that_verifies(
-    sample_runs: Path, tmp_path: Path
-) -> None:
+    sample_runs, tmp_path
+):
     runs = load_audits([sample_runs / "wide"])
     claims = check_claims(read_claims(sample_runs / "claims.toml"), list(runs.rows()))
     for ending in ("md", "html"):
@@ -368,11 +361,11 @@ def test_the_card_is_the_first_page_with_claims_hashes_and_the_command_that_veri
         write_report(tmp_path / "card.svg", runs, extras=extras)
 
 
-def test_a_run_without_weights_cannot_be_measured_again() -> None:
+def test_a_run_without_weights_cannot_be_measured_again():
     assert "cannot be measured again" in to_markdown(reporting_form(table(row(growth=2.0))))
 
 
-def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
+def test_a_written_report_gives_no_hint_for_the_command_line():
     said = Bullets(
         (
             "(d) not measured on any run (give a baseline with --frozen-baseline)",
