@@ -1,14 +1,9 @@
-"""Small networks and batches for the methods' tests."""
-
-from collections.abc import Callable
+"""A small network for the rules' tests."""
 
 import pytest
 import torch
-from torch import Tensor
 
-from fa_core.models import StreamNet, build
-
-Batch = Callable[[StreamNet, int], tuple[Tensor, Tensor]]
+from tests.fa_core.methods.credits import network
 
 
 @pytest.fixture(autouse=True)
@@ -23,17 +18,4 @@ def one_thread():
 @pytest.fixture
 def net():
     """A small ResMLP."""
-    return build("resmlp", input_dim=12, d=16, L=3, seed=0)
-
-
-@pytest.fixture
-def batch():
-    """Draws (x, y) that fit a network."""
-
-    def draw(net, size=6):
-        generator = torch.Generator().manual_seed(1)
-        dtype = net.head.weight.dtype
-        x = torch.randn(size, *net.input_shape, generator=generator).to(dtype)
-        return x, torch.randint(net.num_classes, (size,), generator=generator)
-
-    return draw
+    return network("resmlp")
