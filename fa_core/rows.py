@@ -159,14 +159,8 @@ def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
         Group → axes, those that most rows have first.
     """
     seen: defaultdict[K, Counter[frozenset[tuple[str, str]]]] = defaultdict(Counter)
-    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of a table may share an axes object
     for group, row in rows:
-        text = as_text.get(id(row.axes))
-        if text is None:
-            text = as_text[id(row.axes)] = frozenset(
-                (name, str(value)) for name, value in row.axes.items()
-            )
-        seen[group][text] += 1
+        seen[group][frozenset((name, str(value)) for name, value in row.axes.items())] += 1
     return {group: _differing(kinds) for group, kinds in seen.items()}
 
 
@@ -212,6 +206,7 @@ _SUFFIX = re.compile(
 _ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
 _GENERAL = frozenset(
     {"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"}
+    | {"metrics", "trainer_state", "log", "history"}
 )
 """File names that do not name the run."""
 

@@ -5,7 +5,6 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from functools import lru_cache, partial
 
@@ -30,20 +29,14 @@ from fa_core.formats.json_document import (
     convert,
     convert_spelled,
 )
-from fa_core.formats.log_names import given_in, is_measured
-from fa_core.formats.logged import axes_of, owner
-from fa_core.formats.logged_epoch import epoch_of, used_in
+from fa_core.formats.penalty_log import axes_of
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
+from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
-
-
-_NO_AXES: Json = {}
-"""Shared by all rows without axes."""
 
 
 @lru_cache(maxsize=4096)
@@ -95,16 +88,17 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
     >>> identity_of("bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))["method"]
     'bp'
     """
-    for axis, value in (report.axes or {}).items():
+    for axis, value in report.axes.items():
         key = key.replace(named_axis(axis, value), "", 1)
     head, _, tail = key.rpartition("_s")
     method = _method_before_seed(head)
     seed: int | None
+    axes: Json
     if method is not None and tail.isdecimal() and len(tail) <= LONGEST_SEED:
-        seed, axes = int(tail), report.axes or _NO_AXES
+        seed, axes = int(tail), report.axes
     else:
         method, seed, axes = split_key(key.rpartition("#")[0] or key)
-        axes = {**axes, **(report.axes or {})}
+        axes = {**axes, **report.axes}
     if seed is None:
         if report.seed is None:
             seed = seed_in_words(report.notes)
@@ -113,10 +107,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
         if report.method_name.strip():
             method, trained_by = _split_control(report.method_name)
             axes = {**trained_by, **axes}
-    if report.provenance:
-        checkpoint = report.provenance.get("checkpoint")
-    else:
-        checkpoint = None
+    checkpoint = report.provenance.get("checkpoint")
     if not isinstance(checkpoint, str):
         checkpoint = None
     return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
@@ -125,7 +116,7 @@ def identity_of(key: str, report: DiagnosticReport) -> Json:
 @lru_cache(maxsize=4096)
 def _method_before_seed(head: str) -> str | None:
     """The part of a key before its seed, if it is exactly a method's name."""
-    method = sys.intern(canonical_method(head))
+    method = canonical_method(head)
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
 
 
@@ -169,7 +160,7 @@ _REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
 def sniff_list(document: Document) -> bool:
     """Whether some of the first entries name a method and something measured on it."""
     return document.kind == "list" and any(
-        ("method" in fields or "method_name" in fields) and is_measured(fields)
+        ("method" in fields or "method_name" in fields) and _is_measured(fields)
         for _, fields in document.objects(_PEEK)
     )
 
@@ -190,10 +181,10 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     fields = convert(node, Json, where)
-    method, _ = owner(fields, AuditRow(source=source, key="", method=""))
-    if not method or not is_measured(fields):
+    name = fields.get("method") or fields.get("method_name")
+    if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    method, trained_by = control_of(method)
+    method, trained_by = control_of(canonical_method(name))
     axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
@@ -208,28 +199,53 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     )
 
 
+_SPELLED = {
+    "method": "method_name",
+    "acc": "headline_acc",
+    "h_norms": "residual_norms",
+    "g_norms": "bp_grad_norms",
+    "max_per_block": "growth_bound",
+    "max_per_block_growth": "growth_bound",
+    "stability": "cross_batch_stability",
+    SOURCE_DRIFT: "cross_batch_stability",
+    "frozen_acc": "frozen_baseline_acc",
+    "test_acc": "headline_acc",
+    "hidden_norms": "residual_norms",
+}
+"""Name in a list → field of a report, where they differ; without norms, growth is exact."""
+
+_LAST = {"h_L": "residual_norms", "g_L": "bp_grad_norms"}
+"""Name of the norm at layer L, which counts where a list has not those of all layers."""
+
+
+def _is_measured(fields: Json) -> bool:
+    """Whether an entry has an accuracy, norms of the stream or their growth."""
+    named = {_SPELLED.get(name, name) for name, value in fields.items() if value is not None}
+    return not named.isdisjoint((*MEASURED, "growth_bound", *_LAST))
+
+
 def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
-    """An entry as a report. Without per-layer norms its ``max_per_block`` is the exact growth."""
-    columns = given_in(fields)
-    names = {
-        "method_name": "method",
-        **{name: name for name in ("seed", "notes", "verdict", "intervals")},
-    }
-    spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
-    stated = convert_spelled(
-        {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
-    )
-    unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
+    """An entry as a report."""
+    found: Json = {}
+    layers = {}
+    spelled = {}
+    unused = []
+    for name, value in fields.items():
+        field = _SPELLED.get(name, name)
+        if field in _REPORTED and value is not None:
+            found[field] = value
+            spelled[field] = name
+        elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
+            unused.append(sanitize(name))
+    for name, field in _LAST.items():
+        if field not in found and fields.get(name) is not None:
+            found[field] = [fields[name]]
+            spelled[field] = name
+            layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-    else:
-        note = ""
-    measured = epoch_of(fields, where)
-    return msgspec.structs.replace(
-        measured.report(stated.method_name, stated.seed),
-        axes=axes,
-        credit={"gamma": measured.gamma} if measured.gamma else None,
-        intervals=stated.intervals,
-        recorded_verdict=stated.recorded_verdict,
-        notes="; ".join(filter(None, [stated.notes, note])),
+        found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
+    report = convert_spelled(
+        {"layers": layers, **found, "axes": axes}, DiagnosticReport, where, spelled
     )
+    return report.check(where)

@@ -68,7 +68,7 @@ REPORT = {
 }  # fmt: skip
 
 EPOCH = {
-    "epoch": 1, "step": 10, "test_acc": 0.5, "train_acc": 0.6, "loss": 1.5, "residual_norms": [1.0, 2.0],
+    "epoch": 1, "step": 10, "test_acc": 0.5, "loss": 1.5, "residual_norms": [1.0, 2.0],
     "bp_grad_norms": [0.1, 0.2], "gamma": [0.1, None], "seconds": 1.0, "h_0_norm": 1.0, "h_L_norm": 9.0, "L": 4,
     "method": "dfa", "seed": 42,
 }  # fmt: skip
@@ -108,7 +108,7 @@ DOCUMENTS = {
     ],
     "trainer_state.json": {
         "global_step": 9,
-        "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}],
+        "log_history": [{"epoch": 1.0, "fa/acc": 0.5, "fa/h_0": 1.0, "loss": 1.0}],
     },
     "weights.index.json": {"weight_map": {"a": "a.safetensors"}, "metadata": {}},
 }

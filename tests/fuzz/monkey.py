@@ -43,6 +43,7 @@ from textual.geometry import Size
 
 import fa_tui
 from fa_core.engine.devices import Execution
+from fa_core.engine.worker import MEASURE
 from fa_core.facts.run_names import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
@@ -180,7 +181,7 @@ def cage_on(folder, terminal, ran):
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
     out = folder.parent / "results.json"
-    setup = Setup(Execution(device="cpu"), out=out, measure="fake_measure:Measurer")
+    setup = Setup(Execution(device="cpu"), out=out)
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)
@@ -267,6 +268,7 @@ def alone(folder):
         name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     }
     environment["PYTHONPATH"] = str(Path(__file__).parent)
+    environment[MEASURE] = "fake_measure:measured"
     os.chdir(folder)
     try:
         with (

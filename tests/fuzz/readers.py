@@ -102,8 +102,8 @@ def read_checkpoint(folder, number):
 
 
 def measure(folder, number):
-    from fa_core.engine.group_runner import measure_run
     from fa_core.engine.jobs import Job, JobProgress
+    from fa_core.engine.measuring import measure_run
     from tests.fa_core.engine.runs_for_tests import make_run
 
     run = folder / ("dfa", "ep", "kp")[number % 3]

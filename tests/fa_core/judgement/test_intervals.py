@@ -29,8 +29,7 @@ from fa_core.judgement.intervals import (
     share_interval,
     t_quantile,
 )
-from fa_core.measure.accumulator import bounds_of_medians
-from fa_core.measure.cross_batch_stability import drifts
+from fa_core.measure.accumulator import bounds_of_medians, drift
 from fa_core.measure.norms import lower_median
 from fa_core.report import DiagnosticReport
 
@@ -206,9 +205,7 @@ def test_growth_and_gradient_lie_in_their_intervals_whatever_was_measured(
     with np.errstate(over="ignore"):
         h = torch.tensor(np.array(rows).astype(arithmetic).astype(np.float64))
     medians = lower_median(h)
-    lows, highs, agreement = (
-        found[0].tolist() for found in bounds_of_medians(h[None], h[-1:], medians[None])
-    )
+    lows, highs, agreement = bounds_of_medians(h, h[-1])
     ends = growth_interval(medians.tolist(), lows[:-1], highs[:-1], agreement, h.shape[1])
     growth = DiagnosticReport(residual_norms=medians.tolist()).max_per_block_growth
     assert ends is None or (math.isfinite(ends[1]) and ends[0] <= growth <= ends[1])
@@ -229,7 +226,7 @@ def test_the_drift_lies_in_its_interval_whatever_was_measured(
     rows: list[list[float]], equal: int
 ) -> None:
     rows[:equal] = [rows[0]] * len(rows[:equal])
-    (found,) = drifts(torch.tensor([rows], dtype=torch.float64), least=3)
+    found = drift(torch.tensor(rows, dtype=torch.float64), least=3)
     if found.interval is not None:
         assert -1 <= found.interval[0] <= found.value <= found.interval[1] <= 1
 

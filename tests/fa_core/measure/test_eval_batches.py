@@ -12,7 +12,7 @@ from fa_core import diagnose
 from fa_core.data.dataset import eval_batches
 from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
-from fa_core.measure.batches import BatchLog, sorted_by_class
+from fa_core.measure.batch_input import BatchLog, sorted_by_class
 from tests.fa_core.measure.nets import Residual, batches
 
 Pairs = list[tuple[Tensor, Tensor]]

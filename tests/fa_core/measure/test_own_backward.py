@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.norms import gamma
 from fa_core.measure.reference_precision import reference_precision
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
             return super().forward(x, return_hidden)
 
     net, data = Odd("fa"), batches()
-    report = run_diagnosis(net, data, taps=TAPS).report()
+    report = run_diagnosis(net, data, PassOptions(taps=TAPS)).report()
     assert report.coverage == "a" and report.verdict == "trustworthy"
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None
     assert set(report.intervals) == {"acc"}

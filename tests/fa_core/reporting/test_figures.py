@@ -6,7 +6,7 @@ import math
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+
 from xml.etree import ElementTree
 
 import numpy as np
@@ -26,8 +26,6 @@ from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
-if TYPE_CHECKING:
-    pass
 
 SIGNS = {
     "hollow: passes",
