@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import plateau, verdict_curve
 from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from tests.fa_core.analysis.runs import row, table
@@ -108,11 +108,3 @@ def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists():
     assert json.dumps(curve.to_dict()) == (
         '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "walk_backs": [3, 2, 0], "closed": "left"}'
     )
-
-
-def test_answers_are_equal_if_all_they_hold_is():
-    runs, others = (table(row(growth=2.0), row(growth=last)) for last in (3.0, 4.0))
-    curves = verdict_curve(runs, "a", DEFAULT), verdict_curve(runs, "a", DEFAULT)
-    assert curves[0] == curves[1] and len(set(curves)) == 1
-    assert verdict_curve(others, "a", DEFAULT) != curves[0]
-    assert sensitivities(runs) == sensitivities(runs) != sensitivities(others)
