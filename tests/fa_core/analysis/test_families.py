@@ -3,7 +3,7 @@
 import pytest
 
 from fa_core.analysis.method_groups import families
-from tests.fa_core.analysis.runs import row, table
+from tests.fa_core.analysis.runs import row, seeds_of, table
 
 
 def setup(**recipe):
@@ -15,13 +15,8 @@ def setup(**recipe):
 
 
 def test_runs_of_other_networks_never_join_a_penalty_line():
-    runs = table(
-        row(axes={}),
-        row(axes={"arch": "studentnet"}),
-        row(axes={"ln": "none"}),
-        row(axes={"lam": 0.01}),
-    )
-    (only,) = families(runs, "lam")
+    axes = {}, {"arch": "studentnet"}, {"ln": "none"}, {"lam": 0.01}
+    (only,) = families(table(*(row(axes=one) for one in axes)), "lam")
     assert (only.method, only.rows, only.points) == ("dfa", (0, 3), 2)
 
 
@@ -34,9 +29,7 @@ def test_each_network_with_two_penalties_has_a_family_of_its_own():
 
 
 def test_seeds_of_one_penalty_are_one_point():
-    assert (
-        families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1})), "lam") == ()
-    )
+    assert families(table(*seeds_of("dfa", 1.0, 2.0, axes={"lam": 0.1})), "lam") == ()
 
 
 @pytest.mark.parametrize(
@@ -50,15 +43,12 @@ def test_seeds_of_one_penalty_are_one_point():
 )
 def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other):
     plain = row(provenance=setup())
-    assert (
-        len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))), "lam")) == 1
-    )
-    assert families(table(plain, row(axes={"lam": 0.01}, provenance=other)), "lam") == ()
+    for provenance, joined in ((setup(lam=0.01), 1), (other, 0)):
+        penalised = row(axes={"lam": 0.01}, provenance=provenance)
+        assert len(families(table(plain, penalised), "lam")) == joined
 
 
 def test_runs_of_different_files_are_not_joined():
-    runs = table(
-        *(row(seed=s, source="one.json") for s in (1, 2)),
-        *(row(seed=s, source="two.json", axes={"lam": 0.1}) for s in (1, 2)),
-    )
-    assert families(runs, "lam") == ()
+    one = seeds_of("dfa", 1.0, 2.0, source="one.json")
+    two = seeds_of("dfa", 1.0, 2.0, source="two.json", axes={"lam": 0.1})
+    assert families(table(*one, *two), "lam") == ()

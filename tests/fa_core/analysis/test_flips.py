@@ -44,9 +44,7 @@ def verdicts_at(runs, letter, limit):
 
 def probes(runs, letter):
     """Every value, its neighbours, and points between: all places where something could happen."""
-    values = sorted(
-        {float(v) for v in getattr(runs, DIAGNOSTICS[letter].column) if math.isfinite(v)}
-    )
+    values = sorted({*filter(math.isfinite, getattr(runs, DIAGNOSTICS[letter].column).tolist())})
     near = [math.nextafter(value, end) for value in values for end in (-math.inf, math.inf)]
     between = [(lo + hi) / 2 for lo, hi in pairwise(values)]
     return sorted({*values, *near, *between, -1e9, 1e9})

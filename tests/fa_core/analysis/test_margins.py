@@ -25,45 +25,34 @@ def test_margins_are_in_their_own_unit_and_as_a_factor():
 
 @given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), st.sampled_from(LETTERS))
 def test_a_threshold_moved_by_more_than_the_room_flips(value, limit, letter):
-    runs = table(row(growth=value, g_L=value, cosine=value, acc=value, baseline=0.0))
+    report = table(row(growth=value, g_L=value, cosine=value, acc=value, baseline=0.0)).report(0)
     diagnostic = DIAGNOSTICS[letter]
-    thresholds = diagnostic.moved(DiagnosticThresholds(), limit)
-    margin = margins_to_flip(runs.report(0).with_thresholds(thresholds))[LETTERS.index(letter)]
-    assert margin.room is not None and margin.fires is not None
+
+    def margin_at(limit):
+        judged = report.with_thresholds(diagnostic.moved(DiagnosticThresholds(), limit))
+        return margins_to_flip(judged)[LETTERS.index(letter)]
+
+    margin = margin_at(limit)
     step = margin.room * 1.001 + math.copysign(1e-9, margin.room)
-    moved = limit - step if diagnostic.fires_above else limit + step
-    report = runs.report(0).with_thresholds(diagnostic.moved(thresholds, moved))
-    after = margins_to_flip(report)[LETTERS.index(letter)]
+    after = margin_at(limit - step if diagnostic.fires_above else limit + step)
     if abs(margin.room) > 1e-8:
         assert after.fires is not margin.fires
 
 
-def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin():
-    first, *_ = margins_to_flip(table(row(growth=math.nan)).report(0))
-    assert first.room is None and first.fires
-    assert all(
-        one.fires is None and one.value is None for one in margins_to_flip(table(row()).report(0))
+def test_what_has_no_room_or_no_factor():
+    nan, unmeasured = (
+        margins_to_flip(table(one).report(0)) for one in (row(growth=math.nan), row())
     )
-
-
-def test_a_threshold_of_zero_has_no_factor():
-    thresholds = DiagnosticThresholds(g_norm_floor=0.0)
-    assert (
-        margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor
-        is None
-    )
+    assert nan[0].room is None and nan[0].fires
+    assert {(one.fires, one.value) for one in unmeasured} == {(None, None)}
+    zero = table(row(g_L=1e-3)).report(0).with_thresholds(DiagnosticThresholds(g_norm_floor=0.0))
+    assert margins_to_flip(zero)[1].factor is None
 
 
 def test_letters_that_a_method_never_measured_are_named():
-    runs = table(
-        row("ep", 1, growth=1.0, cosine=0.1),
-        row("ep", 2, growth=math.nan),
-        row("dfa", **FULL),
-        row("bp"),
-    )
-    found = unmeasured_letters(runs)
-    assert found == {"ep": "bd", "bp": "abcd"}
-
-
-def test_no_run_misses_no_letter():
+    ep = [row("ep", 1, growth=1.0, cosine=0.1), row("ep", 2, growth=math.nan)]
+    assert unmeasured_letters(table(*ep, row("dfa", **FULL), row("bp"))) == {
+        "ep": "bd",
+        "bp": "abcd",
+    }
     assert unmeasured_letters(table()) == {}

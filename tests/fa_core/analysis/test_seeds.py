@@ -12,9 +12,15 @@ from fa_core.reporting.sections.analyses import seeds_blocks
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
 
+def group_of(*rows):
+    """The one group that these runs are."""
+    (group,) = over_seeds(table(*rows)).groups
+    return group
+
+
 @given(st.lists(st.floats(1.0, 1e6), min_size=2, max_size=8))
 def test_mean_and_std_equal_the_textbook_ones(values):
-    (group,) = over_seeds(table(*seeds_of("dfa", *values))).groups
+    group = group_of(*seeds_of("dfa", *values))
     stat = group.stats["growth"]
     assert stat.mean == pytest.approx(statistics.fmean(values))
     assert stat.std == pytest.approx(statistics.stdev(values), abs=1e-6)
@@ -24,15 +30,13 @@ def test_mean_and_std_equal_the_textbook_ones(values):
 
 
 def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic():
-    runs = table(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
-    (group,) = over_seeds(runs).groups
+    group = group_of(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
     assert (group.verdict, group.disagree) == ("MIXED", "a")
     assert group.verdicts == {"trustworthy": 1, "needs walk-back: residual stream exploded": 1}
 
 
 def test_a_diagnostic_may_disagree_while_the_verdict_does_not():
-    runs = table(row(seed=1, growth=100.0, cosine=0.1), row(seed=2, growth=100.0, cosine=0.9))
-    (group,) = over_seeds(runs).groups
+    group = group_of(row(seed=1, growth=100.0, cosine=0.1), row(seed=2, growth=100.0, cosine=0.9))
     assert (group.verdict, group.disagree) == ("walk-back", "c")
 
 
@@ -55,8 +59,7 @@ def test_the_same_runs_in_two_files_are_not_averaged_together():
 
 
 def test_seeds_spread_over_files_of_one_run_each_are_one_group():
-    runs = table(*(row(seed=s, growth=2.0, source=f"logs/dfa_s{s}.json") for s in (1, 2, 3)))
-    (group,) = over_seeds(runs).groups
+    group = group_of(*(row(seed=s, growth=2.0, source=f"logs/dfa_s{s}.json") for s in (1, 2, 3)))
     assert group.seeds == (1, 2, 3)
 
 
@@ -70,20 +73,20 @@ def test_seeds_spread_over_files_of_one_run_each_are_one_group():
     ],
 )
 def test_a_group_says_what_it_lacks(runs, says):
-    (group,) = over_seeds(table(*runs)).groups
+    group = group_of(*runs)
     assert any(says in note for note in group.notes)
     assert group.stats["margin_pp"].mean is None and group.verdict == "trustworthy"
 
 
 def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known():
-    (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=2, growth=3.0))).groups
+    group = group_of(row(seed=1, growth=2.0), row(seed=2, growth=3.0))
     assert any("(d) not measured" in note for note in group.notes)
     assert not any("--frozen-baseline" in note for note in group.notes)
 
 
 def test_everything_nan_gives_no_mean_and_walks_back():
     nothing = dict.fromkeys(("g_L", "cosine", "acc"), math.nan)
-    (group,) = over_seeds(table(*seeds_of("dfa", math.nan, math.nan, **nothing))).groups
+    group = group_of(*seeds_of("dfa", math.nan, math.nan, **nothing))
     assert all(stat.mean is None for stat in group.stats.values())
     assert group.stats["growth"].nonfinite == 2
     assert group.verdict == "walk-back"
@@ -108,7 +111,7 @@ def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
 
 def test_a_bound_in_a_group_is_marked_as_one():
     bounded = row(seed=1, acc=0.3, growth_bound=8.0, evidence={"a": "bound"})
-    (group,) = over_seeds(table(bounded)).groups
+    group = group_of(bounded)
     assert group.evidence == {"a": "bound"}
 
 
