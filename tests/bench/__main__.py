@@ -22,6 +22,7 @@ BENCHES = {
     "diagnose": "bench_diagnose",
     "training": "bench_training",
     "passes": "bench_passes",
+    "audit": "bench_audit",
     "coverage": "coverage",
 }
 

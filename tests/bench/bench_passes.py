@@ -62,20 +62,40 @@ def drawn(inputs, device, count=SAMPLES, batch=B):
     return Samples(batches, rest, cut(0, count, TEST_BATCH), count)
 
 
-def four_passes(net, samples):
-    """The protocol as four scripts would run it, each diagnostic with its own pass, numbers fetched one by one."""
-    batches = samples.batches
-    x, y = batches[0]
+def stream_pass(net, samples):
+    """(a): norms of the stream."""
     with torch.no_grad():
-        for h in net(x, return_hidden=True)[1]:
+        for h in net(samples.batches[0][0], return_hidden=True)[1]:
             h.norm(dim=1).median().item()
-    for g in _all_gradients(net, x, y):
+
+
+def gradient_pass(net, samples):
+    """(b): norms of its gradients."""
+    for g in _all_gradients(net, *samples.batches[0]):
         g.norm(dim=1).median().item()
-    means = [_all_gradients(net, x, y)[net.n_blocks // 2].mean(dim=0) for x, y in batches]
+
+
+def drift_pass(net, samples):
+    """(c): cosines of the batches' mean gradients."""
+    middle = net.n_blocks // 2
+    means = [_all_gradients(net, x, y)[middle].mean(dim=0) for x, y in samples.batches]
     for one, other in itertools.combinations(means, 2):
         F.cosine_similarity(one, other, dim=0).item()
+
+
+def accuracy_pass(net, samples):
+    """(d): the test accuracy."""
     with torch.no_grad():
         sum((net(x).argmax(dim=1) == y).sum().item() for x, y in samples.test)
+
+
+PASSES = (stream_pass, gradient_pass, drift_pass, accuracy_pass)
+
+
+def four_passes(net, samples):
+    """The protocol as four scripts would run it, numbers fetched one by one."""
+    for one in PASSES:
+        one(net, samples)
 
 
 def _all_gradients(net, x, y):

@@ -11,7 +11,7 @@ SHALLOW = method_class("shallow").adapt_arch_args({"input_dim": 12, "d": 16, "L"
 HEADS = {"embed", "out_ln", "out_head"}
 TRAINED = {
     name: HEADS if name in ("frozen", "shallow") else HEADS | {"blocks"}
-    for name in METHODS.keys() - {"random_init"}
+    for name in sorted(METHODS.keys() - {"random_init"})
 }
 
 
