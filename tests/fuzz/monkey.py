@@ -72,37 +72,61 @@ LETTERS = "abcdefghijklmnoprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;
 ESCAPE = "\x1b[27u"
 """As a terminal with the keyboard protocol sends it: the byte alone may begin another key."""
 KEYS = (
-    *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[H", "\x1b[F", "\x1b[5~", "\x1b[6~"),
-    *(
+    *[
+        "\x1b[A",
+        "\x1b[B",
+        "\x1b[C",
+        "\x1b[D",
+        "\x1b[H",
+        "\x1b[F",
+        "\x1b[5~",
+        "\x1b[6~",
+        "\x1b[3~",
+        "\x1bOP",
+    ],
+    *[
         "\x1b[1;2A",
         "\x1b[1;2B",
         "\x1b[1;2C",
         "\x1b[1;2D",
         "\x1b[1;5C",
         "\x1b[1;5D",
-        "\x1b[3~",
-        "\x1bOP",
-    ),
-    *("\r", "\r", "\t", "\x1b[Z", "\x7f", "\x1b", " ", "q", "\x03", "\x11"),
-    *("\x10", "\x0f", "\x12", "\x01", "\x05", "\x0b", "\x15", "\x17", "\x08", "\x1a"),
+        "\x1b[Z",
+        "\x1b",
+    ],
+    *"\r\r\t\x7f q\x03\x11\x10\x0f\x12\x01\x05\x0b\x15\x17\x08\x1a",
 )
-WORDS = (
-    *("m", "M", "x", "X", " m", "C", "T", "A", "J", "P", "t", "v", "e", "y", "pu"),
-    *("Mr", "mJ", "mq", "S", "?", "\x0f", "\x10", "w0.3\r", "/dfa\r", "/growth>5\r"),
-)
+WORDS = [
+    "m",
+    "M",
+    "x",
+    "X",
+    "C",
+    "T",
+    "A",
+    "J",
+    "P",
+    "t",
+    "v",
+    "e",
+    "y",
+    "pu",
+    "Mr",
+    "mJ",
+    "mq",
+    "S",
+    "?",
+    "\x0f",
+    "\x10",
+    "w0.3\r",
+    "/dfa\r",
+    "/growth>5\r",
+]
+WORDS.append(" m")
 """Keys that begin much, more often than chance would."""
 PASTES = (
-    *(
-        "dfa",
-        "0.349",
-        "1e-9",
-        "method:dfa flag:b",
-        "a\nb\nc",
-        "é漢字\u200d👩\u200d🔬",
-        "\x1b[31m",
-        "x" * 3000,
-    ),
-    *("\x00\x07", ""),
+    *("dfa", "0.349", "1e-9", "method:dfa flag:b", "a\nb\nc", "é漢字\u200d👩\u200d🔬", "\x1b[31m"),
+    *("x" * 3000, "\x00\x07", ""),
 )
 PRESS, DRAG, MOVE, RELEASE = 0, 32, 35, 0
 WHEEL = (64, 65, 66, 67, 68)
