@@ -15,11 +15,10 @@ def audit_table(path, runs):
         key, report = reports[number % len(reports)]
         scale = 1.0 + 0.9 * ((number * 7919) % 1000) / 1000
         norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
-        method = key.rpartition("_s")[0]
-        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {
-            **report,
-            "residual_norms": norms,
-        }
+        seed = number % 30
+        method = f"{key.rpartition('_s')[0]}{number // 150}_s{seed}_{number}"
+        named = {"method_name": method, "seed": seed, "residual_norms": norms}
+        many[f"{method}_s{seed}"] = {**report, **named}
     path.write_text(json.dumps({"reports": many}))
     return path
 
