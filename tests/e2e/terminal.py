@@ -22,27 +22,15 @@ from pathlib import Path
 
 import pyte
 
-KEYS = {
-    "left": "\x1b[D",
-    "right": "\x1b[C",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "shift+left": "\x1b[1;2D",
-    "shift+right": "\x1b[1;2C",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
-    "enter": "\r",
-    "escape": "\x1b",
-    "tab": "\t",
-    "shift+tab": "\x1b[Z",
-    "backspace": "\x7f",
-    "space": " ",
-    "ctrl+c": "\x03",
-    "ctrl+q": "\x11",
-    "ctrl+r": "\x12",
-}
+_NAMES = (
+    "left right up down home end shift+left shift+right pageup pagedown shift+tab "
+    "enter escape tab backspace ctrl+c ctrl+q ctrl+r"
+)
+_SENT = (
+    "\x1b[D \x1b[C \x1b[A \x1b[B \x1b[H \x1b[F \x1b[1;2D \x1b[1;2C \x1b[5~ \x1b[6~ \x1b[Z "
+    "\r \x1b \t \x7f \x03 \x11 \x12"
+)
+KEYS = {**dict(zip(_NAMES.split(), _SENT.split(" "), strict=True)), "space": " "}
 """What a terminal sends for a named key; any other key is sent as it is written."""
 
 _UNKNOWN_TO_PYTE = re.compile(
@@ -313,24 +301,11 @@ class PseudoTerminal:
 
 
 def _environment(changes):
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR")
-        if name in os.environ
-    }
+    found = {name: os.environ.get(name) for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR")}
+    found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     # the settings of whoever runs the tests stay out of them
-    kept["XDG_CONFIG_HOME"] = os.devnull
-    kept |= {
-        "TERM": "xterm-256color",
-        "COLORTERM": "truecolor",
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": str(_REPOSITORY),
-    }
-    for name, value in changes.items():
-        kept.pop(name, None)
-        if value is not None:
-            kept[name] = value
-    return kept
+    found |= {"XDG_CONFIG_HOME": os.devnull, "PYTHONPATH": str(_REPOSITORY), **changes}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _take_terminal():

@@ -49,12 +49,16 @@ def test_the_matrix_shows_the_published_verdicts(terminal):
 
 
 @on_one_explorer
-def test_walking_the_matrix_shows_each_run(terminal):
+def test_walking_the_matrix_shows_each_run_and_loads_neither_torch_nor_numpy(terminal):
     terminal.press("down")
     assert "DFA  seed 42" in terminal.text()
     terminal.press("l", "j")
     assert "seed 123" in terminal.text()
     assert "STATE_BRIDGE" in terminal.text()
+    terminal.press("a", "left")
+    maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
+    assert "/torch/" not in maps
+    assert "/numpy/" not in maps
 
 
 def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer, published_table):
@@ -102,14 +106,6 @@ def test_signals_give_the_terminal_back(open_explorer, published_table, number):
     assert LEAVE_ALTERNATE_SCREEN in burst.data
     assert MOUSE_OFF in burst.data
     assert terminal.process.wait(timeout=10) == 128 + number
-
-
-@on_one_explorer
-def test_neither_torch_nor_numpy_is_loaded(terminal):
-    terminal.press("down", "a", "left")
-    maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
-    assert "/torch/" not in maps
-    assert "/numpy/" not in maps
 
 
 def test_a_terminal_without_unicode_or_colour_stays_readable(open_explorer, published_table):

@@ -32,11 +32,7 @@ def reports(draw, nonfinite=False):
         headline_acc=draw(st.none() | acc),
         frozen_baseline_acc=draw(st.none() | acc),
         growth_bound=draw(st.none() | number),
-        intervals=draw(
-            st.dictionaries(
-                st.sampled_from(["growth", "g_L", "stability", "acc", "margin_pp"]), intervals()
-            )
-        ),
+        intervals=draw(st.dictionaries(st.sampled_from(INTERVALS), intervals())),
     )
 
 
@@ -79,51 +75,13 @@ def audit_rows(draw):
 
 def json_values():
     """Arbitrary JSON, with our keys among the keys, so that shapes come close to ours and still are wrong."""
-    keys = st.sampled_from(
-        [
-            *(
-                "reports",
-                "summary",
-                "log",
-                "epoch",
-                "method",
-                "method_name",
-                "seed",
-                "acc",
-                "test_acc",
-                "verdict",
-            ),
-            *(
-                "residual_norms",
-                "bp_grad_norms",
-                "h_norms",
-                "g_norms",
-                "h_L_norm",
-                "g_2_norm",
-                "headline_acc",
-            ),
-            *(
-                "frozen_baseline_acc",
-                "cross_batch_stability",
-                "thresholds",
-                "gamma",
-                "lam",
-                "L",
-                "h_0_norm",
-                "axes",
-            ),
-            *(
-                "final_test_acc",
-                "provenance",
-                "recorded_verdict",
-                "unmeasured",
-                "evidence",
-                "growth_bound",
-                "config",
-            ),
-            "bp_s42",
-        ]
-    ) | st.text(max_size=3)
+    names = (
+        "reports summary log epoch method method_name seed acc test_acc verdict residual_norms "
+        "bp_grad_norms h_norms g_norms h_L_norm g_2_norm headline_acc frozen_baseline_acc "
+        "cross_batch_stability thresholds gamma lam L h_0_norm axes final_test_acc provenance "
+        "recorded_verdict unmeasured evidence growth_bound config bp_s42"
+    )
+    keys = st.sampled_from(names.split()) | st.text(max_size=3)
     scalars = (
         st.none()
         | st.booleans()
