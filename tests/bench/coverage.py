@@ -13,7 +13,6 @@ from functools import partial
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fa_core.judgement.intervals import (
     drift_interval,
@@ -24,8 +23,6 @@ from fa_core.judgement.intervals import (
     share_interval,
 )
 from tests.bench.figures import table
-
-Floats = NDArray[np.float64]
 
 RNG = np.random.default_rng(0)
 
@@ -52,7 +49,6 @@ STEPS = {"one block": [40.0], "4 blocks": [3.0, 40.0, 2.0, 1.1]}
 def growth(samples, steps, noise, shared):
     """(a) of norms whose logarithms share a part of their noise from layer to layer."""
     depth, places = len(steps) + 1, median_ranks(samples)
-    assert places is not None
     common, own = NOISE[noise](1, samples), NOISE[noise](depth, samples)
     # a sample takes all of its noise from the common part, or its own: the median of every layer stays 0
     logs = (
@@ -71,7 +67,6 @@ def growth(samples, steps, noise, shared):
 def median(samples, noise):
     """(b), of norms around 1."""
     places = median_ranks(samples)
-    assert places is not None
     ordered = np.sort(np.exp(NOISE[noise](samples)))
     return float(ordered[places[0]]), float(ordered[places[1]])
 
@@ -116,7 +111,6 @@ def drift(batches, noise_over_batch, spectrum, tail, repeats):
     for units in directions(batches, noise_over_batch, spectrum, repeats, tail):
         sums = (units @ units.T).sum(axis=1) - 1
         ends = drift_interval(float(sums.sum()) / (batches * (batches - 1)), sums.tolist())
-        assert ends is not None
         hits += ends[0] <= true <= ends[1]
     return true, hits / repeats
 
@@ -126,10 +120,6 @@ def margin(samples, better, worse):
     place = RNG.random(samples)
     ours, theirs = place < 0.5 + better, (place < 0.5) | (place > 1 - worse)
     return paired_margin(packed(ours.tolist()), packed(theirs.tolist()))
-
-
-Case = tuple[str, str, float]
-"""Which interval, drawn from what, and its coverage."""
 
 
 def cases(repeats):

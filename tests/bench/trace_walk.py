@@ -15,7 +15,6 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 
@@ -23,8 +22,6 @@ ROOT = Path(__file__).parents[2]
 OWN = tuple(f"{ROOT / package}{os.sep}" for package in ("fa_core", "fa_tui"))
 LOG = "FA_WALK_LOG"
 """Names the file to which a traced child process appends what it enters."""
-
-Entered = Callable[[str, str], None]
 
 
 class Walk:

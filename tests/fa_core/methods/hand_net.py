@@ -1,16 +1,11 @@
 """A small network by hand, for references that share nothing with the rules: NumPy, up to 60 digits, no autograd."""
 
-from typing import Any
-
 import mpmath
 import numpy as np
 import torch
 from torch import nn
 
 from fa_core.models import StreamNet
-
-Array = Any
-"""NumPy arrays of float64, float32, or of mpmath's numbers."""
 
 B, D, C = 6, 5, 4
 
