@@ -228,21 +228,20 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         InvalidReport: numbers that contradict each other.
     """
     found: Json = {}
-    layered: dict[str, dict[int, Any]] = {}
+    by_layer: dict[str, dict[int, Any]] = {}
     for (field, layer), value in values.items():
         if layer is None:
             found[field] = value
         else:
-            layered.setdefault(field, {})[layer] = value
-    for field in ("residual_norms", "bp_grad_norms"):
-        if not isinstance(found.get(field, []), list):
-            convert_spelled({field: found[field], "epoch": at}, TraceEpoch, where, spelled)
+            by_layer.setdefault(field, {})[layer] = value
     depth, h_L, g_L = (found.pop(name, None) for name in ("L", "h_L", "g_L"))
     if not isinstance(depth, int) or depth < 1:
         depth = None
-    h, g = (found.get(name, layered.get(name)) for name in ("residual_norms", "bp_grad_norms"))
-    norms, top = _stream(h, h_L, depth)
-    gradients, deepest = _stream(g, g_L, depth if top else len(norms) - 1)
+    h = by_layer.get("residual_norms", {})
+    norms, top = _stream(found.get("residual_norms"), h, h_L, depth)
+    blocks = len(norms) - 1 if isinstance(norms, list) and not top else depth
+    g = by_layer.get("bp_grad_norms", {})
+    gradients, deepest = _stream(found.get("bp_grad_norms"), g, g_L, blocks)
     layers = {"residual_norms": top, "bp_grad_norms": deepest}
     found["step"] = _at_end(found.get("step"))
     found |= {"epoch": at, "residual_norms": norms, "bp_grad_norms": gradients}
@@ -251,36 +250,37 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         found["evidence"] = {"b": "proxy"}
     if top and found.get("growth_bound") is None:
         found["unmeasured"] = {"a": _NO_BOUND.format(top)}
-    by_layer = layered.get("gamma")
-    if by_layer:
-        found["gamma"] = [by_layer.get(layer) for layer in range(max(by_layer) + 1)]
-    elif is_number(found.get("gamma")):
-        found["gamma"] = [found["gamma"]]
+    gamma = found.pop("gamma", None)
+    if gamma is not None:
+        found["gamma"] = gamma if isinstance(gamma, list) else [gamma]
+    elif given := by_layer.get("gamma"):
+        found["gamma"] = [given.get(layer) for layer in range(max(given) + 1)]
     epoch = convert_spelled(found, TraceEpoch, where, spelled)
-    h_0 = h.get(0) if isinstance(h, dict) and top != "0" else None
+    h_0 = h.get(0) if top != "0" else None
     if is_number(h_0) and h_0 > 0 and (depth or top != "L"):
         epoch = with_growth_bound(epoch, h_0, depth or 1)
     epoch.report().check(where)
     return epoch
 
 
-def _stream(norms: Any, last: object, depth: object) -> tuple[list[Any], str]:
+def _stream(listed: Any, norms: Mapping[int, Any], last: object, depth: object) -> tuple[Any, str]:
     """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
 
     Args:
-        norms: a list for all layers, or layer → norm.
+        listed: what is logged for all layers at once, or None; of any type.
+        norms: layer → norm.
         last: norm of layer L, or None.
         depth: L, or None.
     """
-    if isinstance(norms, dict):
+    if listed is not None:
+        return listed, ""
+    if norms:
         deepest = max(norms)
         is_whole = depth == deepest or last == norms[deepest] or depth is last is None
         if is_whole and 0 < deepest == len(norms) - 1:
             return [norms[layer] for layer in range(len(norms))], ""
         if last is None:
             return [norms[deepest]], "L" if deepest == depth else str(deepest)
-    elif norms is not None:
-        return norms, ""
     if last is None:
         return [], ""
     return [last], "L"

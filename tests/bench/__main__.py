@@ -6,20 +6,17 @@ Figures of a busy machine are still comparable where they are ratios of paired r
 printed first. `--markdown` prints tables alone, as they stand in docs/performance.md.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.figures import MARKDOWN
 
-BENCHES: Mapping[str, str] = {
+BENCHES = {
     "explorer": "bench_explorer",
     "read": "bench_read",
     "diagnose": "bench_diagnose",
@@ -30,7 +27,7 @@ BENCHES: Mapping[str, str] = {
 }
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv):
     """Run the named benchmarks (all for none); returns 1 if one failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -58,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     return int(bool(failed))
 
 
-def machine() -> str:
+def machine():
     """What was measured on."""
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     versions = ", ".join(
@@ -68,7 +65,7 @@ def machine() -> str:
     return f"{processor()}, {os.cpu_count()} cores{load}, {gpu()}; Python {platform.python_version()}, {versions}"
 
 
-def processor() -> str:
+def processor():
     """The processor's name where the system tells it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -80,7 +77,7 @@ def processor() -> str:
     )
 
 
-def gpu() -> str:
+def gpu():
     """The GPU's name, asked in a process of its own: the CUDA runtime stays out of this one."""
     code = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU: no GPU lines')"
     return subprocess.run(

@@ -7,8 +7,6 @@ loads every checkpoint and takes one diagnostic's pass of it; both sides start P
 wall; ratios are medians of paired rounds.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
@@ -31,7 +29,7 @@ RUNS = 15
 DATA = f"synthetic:input=3072,train=256,test={bench_passes.SAMPLES}"
 
 
-def make_runs(folder: Path) -> None:
+def make_runs(folder):
     """Untrained networks, as training would leave them."""
     for seed in range(RUNS):
         net = build("resmlp", seed=seed)
@@ -44,7 +42,7 @@ def make_runs(folder: Path) -> None:
         save_file(net.state_dict(), run / WEIGHTS)
 
 
-def one_script(number: int, folder: Path, device: str) -> None:
+def one_script(number, folder, device):
     """One of the four passes, of every checkpoint."""
     samples = bench_passes.drawn(3072, device)
     for run in sorted(folder.iterdir()):
@@ -53,14 +51,14 @@ def one_script(number: int, folder: Path, device: str) -> None:
         bench_passes.PASSES[number](net.to(device), samples)
 
 
-def seconds(*words: str) -> float:
+def seconds(*words):
     """Wall time of a Python process."""
     start = time.perf_counter()
     subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", default="1,4")
     parser.add_argument("--rounds", type=int, default=2)

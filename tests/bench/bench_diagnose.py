@@ -7,15 +7,12 @@ serve drift alone, hence ratios below 1; "all batches for norms" asks for as man
     python -m tests.bench.bench_diagnose [--width 256 --depth 4 --pairs 15 --device cpu]
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from fa_core import diagnose
 from fa_core.models import build
@@ -26,7 +23,7 @@ Batches = list[tuple[Tensor, Tensor]]
 BUDGET = 1.15
 
 
-def floor(net: nn.Module, batches: Batches) -> None:
+def floor(net, batches):
     """Nothing but the passes: every g_l of every batch, no number taken from them."""
     for x, y in batches:
         x = x.detach().requires_grad_()
@@ -34,7 +31,7 @@ def floor(net: nn.Module, batches: Batches) -> None:
         torch.autograd.grad(F.cross_entropy(logits, y), hidden)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,7 +55,7 @@ def main() -> None:
         )
         for _ in range(given.batches)
     ]
-    ways: dict[str, Callable[[], object]] = {
+    ways = {
         "own stream": lambda: diagnose(net, batches),
         "all batches for norms": lambda: diagnose(net, batches, norm_batches=given.batches),
         "module taps": lambda: diagnose(net, batches, taps=["blocks.*:in", "out_ln:in"]),

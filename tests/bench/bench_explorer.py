@@ -19,11 +19,10 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.figures import Figure, amount, ratio_within, report, within
+from tests.bench.figures import amount, ratio_within, report, within
 from tests.e2e.synthetic import PUBLISHED, SAMPLE_RUNS, audit_table
 from tests.e2e.terminal import PseudoTerminal
 
@@ -42,7 +41,7 @@ class Keys:
     milliseconds: float
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -54,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     report("Explorer", figures)
 
 
-def starts(pairs: int) -> Iterator[Figure]:
+def starts(pairs):
     """First useful paint over a bare app's."""
     for name, paths in (("sample runs", []), ("15 runs", [str(PUBLISHED)])):
         runs = [(first_paint(BARE), first_paint([*EXPLORER, *paths])) for _ in range(pairs)]
@@ -64,7 +63,7 @@ def starts(pairs: int) -> Iterator[Figure]:
         yield ratio_within(f"first paint, {name}", ratio, 1.5, amount(ours, "s"), against)
 
 
-def first_paint(program: Sequence[str]) -> float:
+def first_paint(program):
     """Seconds from a program's start to the first frame that holds `MARK`.
 
     The bytes are searched as they come: a terminal emulator would cost more than the program.
@@ -88,7 +87,7 @@ def first_paint(program: Sequence[str]) -> float:
     return taken
 
 
-def opened(*paths: Path, mark: str = "walk-back") -> PseudoTerminal:
+def opened(*paths, mark="walk-back"):
     """The explorer, painted and at rest."""
     terminal = PseudoTerminal([*EXPLORER, *map(str, paths)])
     terminal.wait_for(mark, limit=120)
@@ -96,7 +95,7 @@ def opened(*paths: Path, mark: str = "walk-back") -> PseudoTerminal:
     return terminal
 
 
-def pressed(terminal: PseudoTerminal, keys: Sequence[str]) -> Keys:
+def pressed(terminal, keys):
     """Press keys one after the other, each after the last one's paint."""
     bursts = [terminal.press(key, quiet=0.1, limit=20) for key in keys]
     sent = [burst for burst in bursts if burst.data]
@@ -104,7 +103,7 @@ def pressed(terminal: PseudoTerminal, keys: Sequence[str]) -> Keys:
     return Keys(size, statistics.median(1000 * burst.last for burst in sent))
 
 
-def steps(many: Path) -> Iterator[Figure]:
+def steps(many):
     """A step of slider (a)."""
     for name, path, budget in (("15 runs", PUBLISHED, 8), ("10,000 runs", many, 15)):
         with opened(path) as terminal:
@@ -125,7 +124,7 @@ SCREENS = {
 """What covers the matrix, and the key that opens it."""
 
 
-def screens() -> Iterator[Figure]:
+def screens():
     """Bytes that a screen takes to open by a key, and to close."""
     with opened(SAMPLE_RUNS) as terminal:
         for name, key in SCREENS.items():
@@ -142,7 +141,7 @@ LISTED = {
 }
 
 
-def lists(many: Path) -> Iterator[Figure]:
+def lists(many):
     """The long view of 10,000 runs: scrolled by a line, then narrowed, sorted, paged and put back."""
     with opened(many) as terminal:
         terminal.press("a", "left", "escape", "t", quiet=0.5)

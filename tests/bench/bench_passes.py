@@ -22,7 +22,7 @@ from torch import Tensor
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.isolate import full_float32
-from fa_core.models import StreamNet, build
+from fa_core.models import build
 from tests.bench.clock import clock_for
 from tests.bench.figures import Figure, amount, ratio_within, report
 
@@ -48,11 +48,11 @@ class Samples:
     count: int
 
 
-def drawn(inputs: int, device: str, count: int = SAMPLES, batch: int = B) -> Samples:
+def drawn(inputs, device, count=SAMPLES, batch=B):
     """Random samples, the first of them in K batches."""
     x, y = torch.randn(count, inputs, device=device), torch.randint(10, (count,), device=device)
 
-    def cut(start: int, stop: int, size: int) -> Batches:
+    def cut(start, stop, size):
         if start >= stop:
             return []
         return list(zip(x[start:stop].split(size), y[start:stop].split(size), strict=True))
@@ -62,20 +62,20 @@ def drawn(inputs: int, device: str, count: int = SAMPLES, batch: int = B) -> Sam
     return Samples(batches, rest, cut(0, count, TEST_BATCH), count)
 
 
-def stream_pass(net: StreamNet, samples: Samples) -> None:
+def stream_pass(net, samples):
     """(a): norms of the stream."""
     with torch.no_grad():
         for h in net(samples.batches[0][0], return_hidden=True)[1]:
             h.norm(dim=1).median().item()
 
 
-def gradient_pass(net: StreamNet, samples: Samples) -> None:
+def gradient_pass(net, samples):
     """(b): norms of its gradients."""
     for g in _all_gradients(net, *samples.batches[0]):
         g.norm(dim=1).median().item()
 
 
-def drift_pass(net: StreamNet, samples: Samples) -> None:
+def drift_pass(net, samples):
     """(c): cosines of the batches' mean gradients."""
     middle = net.n_blocks // 2
     means = [_all_gradients(net, x, y)[middle].mean(dim=0) for x, y in samples.batches]
@@ -83,7 +83,7 @@ def drift_pass(net: StreamNet, samples: Samples) -> None:
         F.cosine_similarity(one, other, dim=0).item()
 
 
-def accuracy_pass(net: StreamNet, samples: Samples) -> None:
+def accuracy_pass(net, samples):
     """(d): the test accuracy."""
     with torch.no_grad():
         sum((net(x).argmax(dim=1) == y).sum().item() for x, y in samples.test)
@@ -92,13 +92,13 @@ def accuracy_pass(net: StreamNet, samples: Samples) -> None:
 PASSES = (stream_pass, gradient_pass, drift_pass, accuracy_pass)
 
 
-def four_passes(net: StreamNet, samples: Samples) -> None:
+def four_passes(net, samples):
     """The protocol as four scripts would run it, numbers fetched one by one."""
     for one in PASSES:
         one(net, samples)
 
 
-def _all_gradients(net: StreamNet, x: Tensor, y: Tensor) -> list[Tensor]:
+def _all_gradients(net, x, y):
     """`loss.backward()` with the stream's gradients kept: the weights get theirs, too."""
     logits, hidden = net(x, return_hidden=True)
     for h in hidden:
@@ -108,14 +108,14 @@ def _all_gradients(net: StreamNet, x: Tensor, y: Tensor) -> list[Tensor]:
     return [h.grad for h in hidden if h.grad is not None]
 
 
-def fused(net: StreamNet, samples: Samples) -> None:
+def fused(net, samples):
     """The path of this project: the batches' samples count for the accuracy, too."""
     hits = int(torch.cat(run_accuracy(net, samples.rest).right).sum()) if samples.rest else 0
     diagnosis = run_diagnosis(net, samples.batches)
     diagnosis.report(headline_acc=(hits + diagnosis.hits) / samples.count)
 
 
-def bare(net: StreamNet, samples: Samples) -> None:
+def bare(net, samples):
     """Nothing but the passes."""
     with torch.no_grad():
         for x, _ in samples.rest:
@@ -129,7 +129,7 @@ def bare(net: StreamNet, samples: Samples) -> None:
         parameter.requires_grad_(True)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5)
@@ -139,7 +139,7 @@ def main() -> None:
     torch.manual_seed(0)
     nets = [build("resmlp", seed=seed).to(given.device) for seed in range(given.networks)]
     samples = drawn(3072, given.device)
-    taken: list[dict[str, float]] = []
+    taken = []
     for one in range(given.rounds + 1):
         spent = dict.fromkeys(("bare", "four passes", "fused"), 0.0)
         for net, (name, way) in itertools.product(

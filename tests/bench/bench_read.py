@@ -6,8 +6,6 @@ Writes an audit table of N reports as the project writes it, reads it with each 
     python -m tests.bench.bench_read [--reports 10000 --pairs 5]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random
@@ -55,7 +53,7 @@ times["judge_ms"] = 1000 * sorted(took)[len(took) // 2]
 )
 
 
-def table_of(count: int, path: Path) -> None:
+def table_of(count, path):
     """Write `count` reports of five layers with numbers of full precision."""
     chance = random.Random(0)
     write_audit_table(
@@ -82,15 +80,14 @@ def table_of(count: int, path: Path) -> None:
     )
 
 
-def measured(code: str, path: Path) -> dict[str, float]:
+def measured(code, path):
     """One reading in a process of its own."""
     command = [sys.executable, "-c", code, str(path)]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    times: dict[str, float] = json.loads(ran.stdout)
-    return times
+    return json.loads(ran.stdout)
 
 
-def main() -> None:
+def main():
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

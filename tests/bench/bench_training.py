@@ -17,12 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.figures import Figure, amount, ratio_within, report
+from tests.bench.figures import amount, ratio_within, report
 
 SHORT, LONG = 2, 8
 DATA = "synthetic:input=16,train=20000,test=2000"
@@ -53,7 +52,7 @@ class Epoch(NamedTuple):
     processor: float
 
 
-def bare() -> Epoch:
+def bare():
     """An epoch of the bare loop."""
     count = LONG - SHORT
     done = subprocess.run(
@@ -63,14 +62,14 @@ def bare() -> Epoch:
     return Epoch(wall / count, processor / count)
 
 
-def trained() -> Epoch:
+def trained():
     """An epoch of `fa-tui train`."""
     short, long = _run(SHORT), _run(LONG)
     count = LONG - SHORT
     return Epoch((long.wall - short.wall) / count, (long.processor - short.processor) / count)
 
 
-def _run(epochs: int) -> Epoch:
+def _run(epochs):
     with tempfile.TemporaryDirectory() as out:
         sizes = ["--d", "64", "--L", "4", "--seeds", "1", "--epochs", str(epochs)]
         command = [sys.executable, "-m", "fa_tui", "train", "--method", "bp", "--data", DATA]
@@ -86,7 +85,7 @@ def _run(epochs: int) -> Epoch:
 
 
 @contextmanager
-def busy_cores() -> Iterator[None]:
+def busy_cores():
     """Every core has another program on it inside."""
     loops = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
@@ -100,7 +99,7 @@ def busy_cores() -> Iterator[None]:
             loop.wait()
 
 
-def compared(state: str, rounds: int) -> Iterator[Figure]:
+def compared(state, rounds):
     pairs = [(bare(), trained()) for _ in range(rounds)]
     for name in Epoch._fields:
         floor = statistics.median(getattr(one, name) for one, _ in pairs)
@@ -115,7 +114,7 @@ def compared(state: str, rounds: int) -> Iterator[Figure]:
         )
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description="Training against a bare loop.")
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args().rounds

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -21,7 +20,7 @@ class Clock:
     device: str
     processor: bool = False
 
-    def seconds(self, run: Callable[[], object]) -> float:
+    def seconds(self, run):
         read = time.process_time if self.processor else time.perf_counter
         self._wait()
         start = read()
@@ -29,12 +28,12 @@ class Clock:
         self._wait()
         return read() - start
 
-    def _wait(self) -> None:
+    def _wait(self):
         if self.device.startswith("cuda"):
             torch.cuda.synchronize()
 
 
-def clock_for(device: str) -> Clock:
+def clock_for(device):
     """On a CPU processor time, and one thread from now on; both are steady on a machine that others use, too."""
     cuda = device.startswith("cuda")
     if not cuda:

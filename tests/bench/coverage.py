@@ -6,20 +6,15 @@ Nominal: 95 %. Samples are drawn from distributions whose true number is known: 
 as the mean of 20,000 draws for the drift.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import statistics
-from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fa_core.judgement.intervals import (
-    Interval,
     drift_interval,
     growth_interval,
     median_ranks,
@@ -29,18 +24,16 @@ from fa_core.judgement.intervals import (
 )
 from tests.bench.figures import table
 
-Floats = NDArray[np.float64]
-
 RNG = np.random.default_rng(0)
 
 
-def covered(draw: Callable[[], Interval | None], true: float, repeats: int) -> float:
+def covered(draw, true, repeats):
     """The share of intervals that hold the true number."""
     found = [ends for ends in (draw() for _ in range(repeats)) if ends is not None]
     return sum(low <= true <= high for low, high in found) / len(found)
 
 
-NOISE: dict[str, Callable[..., Floats]] = {
+NOISE = {
     "normal": lambda *shape: RNG.standard_normal(shape),
     "heavy tails (t, 3)": lambda *shape: RNG.standard_t(3, shape),
     "skewed (exponential)": lambda *shape: RNG.exponential(1.0, shape) - math.log(2),
@@ -53,10 +46,9 @@ STEPS = {"one block": [40.0], "4 blocks": [3.0, 40.0, 2.0, 1.1]}
 """The medians' true ratios, block by block."""
 
 
-def growth(samples: int, steps: list[float], noise: str, shared: float) -> Interval | None:
+def growth(samples, steps, noise, shared):
     """(a) of norms whose logarithms share a part of their noise from layer to layer."""
     depth, places = len(steps) + 1, median_ranks(samples)
-    assert places is not None
     common, own = NOISE[noise](1, samples), NOISE[noise](depth, samples)
     # a sample takes all of its noise from the common part, or its own: the median of every layer stays 0
     logs = (
@@ -72,15 +64,14 @@ def growth(samples: int, steps: list[float], noise: str, shared: float) -> Inter
     return growth_interval(medians.tolist(), *bounds, agreement.tolist(), samples)
 
 
-def median(samples: int, noise: str) -> Interval | None:
+def median(samples, noise):
     """(b), of norms around 1."""
     places = median_ranks(samples)
-    assert places is not None
     ordered = np.sort(np.exp(NOISE[noise](samples)))
     return float(ordered[places[0]]), float(ordered[places[1]])
 
 
-SPECTRA: dict[str, Floats] = {
+SPECTRA = {
     "in all directions": np.ones(64),
     "in 5 directions": np.repeat([1.0, 0.0], [5, 59]),
     "as 1/i": 1.0 / np.arange(1, 65),
@@ -90,7 +81,7 @@ SPECTRA: dict[str, Floats] = {
 """Variance of the gradient noise along 64 axes."""
 
 
-TAILS: dict[str, Callable[[tuple[int, ...]], Floats]] = {
+TAILS = {
     "normal": np.ones,
     "t, 2": lambda shape: np.sqrt(2.0 / RNG.chisquare(2.0, shape)),
     "t, 1": lambda shape: np.sqrt(1.0 / RNG.chisquare(1.0, shape)),
@@ -99,26 +90,20 @@ TAILS: dict[str, Callable[[tuple[int, ...]], Floats]] = {
 """How large the noise of a batch is, per batch."""
 
 
-def directions(
-    batches: int, noise_over_batch: float, spectrum: str, count: int, tail: str = "normal"
-) -> Floats:
+def directions(batches, noise_over_batch, spectrum, count, tail="normal"):
     """(count, K, 64) batch-mean gradients of unit length: one signal, and noise of N/B times its power."""
     scale = np.sqrt(SPECTRA[spectrum] / SPECTRA[spectrum].sum() * noise_over_batch)
     noise = RNG.standard_normal((count, batches, 64)) * TAILS[tail]((count, batches, 1))
     means = noise * scale + np.full(64, 1 / 8.0)
-    units: Floats = means / np.linalg.norm(means, axis=2, keepdims=True)
-    return units
+    return means / np.linalg.norm(means, axis=2, keepdims=True)
 
 
-def mean_cosine(units: Floats) -> Floats:
+def mean_cosine(units):
     k = units.shape[1]
-    found: Floats = (np.square(units.sum(axis=1)).sum(axis=1) - k) / (k * (k - 1))
-    return found
+    return (np.square(units.sum(axis=1)).sum(axis=1) - k) / (k * (k - 1))
 
 
-def drift(
-    batches: int, noise_over_batch: float, spectrum: str, tail: str, repeats: int
-) -> tuple[float, float]:
+def drift(batches, noise_over_batch, spectrum, tail, repeats):
     """(c): its true value, and the coverage of its interval."""
     drawn = (directions(batches, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
     true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
@@ -126,23 +111,18 @@ def drift(
     for units in directions(batches, noise_over_batch, spectrum, repeats, tail):
         sums = (units @ units.T).sum(axis=1) - 1
         ends = drift_interval(float(sums.sum()) / (batches * (batches - 1)), sums.tolist())
-        assert ends is not None
         hits += ends[0] <= true <= ends[1]
     return true, hits / repeats
 
 
-def margin(samples: int, better: float, worse: float) -> Interval | None:
+def margin(samples, better, worse):
     """(d) on the same samples: a share `better` is right in the run alone, `worse` in its baseline alone."""
     place = RNG.random(samples)
     ours, theirs = place < 0.5 + better, (place < 0.5) | (place > 1 - worse)
     return paired_margin(packed(ours.tolist()), packed(theirs.tolist()))
 
 
-Case = tuple[str, str, float]
-"""Which interval, drawn from what, and its coverage."""
-
-
-def cases(repeats: int) -> Iterator[Case]:
+def cases(repeats):
     """One simulation each."""
     for noise, samples in product(NOISE, (20, 128, 1280)):
         where = f"{noise}, n = {samples}"
@@ -170,11 +150,11 @@ MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.1
 """Shares of samples on which only the run, and only its baseline, is right."""
 
 
-def accuracy(samples: int, acc: float) -> Interval:
+def accuracy(samples, acc):
     return share_interval(int(RNG.binomial(samples, acc)), samples)
 
 
-def main() -> None:
+def main():
     parser = argparse.ArgumentParser(description="How often each interval holds its number.")
     parser.add_argument(
         "--repeats", type=int, default=2000, metavar="R", help="the drift takes R/4"
@@ -186,7 +166,7 @@ def main() -> None:
         ("interval", "drawn from", "coverage"),
         [(name, case, f"{share:.3f}") for name, case, share in found],
     )
-    by_name: dict[str, list[float]] = {}
+    by_name = {}
     for name, _, share in found:
         by_name.setdefault(name, []).append(share)
     rows = [

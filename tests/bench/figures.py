@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MARKDOWN = "FA_BENCH_MARKDOWN"
@@ -34,24 +33,20 @@ class Figure:
     held: bool | None = None
 
 
-def within(
-    what: str, value: float, unit: str, budget: float | None, against: str = "", floor: float = 0
-) -> Figure:
+def within(what, value, unit, budget, against="", floor=0):
     """A figure whose budget is in its own unit; `floor` in that unit gives the ratio."""
     held = None if budget is None else value <= budget
     shown = "" if budget is None else f"≤ {amount(budget, unit)}"
     return Figure(what, amount(value, unit), against, value / floor if floor else None, shown, held)
 
 
-def ratio_within(
-    what: str, ratio: float, budget: float | None, figure: str, against: str
-) -> Figure:
+def ratio_within(what, ratio, budget, figure, against):
     """A figure whose budget is a ratio to its floor or peer."""
     held = None if budget is None else ratio <= budget
     return Figure(what, figure, against, ratio, "" if budget is None else f"≤ {budget:g}×", held)
 
 
-def amount(value: float, unit: str) -> str:
+def amount(value, unit):
     """A number with its unit, to three digits.
 
     >>> amount(0.1234, "s"), amount(20115, "B"), amount(7.77, "ms")
@@ -60,7 +55,7 @@ def amount(value: float, unit: str) -> str:
     return f"{value:,.0f} {unit}" if abs(value) >= 100 else f"{value:.3g} {unit}"
 
 
-def report(title: str, figures: Iterable[Figure]) -> None:
+def report(title, figures):
     """Print figures as a table."""
     verdicts = {None: "", True: "held", False: "missed"}
     table(
@@ -80,7 +75,7 @@ def report(title: str, figures: Iterable[Figure]) -> None:
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+def table(head, rows, title=""):
     """Print a table, the first column left, the others right."""
     lines = [tuple(head), *map(tuple, rows)]
     if os.environ.get(MARKDOWN):

@@ -7,8 +7,6 @@ Only functions that are called count, not what runs while a module is imported. 
 process listed apart.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib
@@ -17,18 +15,13 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from inspect import CO_OPTIMIZED
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 OWN = tuple(f"{ROOT / package}{os.sep}" for package in ("fa_core", "fa_tui"))
 LOG = "FA_WALK_LOG"
 """Names the file to which a traced child process appends what it enters."""
-
-Entered = Callable[[str, str], None]
 
 
 class Walk:
@@ -39,18 +32,18 @@ class Walk:
         calls: how many own functions were called.
     """
 
-    def __init__(self, entered: Entered | None = None) -> None:
-        self.files: dict[str, str] = {}
+    def __init__(self, entered=None):
+        self.files = {}
         self.calls = 0
         self._entered = entered
         self._importing = threading.local()
 
-    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+    def __call__(self, frame, event, _):
         """The profile function; the depth of nested imports is counted per thread."""
         if event not in ("call", "return"):
             return
         code = frame.f_code
-        depth: int = getattr(self._importing, "depth", 0)
+        depth = getattr(self._importing, "depth", 0)
         if code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
             self._importing.depth = max(0, depth + (1 if event == "call" else -1))
         # the bodies of modules and classes are not optimized
@@ -68,7 +61,7 @@ class Walk:
                     self._entered(file, self.files[file])
 
     @contextlib.contextmanager
-    def traced(self) -> Iterator[None]:
+    def traced(self):
         """Follow this thread, and those that are started meanwhile."""
         threading.setprofile(self)
         sys.setprofile(self)
@@ -76,14 +69,14 @@ class Walk:
             yield
         finally:
             sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
+            threading.setprofile(None)
 
 
-def follow_child() -> None:
+def follow_child():
     """Trace this whole process into the file that LOG names, line by line: it may be ended at any moment."""
     log = Path(os.environ[LOG])
 
-    def entered(file: str, function: str) -> None:
+    def entered(file, function):
         with log.open("a", encoding="utf-8") as lines:
             lines.write(f"{os.getpid()} {file} {function}\n")
 
@@ -92,7 +85,7 @@ def follow_child() -> None:
     sys.setprofile(walk)
 
 
-def walk_diagnose() -> Mapping[str, Walk]:
+def walk_diagnose():
     """`diagnose` of two tapped layers on eight batches."""
     import torch
     from torch import nn
@@ -107,7 +100,7 @@ def walk_diagnose() -> Mapping[str, Walk]:
     return {"diagnose": walk}
 
 
-def walk_slider() -> Mapping[str, Walk]:
+def walk_slider():
     """One arrow key on the slider of (a), the published table open; the same key was pressed before."""
     from fa_core.formats import scan
     from fa_tui.app import ExplorerApp
@@ -115,7 +108,7 @@ def walk_slider() -> Mapping[str, Walk]:
 
     walk = Walk()
 
-    async def press() -> None:
+    async def press():
         rows = scan([ROOT / "sample_runs" / "audit_table_s42_s123_s456.json"]).rows
         app = ExplorerApp(Session(rows), title="audit_table.json")
         async with app.run_test(size=(120, 40)) as pilot:
@@ -129,7 +122,7 @@ def walk_slider() -> Mapping[str, Walk]:
     return {"slider key": walk}
 
 
-def walk_audit() -> Mapping[str, Walk]:
+def walk_audit():
     """`fa-tui audit` of one sample run: the parent process, and its worker."""
     from fa_tui.cli import main as fa_tui
 
@@ -161,14 +154,14 @@ def walk_audit() -> Mapping[str, Walk]:
     return {"audit, parent process": walk, "audit, worker process": worker, "audit, both": both}
 
 
-WALKS: Mapping[str, Callable[[], Mapping[str, Walk]]] = {
+WALKS = {
     "diagnose": walk_diagnose,
     "slider": walk_slider,
     "audit": walk_audit,
 }
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv):
     """Print the walks that are named, all for none."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

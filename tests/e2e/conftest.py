@@ -1,12 +1,8 @@
 """Explorers in a real pseudo-terminal."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +13,11 @@ Open = Callable[..., PseudoTerminal]
 
 
 @contextmanager
-def _opening() -> Iterator[Open]:
+def _opening():
     """Opens the explorer on paths and waits until it has painted; all are closed afterwards."""
-    opened: list[PseudoTerminal] = []
+    opened = []
 
-    def open_it(*paths: Path, ready: str = "walk-back", **options: Any) -> PseudoTerminal:
+    def open_it(*paths, ready="walk-back", **options):
         terminal = PseudoTerminal([sys.executable, "-m", "fa_tui", *map(str, paths)], **options)
         opened.append(terminal)
         terminal.wait_for(ready, limit=60)
@@ -36,20 +32,20 @@ def _opening() -> Iterator[Open]:
 
 
 @pytest.fixture
-def open_explorer() -> Iterator[Open]:
+def open_explorer():
     """Opens explorers for one test."""
     with _opening() as open_it:
         yield open_it
 
 
 @pytest.fixture(scope="module")
-def open_shared_explorer() -> Iterator[Open]:
+def open_shared_explorer():
     """Opens explorers that several tests of a module use one after another."""
     with _opening() as open_it:
         yield open_it
 
 
 @pytest.fixture(scope="session")
-def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ten_thousand(tmp_path_factory):
     """An audit table of 10,000 runs."""
     return audit_table(tmp_path_factory.mktemp("many") / "many.json", 10_000)

@@ -1,7 +1,5 @@
 """Campaigns that nobody trained: audit tables of any length, and folders of runs that wait to be measured."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -9,7 +7,7 @@ SAMPLE_RUNS = Path(__file__).resolve().parents[2] / "sample_runs"
 PUBLISHED = SAMPLE_RUNS / "audit_table_s42_s123_s456.json"
 
 
-def audit_table(path: Path, runs: int) -> Path:
+def audit_table(path, runs):
     """Write an audit table of many runs: the published ones, five methods × seeds, each number moved a little."""
     reports = list(json.loads(PUBLISHED.read_bytes())["reports"].items())
     many = {}
@@ -19,12 +17,13 @@ def audit_table(path: Path, runs: int) -> Path:
         norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
         seed = number % 30
         method = f"{key.rpartition('_s')[0]}{number // 150}_s{seed}_{number}"
-        many[f"{method}_s{seed}"] = {**report, "method_name": method, "residual_norms": norms}
+        named = {"method_name": method, "seed": seed, "residual_norms": norms}
+        many[f"{method}_s{seed}"] = {**report, **named}
     path.write_text(json.dumps({"reports": many}))
     return path
 
 
-def unmeasured_runs(folder: Path, runs: int) -> Path:
+def unmeasured_runs(folder, runs):
     """Write run folders without a report: one small trained network under many seeds, its weights linked."""
     trained = SAMPLE_RUNS / "main" / "dfa_s42"
     manifest = json.loads((trained / "manifest.json").read_text())

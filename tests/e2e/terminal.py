@@ -17,34 +17,20 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 import pyte
 
-KEYS: Mapping[str, str] = {
-    "left": "\x1b[D",
-    "right": "\x1b[C",
-    "up": "\x1b[A",
-    "down": "\x1b[B",
-    "shift+left": "\x1b[1;2D",
-    "shift+right": "\x1b[1;2C",
-    "home": "\x1b[H",
-    "end": "\x1b[F",
-    "pageup": "\x1b[5~",
-    "pagedown": "\x1b[6~",
-    "enter": "\r",
-    "escape": "\x1b",
-    "tab": "\t",
-    "shift+tab": "\x1b[Z",
-    "backspace": "\x7f",
-    "space": " ",
-    "ctrl+c": "\x03",
-    "ctrl+q": "\x11",
-    "ctrl+r": "\x12",
-}
+_NAMES = (
+    "left right up down home end shift+left shift+right pageup pagedown shift+tab "
+    "enter escape tab backspace ctrl+c ctrl+q ctrl+r"
+)
+_SENT = (
+    "\x1b[D \x1b[C \x1b[A \x1b[B \x1b[H \x1b[F \x1b[1;2D \x1b[1;2C \x1b[5~ \x1b[6~ \x1b[Z "
+    "\r \x1b \t \x7f \x03 \x11 \x12"
+)
+KEYS = {**dict(zip(_NAMES.split(), _SENT.split(" "), strict=True)), "space": " "}
 """What a terminal sends for a named key; any other key is sent as it is written."""
 
 _UNKNOWN_TO_PYTE = re.compile(
@@ -76,7 +62,7 @@ class Burst:
     first: float
     last: float
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.data)
 
 
@@ -106,14 +92,14 @@ class PseudoTerminal:
 
     def __init__(
         self,
-        argv: Sequence[str],
+        argv,
         *,
-        columns: int = 120,
-        lines: int = 40,
-        env: Mapping[str, str | None] | None = None,
-        sync: bool = False,
-        answers: bool = True,
-    ) -> None:
+        columns=120,
+        lines=40,
+        env=None,
+        sync=False,
+        answers=True,
+    ):
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self._replies = {_SYNC_QUERY: b"\x1b[?2026;2$y"} if sync else {}
@@ -131,18 +117,18 @@ class PseudoTerminal:
         )  # fmt: skip
         os.close(child)
 
-    def __enter__(self) -> PseudoTerminal:
+    def __enter__(self):
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+        kind,
+        error,
+        where,
+    ):
         self.close()
 
-    def resize(self, columns: int, lines: int) -> None:
+    def resize(self, columns, lines):
         """Change the size, as a dragged window does."""
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         if (self.screen.columns, self.screen.lines) != (columns, lines):
@@ -150,11 +136,11 @@ class PseudoTerminal:
 
     def read(
         self,
-        quiet: float = 0.15,
-        limit: float = 20.0,
-        since: float | None = None,
-        patience: float = 0.0,
-    ) -> Burst:
+        quiet=0.15,
+        limit=20.0,
+        since=None,
+        patience=0.0,
+    ):
         """Everything sent until nothing has come for `quiet` seconds (or `limit` is over).
 
         A program that would run and gets no processor is not silent: on a busy machine it is waited for.
@@ -167,7 +153,7 @@ class PseudoTerminal:
         """
         start = time.perf_counter() if since is None else since
         deadline = time.perf_counter() + limit
-        chunks: list[bytes] = []
+        chunks = []
         first = last = start
         while (now := time.perf_counter()) < deadline:
             silence = quiet if chunks else max(quiet, patience)
@@ -191,7 +177,7 @@ class PseudoTerminal:
                 time.sleep(len(chunk) / self._rate)
         return Burst(b"".join(chunks), first - start, last - start)
 
-    def wait_for(self, text: str, limit: float = 20.0) -> Burst:
+    def wait_for(self, text, limit=20.0):
         """Read until the screen shows a text.
 
         Raises:
@@ -209,7 +195,7 @@ class PseudoTerminal:
                 break
         raise AssertionError(f"never saw {text!r} in {limit:g} s; the screen:\n{self.text()}")
 
-    def wait_until(self, happened: Callable[[], object], limit: float = 60.0) -> None:
+    def wait_until(self, happened, limit=60.0):
         """Read until something else has come about.
 
         Raises:
@@ -223,7 +209,7 @@ class PseudoTerminal:
             else:
                 time.sleep(0.05)
 
-    def press(self, *keys: str, quiet: float = 0.15, limit: float = 20.0) -> Burst:
+    def press(self, *keys, quiet=0.15, limit=20.0):
         """Press keys (named as in `KEYS`, or text) and read what comes of it."""
         return self.send(
             "".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit
@@ -231,12 +217,12 @@ class PseudoTerminal:
 
     def hold(
         self,
-        keys: Sequence[str],
-        per_second: float = 60,
-        quiet: float = 1.0,
-        limit: float = 60.0,
-        until: Callable[[], object] = lambda: True,
-    ) -> Held:
+        keys,
+        per_second=60,
+        quiet=1.0,
+        limit=60.0,
+        until=lambda: True,
+    ):
         """Press keys at the rate of a key held down, reading all the while, then until something holds and silence."""
         begun, during = time.perf_counter(), 0
         for count, key in enumerate(keys, 1):
@@ -251,22 +237,22 @@ class PseudoTerminal:
             during, Burst(bytes(self.sent[already:]), 0.0 if first else rest.first, rest.last)
         )
 
-    def hang_up(self) -> None:
+    def hang_up(self):
         """Close the line under the program, as a dropped connection does."""
         os.close(self._fd)
         self._fd = -1
 
-    def send(self, data: bytes, quiet: float = 0.15, limit: float = 20.0) -> Burst:
+    def send(self, data, quiet=0.15, limit=20.0):
         """Send bytes and read what comes of it."""
         start = time.perf_counter()
         os.write(self._fd, data)
         return self.read(quiet, limit, start, _PATIENCE)
 
-    def slow_down(self, bytes_per_second: int) -> None:
+    def slow_down(self, bytes_per_second):
         """From now on read no faster than a line of that speed would."""
         self._rate = bytes_per_second
 
-    def _waits_for_a_processor(self) -> bool:
+    def _waits_for_a_processor(self):
         """Whether one of the program's threads runs, or is kept from running by others (Linux)."""
         for state in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
             with contextlib.suppress(OSError):
@@ -274,11 +260,11 @@ class PseudoTerminal:
                     return True
         return False
 
-    def text(self) -> str:
+    def text(self):
         """The screen as lines without trailing blanks."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    def close(self) -> int:
+    def close(self):
         """End the program; its exit status."""
         if self._fd < 0:
             self.process.kill()
@@ -293,7 +279,7 @@ class PseudoTerminal:
             os.close(self._fd)
         return status
 
-    def _drain_until_exit(self, limit: float) -> None:
+    def _drain_until_exit(self, limit):
         """A program that still writes cannot end while its terminal is full."""
         deadline = time.perf_counter() + limit
         while self.process.poll() is None:
@@ -301,7 +287,7 @@ class PseudoTerminal:
             if time.perf_counter() > deadline:
                 raise subprocess.TimeoutExpired(self.process.args, limit)
 
-    def _feed(self, chunk: bytes) -> None:
+    def _feed(self, chunk):
         self.sent += chunk
         data = self._held + chunk
         for query, reply in self._replies.items():
@@ -314,27 +300,14 @@ class PseudoTerminal:
         )
 
 
-def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR")
-        if name in os.environ
-    }
+def _environment(changes):
+    found = {name: os.environ.get(name) for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR")}
+    found |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     # the settings of whoever runs the tests stay out of them
-    kept["XDG_CONFIG_HOME"] = os.devnull
-    kept |= {
-        "TERM": "xterm-256color",
-        "COLORTERM": "truecolor",
-        "LANG": "C.UTF-8",
-        "PYTHONPATH": str(_REPOSITORY),
-    }
-    for name, value in changes.items():
-        kept.pop(name, None)
-        if value is not None:
-            kept[name] = value
-    return kept
+    found |= {"XDG_CONFIG_HOME": os.devnull, "PYTHONPATH": str(_REPOSITORY), **changes}
+    return {name: value for name, value in found.items() if value is not None}
 
 
-def _take_terminal() -> None:
+def _take_terminal():
     """In the child: the pseudo-terminal on stdin becomes the controlling one, so that resizes are signalled."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,25 +1,20 @@
 """Strings out of a file never steer the terminal."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fa_core.report import DiagnosticReport
-from tests.e2e.conftest import Open
 
 TITLE = "\x1b]0;stolen\x07"
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> Path:
+def hostile(tmp_path):
     """An audit whose every string would rename the window."""
-    report: dict[str, Any] = DiagnosticReport(
+    report = DiagnosticReport(
         method_name=f"DFA{TITLE}",
         notes=f"note{TITLE}",
         residual_norms=[1.0, 2.0],
@@ -36,9 +31,7 @@ def hostile(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_explorer_paints_them_without_their_control_codes(
-    hostile: Path, open_explorer: Open
-) -> None:
+def test_the_explorer_paints_them_without_their_control_codes(hostile, open_explorer):
     terminal = open_explorer(hostile)
     terminal.wait_for("note", limit=60)
     for key in ("t", "escape", "C", "escape", "A"):
@@ -48,7 +41,7 @@ def test_the_explorer_paints_them_without_their_control_codes(
 
 
 @pytest.mark.parametrize("command", ["show", "check", "sweep"])
-def test_commands_print_them_escaped(hostile: Path, command: str) -> None:
+def test_commands_print_them_escaped(hostile, command):
     done = subprocess.run(
         [sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False
     )

@@ -1,9 +1,6 @@
 """What a person sees when the explorer itself has a defect."""
 
-from __future__ import annotations
-
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -23,9 +20,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize("debug", [False, True], ids=["plain", "debug"])
-def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(
-    published_table: Path, debug: bool
-) -> None:
+def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(published_table, debug):
     arguments = [str(published_table), *(["--debug"] if debug else [])]
     terminal = PseudoTerminal([sys.executable, "-c", BROKEN, *arguments])
     try:

@@ -1,30 +1,24 @@
 """The explorer as a person has it: a real pseudo-terminal, keys and mouse in, a screen out."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.e2e.conftest import Open
-from tests.e2e.terminal import PseudoTerminal
 
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 MOUSE_OFF = b"\x1b[?1000l"
 
 
-def line_with(terminal: PseudoTerminal, text: str) -> tuple[int, str]:
+def line_with(terminal, text):
     """The first line of the screen that holds a text, and its number."""
     return next(
         (number, line) for number, line in enumerate(terminal.screen.display) if text in line
     )
 
 
-def cells(terminal: PseudoTerminal, method: str) -> list[str]:
+def cells(terminal, method):
     """The verdict cells of a method's first line."""
     pattern = re.compile(rf"^ {method} +\S+(?: MIXED)? ")
     line = next(line for line in terminal.screen.display if pattern.match(line))
@@ -32,13 +26,13 @@ def cells(terminal: PseudoTerminal, method: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shared(open_shared_explorer: Open, published_table: Path) -> PseudoTerminal:
+def shared(open_shared_explorer, published_table):
     """One explorer on the published runs for tests that only walk and slide."""
     return open_shared_explorer(published_table)
 
 
 @pytest.fixture
-def terminal(shared: PseudoTerminal) -> Iterator[PseudoTerminal]:
+def terminal(shared):
     """The shared explorer, put back afterwards: slider (a) at its default, the cursor on the first run."""
     yield shared
     shared.press("a", "home", "escape", "home", "left", "left")
@@ -48,24 +42,26 @@ on_one_explorer = pytest.mark.xdist_group("one explorer")
 
 
 @on_one_explorer
-def test_the_matrix_shows_the_published_verdicts(terminal: PseudoTerminal) -> None:
+def test_the_matrix_shows_the_published_verdicts(terminal):
     assert "9 of 15 need walk-back" in terminal.text()
     assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
     assert cells(terminal, "ep") == ["✓---·"] * 3
 
 
 @on_one_explorer
-def test_walking_the_matrix_shows_each_run(terminal: PseudoTerminal) -> None:
+def test_walking_the_matrix_shows_each_run_and_loads_neither_torch_nor_numpy(terminal):
     terminal.press("down")
     assert "DFA  seed 42" in terminal.text()
     terminal.press("l", "j")
     assert "seed 123" in terminal.text()
     assert "STATE_BRIDGE" in terminal.text()
+    terminal.press("a", "left")
+    maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
+    assert "/torch/" not in maps
+    assert "/numpy/" not in maps
 
 
-def test_dragging_slider_a_to_five_flips_ep_and_home_restores(
-    open_explorer: Open, published_table: Path
-) -> None:
+def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer, published_table):
     terminal = open_explorer(published_table)
     terminal.press("a")
     row, track = line_with(terminal, "default 50×")
@@ -88,8 +84,8 @@ def test_dragging_slider_a_to_five_flips_ep_and_home_restores(
     "sizes", [[(60, 20), (20, 5), (40, 10), (160, 50)], [(20, 5), (40, 10), (40, 12)]]
 )
 def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
-    open_explorer: Open, published_table: Path, sizes: list[tuple[int, int]]
-) -> None:
+    open_explorer, published_table, sizes
+):
     columns, lines = sizes[-1]
     fresh = open_explorer(published_table, columns=columns, lines=lines)
     resized = open_explorer(published_table)
@@ -103,9 +99,7 @@ def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_signals_give_the_terminal_back(
-    open_explorer: Open, published_table: Path, number: signal.Signals
-) -> None:
+def test_signals_give_the_terminal_back(open_explorer, published_table, number):
     terminal = open_explorer(published_table)
     terminal.process.send_signal(number)
     burst = terminal.read(quiet=1.0, limit=10)
@@ -114,17 +108,7 @@ def test_signals_give_the_terminal_back(
     assert terminal.process.wait(timeout=10) == 128 + number
 
 
-@on_one_explorer
-def test_neither_torch_nor_numpy_is_loaded(terminal: PseudoTerminal) -> None:
-    terminal.press("down", "a", "left")
-    maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
-    assert "/torch/" not in maps
-    assert "/numpy/" not in maps
-
-
-def test_a_terminal_without_unicode_or_colour_stays_readable(
-    open_explorer: Open, published_table: Path
-) -> None:
+def test_a_terminal_without_unicode_or_colour_stays_readable(open_explorer, published_table):
     terminal = open_explorer(
         published_table, env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
     )
@@ -134,9 +118,7 @@ def test_a_terminal_without_unicode_or_colour_stays_readable(
 
 
 @pytest.mark.slow
-def test_measuring_real_checkpoints_while_the_slider_moves(
-    open_explorer: Open, three_runs: Path
-) -> None:
+def test_measuring_real_checkpoints_while_the_slider_moves(open_explorer, three_runs):
     terminal = open_explorer(three_runs)
     assert "3 not measured" in terminal.text()
     terminal.press("*", "m")
@@ -150,8 +132,8 @@ def test_measuring_real_checkpoints_while_the_slider_moves(
 
 @pytest.mark.slow
 def test_killing_the_worker_fails_at_most_its_run_and_leaves_the_explorer_alive(
-    open_explorer: Open, three_runs: Path
-) -> None:
+    open_explorer, three_runs
+):
     terminal = open_explorer(three_runs)
     terminal.press("*", "m")
     terminal.wait_for("measuring")
@@ -165,7 +147,7 @@ def test_killing_the_worker_fails_at_most_its_run_and_leaves_the_explorer_alive(
     terminal.wait_for("done")
 
 
-def _worker_of(parent: int) -> int:
+def _worker_of(parent):
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     for task in Path(f"/proc/{parent}/task").iterdir():
         children += (task / "children").read_text().split()
@@ -177,7 +159,7 @@ def _worker_of(parent: int) -> int:
 
 
 @pytest.fixture
-def three_runs(tmp_path: Path, sample_runs: Path) -> Path:
+def three_runs(tmp_path, sample_runs):
     """Three trained sample runs without their reports."""
     import shutil
 

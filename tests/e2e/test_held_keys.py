@@ -1,16 +1,11 @@
 """Keys held down, on fast and on slow lines: frames are merged, never queued."""
 
-from __future__ import annotations
-
 import re
 import statistics
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Open
 from tests.e2e.synthetic import PUBLISHED, SAMPLE_RUNS
-from tests.e2e.terminal import PseudoTerminal
 
 STEP_BUDGET = 800
 SCREEN_BUDGET = 15_000
@@ -20,15 +15,13 @@ MODEM_QUEUE = 2 * SLOW_LINE
 THERE_AND_BACK = ["left"] * 20 + ["right"] * 40 + ["left"] * 20
 
 
-def growth_threshold(terminal: PseudoTerminal) -> str:
+def growth_threshold(terminal):
     """The threshold that slider (a) shows."""
     shown = re.search(r"a growth per block.* > (\S+)×", terminal.text())
     return shown[1] if shown else ""
 
 
-def test_a_slider_held_for_five_seconds_stops_with_the_key(
-    open_explorer: Open, ten_thousand: Path
-) -> None:
+def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer, ten_thousand):
     terminal = open_explorer(ten_thousand)
     terminal.press("a")
     sizes = [len(terminal.press(key)) for key in ["left"] * 10 + ["right"] * 10]
@@ -45,8 +38,8 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(
     ("sync", "answers"), [(True, True), (False, False)], ids=["synchronized, answers", "neither"]
 )
 def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
-    open_explorer: Open, ten_thousand: Path, sync: bool, answers: bool
-) -> None:
+    open_explorer, ten_thousand, sync, answers
+):
     terminal = open_explorer(ten_thousand, sync=sync, answers=answers)
     terminal.press("a", quiet=1.2)
     terminal.slow_down(SLOW_LINE)
@@ -59,8 +52,8 @@ def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
 
 
 def test_scrolling_thirty_rows_ends_on_the_same_screen_however_fast_the_line(
-    open_explorer: Open, ten_thousand: Path
-) -> None:
+    open_explorer, ten_thousand
+):
     slow, fast = open_explorer(ten_thousand, answers=False), open_explorer(ten_thousand)
     for terminal in (slow, fast):
         terminal.press("t", quiet=0.6)
@@ -75,7 +68,7 @@ def test_scrolling_thirty_rows_ends_on_the_same_screen_however_fast_the_line(
     assert len(held.after) <= 5 * one_page
 
 
-def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_explorer: Open) -> None:
+def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_explorer):
     terminal = open_explorer(PUBLISHED)
     terminal.press("a")
     burst = terminal.press(*["right"] * 40, quiet=0.5)
@@ -84,15 +77,15 @@ def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_expl
 
 
 def test_what_opens_and_closes_is_painted_once_and_in_fifteen_kilobytes(
-    open_explorer: Open,
-) -> None:
+    open_explorer,
+):
     terminal = open_explorer(SAMPLE_RUNS)
     for key in ("?", "C", "A", "T", "J", "P", "t"):
         for pressed in (key, "escape"):
             assert len(terminal.press(pressed, quiet=0.5)) <= SCREEN_BUDGET, key
 
 
-def test_quitting_over_a_slow_line_leaves_no_answer_to_the_shell(open_explorer: Open) -> None:
+def test_quitting_over_a_slow_line_leaves_no_answer_to_the_shell(open_explorer):
     terminal = open_explorer(PUBLISHED)
     terminal.press("a")
     terminal.slow_down(SLOW_LINE)

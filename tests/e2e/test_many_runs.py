@@ -1,13 +1,9 @@
 """Ten thousand runs opened, slid, scrolled and filtered; 256 checkpoints measured while the slider moves."""
 
-from __future__ import annotations
-
 import statistics
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Open
 from tests.e2e.synthetic import unmeasured_runs
 
 STEP_BUDGET = 800
@@ -16,9 +12,7 @@ PAGE = 14_000
 """Bytes of a screen of 120×40 in which every cell changed colour or text (a page of a plain DataTable: 20 KB)."""
 
 
-def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(
-    open_explorer: Open, ten_thousand: Path
-) -> None:
+def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer, ten_thousand):
     terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
     assert len(terminal.sent) <= 2 * PAGE, "the first paint and what the analysis adds"
 
@@ -45,9 +39,7 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(
     assert "dfa0" not in terminal.text()
 
 
-def test_a_line_further_costs_that_line_and_not_the_page(
-    open_explorer: Open, ten_thousand: Path
-) -> None:
+def test_a_line_further_costs_that_line_and_not_the_page(open_explorer, ten_thousand):
     terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
     terminal.press("t", quiet=0.5)
     terminal.press(*["down"] * 30, quiet=0.5)
@@ -57,8 +49,8 @@ def test_a_line_further_costs_that_line_and_not_the_page(
 
 @pytest.mark.slow
 def test_while_256_checkpoints_are_measured_a_slider_step_costs_what_it_costs_at_rest(
-    open_explorer: Open, tmp_path: Path
-) -> None:
+    open_explorer, tmp_path
+):
     terminal = open_explorer(unmeasured_runs(tmp_path / "runs", 256), ready="256 not measured")
     terminal.press("a")
     keys = ["left"] * 6 + ["right"] * 6

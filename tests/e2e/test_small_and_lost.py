@@ -1,7 +1,5 @@
 """Small screens, dragged windows and dropped connections."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -9,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Open
 from tests.e2e.synthetic import PUBLISHED, unmeasured_runs
 
 ASCII_ONLY = {"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
@@ -17,15 +14,11 @@ ASCII_ONLY = {"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"
 
 @pytest.mark.parametrize("env", [{}, ASCII_ONLY], ids=["unicode", "ascii"])
 def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_screen(
-    open_explorer: Open, env: dict[str, str | None]
-) -> None:
+    open_explorer, env
+):
     terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=env)
-    for letter, name in (
-        ("a", "growth per block"),
-        ("b", "fires < 1e-7"),
-        ("c", "drift"),
-        ("d", "margin"),
-    ):
+    names = ("growth per block", "fires < 1e-7", "drift", "margin")
+    for letter, name in zip("abcd", names, strict=True):
         terminal.press(letter)
         text = terminal.text()
         assert re.search(r"dfa +3/3 +\S?[✗!]ab-d", text), "the matrix"
@@ -36,8 +29,8 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
 
 
 def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_few(
-    open_explorer: Open,
-) -> None:
+    open_explorer,
+):
     terminal, fresh = open_explorer(PUBLISHED), open_explorer(PUBLISHED, columns=90, lines=26)
     terminal.resize(100, 30)
     one = len(terminal.read(quiet=0.5))
@@ -51,54 +44,37 @@ def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_fe
     assert len(terminal.sent) - before <= 20 * one
 
 
-def test_a_dropped_connection_leaves_finished_runs_on_disk_and_no_process_behind(
-    open_explorer: Open, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("lost", ["the connection", "the explorer"])
+def test_what_is_lost_leaves_finished_runs_on_disk_and_no_process_behind(
+    open_explorer, tmp_path, lost
+):
     terminal = open_explorer(unmeasured_runs(tmp_path / "runs", 64), ready="64 not measured")
     terminal.press("*", "m")
     terminal.wait_until(lambda: any(tmp_path.rglob("audit.json")))
     workers = _workers(terminal.process.pid)
     assert workers
-    terminal.hang_up()
+    if lost == "the connection":
+        terminal.hang_up()
+    else:
+        terminal.process.send_signal(signal.SIGKILL)
     assert terminal.process.wait(timeout=30) != 0
-    terminal.wait_until(lambda: not any(_is_worker(worker) for worker in workers))
-    _all_are_whole(tmp_path)
-
-
-def test_killing_the_explorer_ends_its_workers_and_leaves_finished_runs_on_disk(
-    open_explorer: Open, tmp_path: Path
-) -> None:
-    terminal = open_explorer(unmeasured_runs(tmp_path / "runs", 64), ready="64 not measured")
-    terminal.press("*", "m")
-    terminal.wait_until(lambda: any(tmp_path.rglob("audit.json")))
-    workers = _workers(terminal.process.pid)
-    assert workers
-    terminal.process.send_signal(signal.SIGKILL)
-    terminal.process.wait(timeout=30)
-    terminal.wait_until(lambda: not any(_is_worker(worker) for worker in workers))
-    _all_are_whole(tmp_path)
-
-
-def _all_are_whole(folder: Path) -> None:
-    audits = list(folder.rglob("audit.json"))
+    terminal.wait_until(lambda: not any(map(_is_worker, workers)))
+    audits = list(tmp_path.rglob("audit.json"))
     assert audits
-    assert all(
-        "cross_batch_stability" in audit.read_text() and json.loads(audit.read_bytes())
-        for audit in audits
-    )
+    assert all("cross_batch_stability" in json.loads(audit.read_bytes()) for audit in audits)
 
 
-def _workers(explorer: int) -> list[int]:
+def _workers(explorer):
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [pid for pid in pids if _is_worker(pid) and _parent(pid) == explorer]
 
 
-def _is_worker(pid: int) -> bool:
+def _is_worker(pid):
     try:
         return b"fa_core.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
 
-def _parent(pid: int) -> int:
+def _parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

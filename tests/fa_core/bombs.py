@@ -36,40 +36,40 @@ MERSENNE = (1 << 61) - 1
 """Integers that differ by it have one hash."""
 
 
-def text(value: str) -> bytes:
+def text(value):
     data = value.encode()
     return b"X" + struct.pack("<I", len(data)) + data
 
 
-def get(place: int) -> bytes:
+def get(place):
     return b"h" + bytes([place])
 
 
-def put(place: int) -> bytes:
+def put(place):
     return b"q" + bytes([place])
 
 
-def keep(value: bytes, place: int) -> bytes:
+def keep(value, place):
     """Put a value into the memo and take it off the stack."""
     return value + put(place) + b"0"
 
 
-def nones(count: int) -> bytes:
+def nones(count):
     return b"](" + b"N" * count + b"e"
 
 
-def pickled(kept: bytes, *parts: bytes) -> bytes:
+def pickled(kept, *parts):
     return PROTOCOL + kept + b"](" + b"".join(parts) + b"e."
 
 
-def called(function: str, argument: bytes, times: int) -> bytes:
+def called(function, argument, times):
     """A function that is called with one tuple of arguments again and again."""
     module, _, name = function.rpartition(".")
     kept = keep(f"c{module}\n{name}\n".encode(), 0) + keep(argument, 1)
     return pickled(kept, (get(0) + get(1) + b"R") * times)
 
 
-def stored() -> bytes:
+def stored():
     """A tensor's function, and its storage of 2 MB as a file within the pickle, in the memo as 0, 1 and 2."""
     import torch
 
@@ -85,7 +85,7 @@ def stored() -> bytes:
 TENSOR = get(0) + b"(" + get(1) + get(2) + b"\x85RK\x00K\x04\x85K\x01\x85\x89NtR"
 
 
-def module(parameters: bytes, modules: bytes, passing: bytes = b"N") -> bytes:
+def module(parameters, modules, passing=b"N"):
     members = {
         "_parameters": parameters,
         "_buffers": b"}",
@@ -95,11 +95,11 @@ def module(parameters: bytes, modules: bytes, passing: bytes = b"N") -> bytes:
     return b"cm\nM\n)R}(" + b"".join(text(name) + value for name, value in members.items()) + b"ub"
 
 
-def named(prefix: str, count: int, value: bytes) -> bytes:
+def named(prefix, count, value):
     return b"}(" + b"".join(text(f"{prefix}{number}") + value for number in range(count)) + b"u"
 
 
-def colliding() -> bytes:
+def colliding():
     keys = (
         b"\x8a\x0b" + (MERSENNE * number).to_bytes(11, "little") + b"N"
         for number in range(1, 60_000)
@@ -107,11 +107,11 @@ def colliding() -> bytes:
     return PROTOCOL + b"}(" + b"".join(keys) + b"u."
 
 
-def shared_tuple() -> bytes:
+def shared_tuple():
     return keep(b"(" + b"N" * 20_000 + b"t", 1)
 
 
-def many_dimensions(count: int, tensors: int) -> bytes:
+def many_dimensions(count, tensors):
     """Tensors of one element, whose shape is one tuple of ones."""
     storage = keep(b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + b"NK\x01tQ", 0)
     shape = keep(b"(" + b"K\x01" * count + b"t", 1)
@@ -120,7 +120,7 @@ def many_dimensions(count: int, tensors: int) -> bytes:
     return storage + shape + rebuild + named("t", tensors, one) + b"."
 
 
-def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+def zipped(members, method=zipfile.ZIP_DEFLATED):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as archive:
         for name, data in members.items():
@@ -128,11 +128,11 @@ def zipped(members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return file.getvalue()
 
 
-def safetensors(header: bytes) -> bytes:
+def safetensors(header):
     return struct.pack("<Q", len(header)) + header
 
 
-CHECKPOINTS: dict[str, Callable[[], bytes]] = {
+CHECKPOINTS = {
     "copies of a list as sets": lambda: called("builtins.set", nones(20_000) + b"\x85", 20_000),
     "bytes of one text": lambda: called(
         "_codecs.encode", text("a" * (1 << 20)) + text("latin1") + b"\x86", 4_000
@@ -195,23 +195,23 @@ CHECKPOINTS: dict[str, Callable[[], bytes]] = {
 }
 
 
-def lines(line: bytes, count: int, first: bytes = b'{"epoch":1,"test_acc":0.5}\n') -> bytes:
+def lines(line, count, first=b'{"epoch":1,"test_acc":0.5}\n'):
     return first + line * count
 
 
-def many(part: str, count: int) -> bytes:
+def many(part, count):
     return ",".join(part % number for number in range(count)).encode()
 
 
-def record(data: bytes, length: int | None = None) -> bytes:
+def record(data, length=None):
     return struct.pack("<QI", len(data) if length is None else length, 0) + data + bytes(4)
 
 
-def events(*records: bytes) -> bytes:
+def events(*records):
     return record(b"\x1a\x0dbrain.Event:2") + b"".join(records)
 
 
-FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
+FILES = {
     "lines that are no JSON": ("log.jsonl", lambda: lines(b"x\n", 300_000)),
     "reports of nothing": (
         "table.json",
@@ -235,7 +235,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes]]] = {
 SPARSE = {"a manifest of ten gigabytes": 10 << 30}
 
 
-def png(wide: int, high: int, bits: int = 1) -> bytes:
+def png(wide, high, bits=1):
     """An image of one colour."""
     row = bytes(1 + (wide * bits + 7) // 8)
     packed = zlib.compressobj()
@@ -256,7 +256,7 @@ def png(wide: int, high: int, bits: int = 1) -> bytes:
     return found
 
 
-def npz(shape: tuple[int, ...], there: int) -> bytes:
+def npz(shape, there):
     """Four arrays of bytes, of a shape and of so many zeros."""
     header = (
         str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
@@ -268,12 +268,12 @@ def npz(shape: tuple[int, ...], there: int) -> bytes:
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
 
 
-def shared_labels() -> bytes:
+def shared_labels():
     data = text("data") + b"](" + get(0) * 20_000 + b"e"
     return PROTOCOL + keep(nones(20_000), 0) + b"}(" + data + text("labels") + b"]u."
 
 
-DATA: dict[str, tuple[str, str, Callable[[], bytes]]] = {
+DATA = {
     "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
     "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
     "an image resized beyond measure": (
@@ -295,45 +295,45 @@ DATA: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     ),
 }
 
-HUB: dict[str, str] = {
+HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
     "a network of layers that are nearly too wide": '"n_embd":16777216',
     "a network of many words": '"vocab_size":16777216',
 }
 
 
-def configuration(sizes: str) -> bytes:
+def configuration(sizes):
     return (
         '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}"
     ).encode()
 
 
-TOML: dict[str, Callable[[], bytes]] = {
+TOML = {
     "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
 }
 
 
-def read_checkpoint(path: Path) -> None:
+def read_checkpoint(path):
     from fa_core.measure.checkpoint import load_checkpoint
     from fa_core.measure.checkpoint_network import network_for
 
     network_for(load_checkpoint(path))
 
 
-def read_hub(path: Path) -> None:
+def read_hub(path):
     header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
     path.with_name("model.safetensors").write_bytes(safetensors(header) + bytes(4))
     read_checkpoint(path.with_name("model.safetensors"))
 
 
-def read_file(path: Path) -> None:
+def read_file(path):
     from fa_core.formats import scan
 
     scan([path.parent if path.name == "manifest.json" else path])
 
 
-def read_settings(path: Path) -> None:
+def read_settings(path):
     from fa_tui.settings import load_settings
 
     load_settings(path)
@@ -348,7 +348,7 @@ class Bomb(NamedTuple):
     read: Callable[[Path], None]
 
 
-def bombs(folder: Path) -> list[Bomb]:
+def bombs(folder):
     """All of them, each in a folder of its own."""
     found = []
     for name, build in CHECKPOINTS.items():
@@ -368,7 +368,7 @@ def bombs(folder: Path) -> list[Bomb]:
     return found
 
 
-def read_data(spec: str, path: Path) -> None:
+def read_data(spec, path):
     from fa_core.data import load_data
 
     if path.name == "test_batch":
@@ -377,7 +377,7 @@ def read_data(spec: str, path: Path) -> None:
     load_data(spec)
 
 
-def outcome(read: Callable[[Path], None], path: Path) -> str:
+def outcome(read, path):
     """``read``, the one line of an error, or what else happened."""
     from fa_core.errors import FaError
 
@@ -390,7 +390,7 @@ def outcome(read: Callable[[Path], None], path: Path) -> str:
     return "read"
 
 
-def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
+def under_limits(read, path):
     """The outcome of a process of its own."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -426,10 +426,10 @@ def under_limits(read: Callable[[Path], None], path: Path) -> dict[str, object]:
     )
 
 
-def main(folder: Path, only: str = "") -> None:
+def main(folder, only=""):
     import fa_tui.settings  # noqa: F401
 
-    sys.meta_path.insert(0, DeclaredOperators())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, DeclaredOperators())
     with contextlib.suppress(ImportError):
         from transformers import GPT2LMHeadModel  # noqa: F401
 

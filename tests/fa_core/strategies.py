@@ -1,9 +1,5 @@
 """Hypothesis strategies for measurements, thresholds and JSON."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -21,7 +17,7 @@ broken = st.sampled_from([float("nan"), float("inf")])
 
 
 @st.composite
-def reports(draw: st.DrawFn, nonfinite: bool = False) -> DiagnosticReport:
+def reports(draw, nonfinite=False):
     """Any valid report: each diagnostic measured or not, with non-finite values if asked for."""
     number = st.one_of(norms, broken) if nonfinite else norms
     cosine = st.one_of(cosines, broken) if nonfinite else cosines
@@ -36,22 +32,18 @@ def reports(draw: st.DrawFn, nonfinite: bool = False) -> DiagnosticReport:
         headline_acc=draw(st.none() | acc),
         frozen_baseline_acc=draw(st.none() | acc),
         growth_bound=draw(st.none() | number),
-        intervals=draw(
-            st.dictionaries(
-                st.sampled_from(["growth", "g_L", "stability", "acc", "margin_pp"]), intervals()
-            )
-        ),
+        intervals=draw(st.dictionaries(st.sampled_from(INTERVALS), intervals())),
     )
 
 
-def intervals() -> st.SearchStrategy[tuple[float, float]]:
+def intervals():
     """(low, high), of numbers that may lie on either side of a threshold."""
     number = st.one_of(st.floats(-1e300, 1e300), st.sampled_from([1e-7, 50.0, 0.3, 2.0, 0.369]))
     return st.tuples(number, number).map(lambda ends: (min(ends), max(ends)))
 
 
 @st.composite
-def thresholds(draw: st.DrawFn) -> DiagnosticThresholds:
+def thresholds(draw):
     """Any thresholds, ±inf included."""
     return DiagnosticThresholds(
         g_norm_floor=draw(st.floats(0, allow_nan=False)),
@@ -62,7 +54,7 @@ def thresholds(draw: st.DrawFn) -> DiagnosticThresholds:
 
 
 @st.composite
-def audit_rows(draw: st.DrawFn) -> AuditRow:
+def audit_rows(draw):
     """A row as `write_audit_table` may be given it."""
     method = draw(st.sampled_from(["bp", "dfa", "state_bridge", "my_rule"]))
     seed = draw(st.none() | st.integers(0, 10**6))
@@ -81,53 +73,15 @@ def audit_rows(draw: st.DrawFn) -> AuditRow:
     )
 
 
-def json_values() -> st.SearchStrategy[Any]:
+def json_values():
     """Arbitrary JSON, with our keys among the keys, so that shapes come close to ours and still are wrong."""
-    keys = st.sampled_from(
-        [
-            *(
-                "reports",
-                "summary",
-                "log",
-                "epoch",
-                "method",
-                "method_name",
-                "seed",
-                "acc",
-                "test_acc",
-                "verdict",
-            ),
-            *(
-                "residual_norms",
-                "bp_grad_norms",
-                "h_norms",
-                "g_norms",
-                "h_L_norm",
-                "g_2_norm",
-                "headline_acc",
-            ),
-            *(
-                "frozen_baseline_acc",
-                "cross_batch_stability",
-                "thresholds",
-                "gamma",
-                "lam",
-                "L",
-                "h_0_norm",
-                "axes",
-            ),
-            *(
-                "final_test_acc",
-                "provenance",
-                "recorded_verdict",
-                "unmeasured",
-                "evidence",
-                "growth_bound",
-                "config",
-            ),
-            "bp_s42",
-        ]
-    ) | st.text(max_size=3)
+    names = (
+        "reports summary log epoch method method_name seed acc test_acc verdict residual_norms "
+        "bp_grad_norms h_norms g_norms h_L_norm g_2_norm headline_acc frozen_baseline_acc "
+        "cross_batch_stability thresholds gamma lam L h_0_norm axes final_test_acc provenance "
+        "recorded_verdict unmeasured evidence growth_bound config bp_s42"
+    )
+    keys = st.sampled_from(names.split()) | st.text(max_size=3)
     scalars = (
         st.none()
         | st.booleans()
@@ -143,7 +97,7 @@ def json_values() -> st.SearchStrategy[Any]:
     )
 
 
-def assuming(table: AuditTable, default: float | None = None, **by_method: float) -> AuditTable:
+def assuming(table, default=None, **by_method):
     """The table judged by frozen baselines that are assumed."""
     baseline = FrozenBaseline(default, by_method)
     rows = [

@@ -1,12 +1,6 @@
 """The one way into JSON: no value is lost, whatever the spelling of its key."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
-from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -24,9 +18,9 @@ documents = st.recursive(
 )
 
 
-def objects_in(value: object) -> Iterator[dict[str, object]]:
+def objects_in(value):
     """The objects of a document that have a key."""
-    inside: Any = ()
+    inside = ()
     if isinstance(value, dict):
         inside = value.values()
     elif isinstance(value, list):
@@ -37,7 +31,7 @@ def objects_in(value: object) -> Iterator[dict[str, object]]:
         yield from objects_in(member)
 
 
-def written(value: object, chance: Random, again: object = None) -> str:
+def written(value, chance, again=None):
     """JSON in some spelling: padded, with escapes; a key of the object `again` stands twice."""
     gap = chance.choice(["", " ", "\n\t "])
     if isinstance(value, str):
@@ -56,7 +50,7 @@ def written(value: object, chance: Random, again: object = None) -> str:
     return "{" + ",".join(members) + gap + "}"
 
 
-def spelled(sign: str, chance: Random) -> str:
+def spelled(sign, chance):
     if ord(sign) < 1 << 16 and chance.random() < 0.5:
         return f"\\u{ord(sign):04x}"
     return json.dumps(sign, ensure_ascii=chance.random() < 0.5)[1:-1]
@@ -64,17 +58,13 @@ def spelled(sign: str, chance: Random) -> str:
 
 @settings(deadline=None)
 @given(document=documents, chance=st.randoms(use_true_random=False))
-def test_a_document_without_repeated_keys_is_read_whatever_its_spelling(
-    document: object, chance: Random
-) -> None:
+def test_a_document_without_repeated_keys_is_read_whatever_its_spelling(document, chance):
     assert loads(written(document, chance).encode()) == document
 
 
 @settings(deadline=None)
 @given(document=documents, chance=st.randoms(use_true_random=False), data=st.data())
-def test_a_repeated_key_is_found_at_any_depth_and_in_any_spelling(
-    document: object, chance: Random, data: st.DataObject
-) -> None:
+def test_a_repeated_key_is_found_at_any_depth_and_in_any_spelling(document, chance, data):
     places = list(objects_in(document))
     assume(places)
     again = data.draw(st.sampled_from(places))
@@ -99,9 +89,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_of_file_with_a_repeated_key_is_refused_in_one_line(
-    tmp_path: Path, name: str
-) -> None:
+def test_every_form_of_file_with_a_repeated_key_is_refused_in_one_line(tmp_path, name):
     (tmp_path / name).write_text(FORMS[name])
     with pytest.raises(UnreadableInput, match=r"the key '\w+' stands more than once") as refusal:
         scan([tmp_path / name])
@@ -109,7 +97,7 @@ def test_every_form_of_file_with_a_repeated_key_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "audit.json", "trace.jsonl"])
-def test_a_file_of_a_run_folder_with_a_repeated_key_is_a_problem(tmp_path: Path, name: str) -> None:
+def test_a_file_of_a_run_folder_with_a_repeated_key_is_a_problem(tmp_path, name):
     files = {
         "manifest.json": '{"format": "fa-run/1", "method": "dfa", "seed": 1, "arch": "resmlp"}',
         "audit.json": '{"residual_norms": [1.0, 2.0], "seed": 1}',
@@ -122,7 +110,7 @@ def test_a_file_of_a_run_folder_with_a_repeated_key_is_a_problem(tmp_path: Path,
     assert any(name in said and "'seed' stands more than once" in said for said in problems)
 
 
-def test_values_beyond_what_python_and_numpy_hold_are_bounded() -> None:
+def test_values_beyond_what_python_and_numpy_hold_are_bounded():
     assert loads(b"[1e400, 9223372036854775807, 9223372036854775808]") == [
         *(float("inf"), 2**63 - 1, 2.0**63)
     ]

@@ -1,7 +1,5 @@
 """Reports and tables where people work with them: files, notebooks, data frames."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -12,7 +10,7 @@ from fa_core.errors import InvalidReport, UnreadableInput
 
 
 @pytest.fixture
-def report() -> DiagnosticReport:
+def report():
     return DiagnosticReport(
         method_name="dfa",
         seed=42,

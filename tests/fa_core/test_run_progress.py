@@ -1,7 +1,5 @@
 """The progress file of a run: who works on it, how far it is, and how it is known to have died."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -25,7 +23,6 @@ def test_what_this_process_works_on_is_at_work(tmp_path):
         files.begin(tmp_path, "training")
         files.update(tmp_path, 5, 12, 150, 390)
         found = read_progress(tmp_path)
-        assert found is not None
         assert (found.pid, found.is_at_work()) == (os.getpid(), True)
         # the epoch is new, so that it was written at once, with the step of that moment
         assert found.place() == "epoch 5 of 12, step 150 of 390"
@@ -53,7 +50,6 @@ def test_an_error_says_why_a_run_is_not_finished(tmp_path, error, ended):
         files.queue([tmp_path / "next"])
         raise error
     found = read_progress(tmp_path)
-    assert found is not None
     assert (found.ended, found.is_at_work()) == (ended, False)
     assert read_progress(tmp_path / "next") is None
 
@@ -79,7 +75,6 @@ def test_another_process_of_the_same_number_is_another_one(tmp_path):
     with ProgressFiles() as files:
         files.begin(tmp_path, "training")
         found = read_progress(tmp_path)
-    assert found is not None
     assert not replace(found, process_started=found.process_started - 60).is_at_work()
 
 
@@ -87,7 +82,6 @@ def test_on_another_machine_the_heartbeat_decides(tmp_path):
     with ProgressFiles() as files:
         files.begin(tmp_path, "measuring")
         found = read_progress(tmp_path)
-    assert found is not None
     there = replace(found, host="another-machine")
     assert there.is_at_work(now=there.heartbeat + STALE_SECONDS)
     assert not there.is_at_work(now=there.heartbeat + STALE_SECONDS + 1)
@@ -108,7 +102,6 @@ def test_names_from_the_file_cannot_steer_the_terminal(tmp_path):
     data |= {"host": "\x1b[2Jhost", "ended": "\x1b]0;title\x07gone"}
     (tmp_path / PROGRESS).write_text(json.dumps(data))
     found = read_progress(tmp_path)
-    assert found is not None
     assert "\x1b" not in found.host + found.ended
 
 
@@ -122,10 +115,8 @@ def test_a_run_waits_until_its_turn(tmp_path):
     with ProgressFiles() as files:
         files.queue([tmp_path])
         waits = look_at(tmp_path)
-        assert waits is not None
         assert (waits.state, waits.text(), tmp_path in files) == ("queued", "queued", False)
         files.begin(tmp_path, "measuring")
         works = look_at(tmp_path)
-        assert works is not None
         assert (works.state, tmp_path in files) == ("running", True)
     assert not (tmp_path / PROGRESS).exists()

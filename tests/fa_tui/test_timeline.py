@@ -199,9 +199,9 @@ async def test_digits_typed_into_a_slider_do_not_switch_charts(app: ExplorerApp)
         assert len([chart for chart in screen.query(EpochChart) if chart.display]) == 4
         await pilot.press("escape", "2")
         await pilot.pause()
-        assert [
-            chart.shown.marks for chart in screen.query(EpochChart) if chart.region.height
-        ] == ["b"]
+        assert [chart.shown.marks for chart in screen.query(EpochChart) if chart.region.height] == [
+            "b"
+        ]
 
 
 async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: ExplorerApp) -> None:

@@ -6,8 +6,6 @@ A case that raises anything but one of the project's errors is printed with its 
 ``KINDS[kind](folder, number)`` does it again.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile
@@ -17,7 +15,7 @@ from pathlib import Path
 from tests.fuzz.readers import KINDS
 
 
-def main() -> int:
+def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--first", type=int, default=1_000_000)

@@ -1,20 +1,16 @@
 """What the monkey's workers measure with: numbers out of a checkpoint's name, without torch."""
 
-from __future__ import annotations
-
 import time
 import zlib
 from pathlib import Path
-from typing import Any
 
-from fa_core.engine.jobs import Job, JobProgress
 from fa_core.errors import UnreadableInput
 
 EMPTY = "is empty"
 """Why a checkpoint is refused."""
 
 
-def measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+def measured(job, device, watch):
     """A report after half a second at most; one job in eight is refused."""
     number = zlib.crc32(Path(job.checkpoint).name.encode())
     watch.update(0, 2)

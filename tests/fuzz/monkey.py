@@ -30,11 +30,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from rich.console import Console
@@ -42,7 +40,6 @@ from rich.traceback import Traceback
 from textual import Logger, LogGroup, events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
-from textual.pilot import Pilot
 
 import fa_tui
 from fa_core.engine.devices import Execution
@@ -75,37 +72,61 @@ LETTERS = "abcdefghijklmnoprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;
 ESCAPE = "\x1b[27u"
 """As a terminal with the keyboard protocol sends it: the byte alone may begin another key."""
 KEYS = (
-    *("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[H", "\x1b[F", "\x1b[5~", "\x1b[6~"),
-    *(
+    *[
+        "\x1b[A",
+        "\x1b[B",
+        "\x1b[C",
+        "\x1b[D",
+        "\x1b[H",
+        "\x1b[F",
+        "\x1b[5~",
+        "\x1b[6~",
+        "\x1b[3~",
+        "\x1bOP",
+    ],
+    *[
         "\x1b[1;2A",
         "\x1b[1;2B",
         "\x1b[1;2C",
         "\x1b[1;2D",
         "\x1b[1;5C",
         "\x1b[1;5D",
-        "\x1b[3~",
-        "\x1bOP",
-    ),
-    *("\r", "\r", "\t", "\x1b[Z", "\x7f", "\x1b", " ", "q", "\x03", "\x11"),
-    *("\x10", "\x0f", "\x12", "\x01", "\x05", "\x0b", "\x15", "\x17", "\x08", "\x1a"),
+        "\x1b[Z",
+        "\x1b",
+    ],
+    *"\r\r\t\x7f q\x03\x11\x10\x0f\x12\x01\x05\x0b\x15\x17\x08\x1a",
 )
-WORDS = (
-    *("m", "M", "x", "X", " m", "C", "T", "A", "J", "P", "t", "v", "e", "y", "pu"),
-    *("Mr", "mJ", "mq", "S", "?", "\x0f", "\x10", "w0.3\r", "/dfa\r", "/growth>5\r"),
-)
+WORDS = [
+    "m",
+    "M",
+    "x",
+    "X",
+    "C",
+    "T",
+    "A",
+    "J",
+    "P",
+    "t",
+    "v",
+    "e",
+    "y",
+    "pu",
+    "Mr",
+    "mJ",
+    "mq",
+    "S",
+    "?",
+    "\x0f",
+    "\x10",
+    "w0.3\r",
+    "/dfa\r",
+    "/growth>5\r",
+]
+WORDS.append(" m")
 """Keys that begin much, more often than chance would."""
 PASTES = (
-    *(
-        "dfa",
-        "0.349",
-        "1e-9",
-        "method:dfa flag:b",
-        "a\nb\nc",
-        "é漢字\u200d👩\u200d🔬",
-        "\x1b[31m",
-        "x" * 3000,
-    ),
-    *("\x00\x07", ""),
+    *("dfa", "0.349", "1e-9", "method:dfa flag:b", "a\nb\nc", "é漢字\u200d👩\u200d🔬", "\x1b[31m"),
+    *("x" * 3000, "\x00\x07", ""),
 )
 PRESS, DRAG, MOVE, RELEASE = 0, 32, 35, 0
 WHEEL = (64, 65, 66, 67, 68)
@@ -139,22 +160,22 @@ class Wire(HeadlessDriver):
 
     is_headless = False
 
-    def __init__(self, *given: Any, **more: Any) -> None:
+    def __init__(self, *given, **more):
         super().__init__(*given, **more)
         self.parser = Parser()
         self.bytes_out = 0
 
-    def write(self, data: str) -> None:
+    def write(self, data):
         self.bytes_out += len(data)
         for _ in range(data.count(ASK)):
             self.feed("\x1b[1;1R")
 
-    def feed(self, data: str) -> None:
+    def feed(self, data):
         """Take what the terminal sends."""
         for message in (*self.parser.feed(data), *self.parser.tick()):
             self.process_message(message)
 
-    def resize(self, size: tuple[int, int]) -> None:
+    def resize(self, size):
         """Have another size from now on."""
         self._size = size
         self._app.post_message(events.Resize(Size(*size), Size(*size)))
@@ -166,21 +187,21 @@ class Cage(ExplorerApp):
     CSS_PATH = Path(fa_tui.__file__).with_name("explorer.tcss")
     ran: Ran
 
-    def exit(self, result: int | None = None, *given: Any, **more: Any) -> None:
+    def exit(self, result=None, *given, **more):
         self.ran.asked_to_leave += 1
         if result:
             self.ran.errors.append(f"it would have left with {result}")
 
-    def action_suspend_process(self) -> None:
+    def action_suspend_process(self):
         """A stopped process would stop the test."""
 
-    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
+    def say(self, text, tone="", *, aloud=True):
         if "not saved" in text:
             self.ran.errors.append(text)
         super().say(text, tone, aloud=aloud)
 
 
-def cage_on(folder: Path, terminal: Terminal, ran: Ran) -> Cage:
+def cage_on(folder, terminal, ran):
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
     out = folder.parent / "results.json"
@@ -200,20 +221,20 @@ class Complaints(logging.Handler):
         errors: gets them.
     """
 
-    def __init__(self, errors: list[str]) -> None:
+    def __init__(self, errors):
         super().__init__(logging.ERROR)
         self._errors = errors
         self.setFormatter(logging.Formatter("logged by %(name)s: %(message)s"))
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record):
         self._errors.append(self.format(record))
 
-    def raised(self, given: Any) -> None:
+    def raised(self, given):
         """Take what `threading.excepthook` or `sys.unraisablehook` gets."""
         text = "".join(traceback.format_exception(given.exc_value))
         self._errors.append(f"in a thread, or where nothing can be raised\n{text}")
 
-    def textual(self, logger: Logger, *what: object, **more: object) -> None:
+    def textual(self, logger, *what, **more):
         """Take what Textual logs: an error, or the traceback of one that it swallows."""
         wrong = logger._group is LogGroup.ERROR
         if wrong or any(isinstance(each, Traceback) for each in what):
@@ -222,7 +243,7 @@ class Complaints(logging.Handler):
             self._errors.append(f"logged by Textual: {text.getvalue()}")
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def listening(self):
         """Hear everything meanwhile."""
         root = logging.getLogger()
         root.addHandler(self)
@@ -239,7 +260,7 @@ class Complaints(logging.Handler):
             root.removeHandler(self)
 
 
-def fill(folder: Path) -> None:
+def fill(folder):
     """Put runs with audits, runs without, checkpoints and a broken file there."""
     for name in ("bp_s42", "bp_s123", "dfa_s42", "dfa_s123", "dfa_s456"):
         shutil.copytree(SAMPLES / "main" / name, folder / "runs" / name)
@@ -250,13 +271,13 @@ def fill(folder: Path) -> None:
     (folder / "cut.json").write_text('{"results": {')
 
 
-def hashes(folder: Path) -> dict[Path, str]:
+def hashes(folder):
     """What each file holds."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def lost(before: dict[Path, str], now: dict[Path, str]) -> list[Path]:
+def lost(before, now):
     """The files that are not as they were; of a replaced audit, the old one is kept beside it."""
     kept = {(path.parent, content) for path, content in now.items() if path.name.startswith(AUDIT)}
     changed = [path for path, content in before.items() if now.get(path) != content]
@@ -264,7 +285,7 @@ def lost(before: dict[Path, str], now: dict[Path, str]) -> list[Path]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def alone(folder):
     """In a folder of its own, with settings and a clipboard of its own."""
     here = Path.cwd()
     environment = {
@@ -283,7 +304,7 @@ def alone(folder: Path) -> Iterator[None]:
         os.chdir(here)
 
 
-def mouse(chance: random.Random, size: tuple[int, int]) -> str:
+def mouse(chance, size):
     """A click, a drag, a move or a turn of the wheel, somewhere on the screen or just beside it."""
     x, y = chance.randint(1, size[0] + 2), chance.randint(1, size[1] + 2)
     kind = chance.choice(("click", "drag", "move", "wheel"))
@@ -303,12 +324,12 @@ def mouse(chance: random.Random, size: tuple[int, int]) -> str:
     )
 
 
-def reported(button: int, x: int, y: int, end: str = "M") -> str:
+def reported(button, x, y, end="M"):
     """A mouse event as a terminal reports it."""
     return f"\x1b[<{button};{x};{y}{end}"
 
 
-def one_event(chance: random.Random, size: tuple[int, int]) -> tuple[str, str]:
+def one_event(chance, size):
     """One random thing that a person does: its kind, and what a terminal sends for it."""
     kind = chance.random()
     if kind < 0.15:
@@ -326,11 +347,11 @@ def one_event(chance: random.Random, size: tuple[int, int]) -> tuple[str, str]:
     return "many letters", "".join(chance.choices(LETTERS, k=200))
 
 
-async def play(app: Cage, count: int, seed: str, say: Callable[[str], None]) -> None:
+async def play(app, count, seed, say):
     """Send a running explorer so many events, in bursts of a few."""
     chance, ran, size = random.Random(seed), app.ran, (120, 40)
     wire = wire_of(app)
-    last: list[str] = []
+    last = []
     end = ran.events + count
     while ran.events < end and app._exception is None:
         known = len(ran.errors)
@@ -362,13 +383,12 @@ async def play(app: Cage, count: int, seed: str, say: Callable[[str], None]) -> 
         ran.errors.append("".join(traceback.format_exception(error)) + f"\nafter {last!r}")
 
 
-def wire_of(app: Cage) -> Wire:
+def wire_of(app):
     """The line to the terminal of a running explorer."""
-    assert isinstance(app._driver, Wire)
     return app._driver
 
 
-async def settle(app: Cage, most: float) -> bool:
+async def settle(app, most):
     """Let the explorer handle what it got, for so many seconds at most; whether it has."""
     end = time.perf_counter() + most
     await asyncio.sleep(0)
@@ -379,7 +399,7 @@ async def settle(app: Cage, most: float) -> bool:
     return True
 
 
-def is_behind(app: Cage) -> bool:
+def is_behind(app):
     """Whether a key or a message waits to be handled."""
     if app._exception is not None or not app.screen_stack:
         return False
@@ -389,7 +409,7 @@ def is_behind(app: Cage) -> bool:
     return any(pump.message_queue_size for pump in pumps)
 
 
-async def leave(app: Cage) -> None:
+async def leave(app):
     """Leave as a person does, with Escape and q; what does not let go is an error."""
     ran, wire = app.ran, wire_of(app)
     before, end = ran.asked_to_leave, time.perf_counter() + HANG_SECONDS
@@ -405,7 +425,7 @@ async def leave(app: Cage) -> None:
         await asyncio.sleep(0.01)
 
 
-async def close(app: Cage) -> None:
+async def close(app):
     """Have it end as it does when it is left, in the midst of what it is doing."""
     end = time.perf_counter() + HANG_SECONDS
     ExplorerApp.exit(app, 0)
@@ -415,9 +435,7 @@ async def close(app: Cage) -> None:
         app.ran.errors.append(f"it should have left with 0: {app.return_code}")
 
 
-async def live(
-    folder: Path, count: int, seed: str, terminal: Terminal, ran: Ran, say: Callable[[str], None]
-) -> None:
+async def live(folder, count, seed, terminal, ran, say):
     """Open an explorer, let a monkey at it for so many events, and close it."""
     app = cage_on(folder, terminal, ran)
     try:
@@ -442,15 +460,13 @@ async def live(
             ran.errors.append(f"job {job.name}: {job.error}")
 
 
-async def ready(pilot: Pilot[Any], app: Cage) -> None:
+async def ready(pilot, app):
     """Wait until everything that the first screen shows is there."""
     while app.explorer.sliders is None or not app.explorer.sliders.is_mounted:
         await pilot.pause(0.005)
 
 
-def run(
-    count: int, seed: int, say: Callable[[str], None] = lambda text: None, life: int = LIFE
-) -> tuple[Ran, list[Path]]:
+def run(count, seed, say=lambda text: None, life=LIFE):
     """One monkey in a folder of its own: what became of it, and the files that it changed or lost."""
     terminals = (
         Terminal("xterm-256color", True, 1 << 24),
@@ -477,7 +493,7 @@ def run(
         return ran, lost(before, hashes(folder))
 
 
-def main() -> int:
+def main():
     """Run a monkey for every seed and print what became of it; 1 where one found something."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=20_000)
@@ -485,7 +501,7 @@ def main() -> int:
     given = parser.parse_args()
     found = 0
 
-    def tell(text: str) -> None:
+    def tell(text):
         print(text, file=sys.__stderr__, flush=True)
         # what never comes back from one key is shown and ended
         faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True, file=sys.__stderr__)

@@ -1,12 +1,8 @@
 """What is done with a fuzzed file: everything that reads it, and everything that is computed from what was read."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
@@ -29,7 +25,7 @@ THRESHOLDS = DiagnosticThresholds()
 _INT64 = 1 << 63
 
 
-def read(paths: list[Path]) -> Scan:
+def read(paths):
     """What is there; a refusal is one line that names the file."""
     try:
         return scan(paths)
@@ -39,7 +35,7 @@ def read(paths: list[Path]) -> Scan:
         return Scan()
 
 
-def use(found: Scan, folder: Path, *, form: bool = False, draw: bool = False) -> None:
+def use(found, folder, *, form=False, draw=False):
     """Judge, analyse, report and write again what was read."""
     for problem in found.problems:
         assert "\n" not in problem.message
@@ -71,14 +67,14 @@ def use(found: Scan, folder: Path, *, form: bool = False, draw: bool = False) ->
             assert all(math.isfinite(epoch.epoch) for epoch in trace.epochs)
 
 
-def read_json(folder: Path, number: int) -> None:
+def read_json(folder, number):
     name, data = cases.json_case(number)
     (folder / name).write_bytes(data)
     use(read([folder / name]), folder, form=number % 50 == 0, draw=number % 10_000 == 0)
     (folder / name).unlink()
 
 
-def read_manifest(folder: Path, number: int) -> None:
+def read_manifest(folder, number):
     run = folder / "dfa_s42"
     run.mkdir(exist_ok=True)
     (run / "manifest.json").write_bytes(cases.manifest_case(number))
@@ -89,7 +85,7 @@ def read_manifest(folder: Path, number: int) -> None:
     use(read([run]), folder)
 
 
-def read_checkpoint(folder: Path, number: int) -> None:
+def read_checkpoint(folder, number):
     from fa_core.measure.checkpoint import load_checkpoint
     from fa_core.measure.checkpoint_network import network_for
 
@@ -105,7 +101,7 @@ def read_checkpoint(folder: Path, number: int) -> None:
     path.unlink()
 
 
-def measure(folder: Path, number: int) -> None:
+def measure(folder, number):
     from fa_core.engine.jobs import Job, JobProgress
     from fa_core.engine.measuring import measure_run
     from tests.fa_core.engine.runs_for_tests import make_run
@@ -122,7 +118,7 @@ def measure(folder: Path, number: int) -> None:
         assert "\n" not in str(error)
 
 
-def read_settings(folder: Path, number: int) -> None:
+def read_settings(folder, number):
     path = folder / "settings.toml"
     path.write_bytes(cases.toml_case(number))
     for problem in load_settings(path).problems:
@@ -134,7 +130,7 @@ def read_settings(folder: Path, number: int) -> None:
         presets.save("strict", THRESHOLDS)
 
 
-KINDS: dict[str, Callable[[Path, int], None]] = {
+KINDS = {
     "json": read_json,
     "run folders": read_manifest,
     "checkpoints": read_checkpoint,

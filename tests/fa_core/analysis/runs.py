@@ -1,48 +1,53 @@
-"""Small tables for tests, one keyword per measured number."""
+"""Small tables and traces for tests, one keyword per measured number."""
 
-from __future__ import annotations
-
-from typing import Any
-
+from fa_core.formats import Trace, TraceEpoch
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 
+SHORT = {
+    "cosine": "cross_batch_stability",
+    "acc": "headline_acc",
+    "baseline": "frozen_baseline_acc",
+}
 
-def row(
-    method: str = "dfa",
-    seed: int | None = 42,
-    *,
-    growth: float | None = None,
-    g_L: float | None = None,
-    cosine: float | None = None,
-    acc: float | None = None,
-    baseline: float | None = None,
-    source: str = "audits.json",
-    axes: dict[str, Any] | None = None,
-    **more: Any,
-) -> AuditRow:
+
+def row(method="dfa", seed=42, *, growth=None, g_L=None, source="audits.json", axes=None, **more):
     """A run with exactly these numbers; two layers, so that growth is the ratio of their norms."""
     report = DiagnosticReport(
         method_name=method,
         seed=seed,
         residual_norms=[] if growth is None else [1.0, growth],
         bp_grad_norms=[] if g_L is None else [1e-3, g_L],
-        cross_batch_stability=cosine,
-        headline_acc=acc,
-        frozen_baseline_acc=baseline,
-        **more,
+        **{SHORT.get(name, name): value for name, value in more.items()},
     )
+    key = f"{method}_s{seed}"
     return AuditRow(
-        source=source,
-        key=f"{method}_s{seed}",
-        method=method,
-        seed=seed,
-        report=report,
-        axes=axes or {},
+        source=source, key=key, method=method, seed=seed, report=report, axes=axes or {}
     )
 
 
-def table(*rows: AuditRow) -> AuditTable:
+def seeds_of(method, *values, of="growth", **fields):
+    """Runs that differ in one number and in their seeds, which begin at 1."""
+    return [row(method, seed, **fields, **{of: value}) for seed, value in enumerate(values, 1)]
+
+
+def table(*rows):
     """A table of these runs."""
     return AuditTable.from_rows(list(rows))
+
+
+def trace(method="dfa", seed=42, *, first=1, key=None, source="runs", **series):
+    """A run's epochs: a list of numbers per field; `growth` and `g_L` are those of `row`."""
+    epochs = []
+    for n, values in enumerate(zip(*series.values(), strict=True)):
+        fields = dict(zip(series, values, strict=True))
+        for name, start, field in (
+            ("growth", 1.0, "residual_norms"),
+            ("g_L", 1e-3, "bp_grad_norms"),
+        ):
+            if name in fields:
+                fields[field] = [start, fields.pop(name)]
+        epochs.append(TraceEpoch(epoch=first + n, **fields))
+    key = key or f"{method}_s{seed}"
+    return Trace(source=source, key=key, method=method, seed=seed, epochs=epochs)

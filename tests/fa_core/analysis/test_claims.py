@@ -1,7 +1,5 @@
 """Claims: judged seed by seed, and what cannot be decided says why."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -19,9 +17,14 @@ from fa_core.analysis.claims import (
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import load_audits
 from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
-from tests.fa_core.analysis.runs import row
+from tests.fa_core.analysis.runs import row, seeds_of
 
 WIDE = {"growth": (1.0, 4.0)}
+
+
+def claim(metric, **limit):
+    """Of dfa."""
+    return Claim(method="dfa", metric=metric, **limit)
 
 
 @pytest.mark.parametrize(
@@ -33,9 +36,9 @@ WIDE = {"growth": (1.0, 4.0)}
         ({"at_most": 0.33}, HOLDS, "holds on 3 of 3"),
     ],
 )
-def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words) -> None:
-    runs = [row(seed=seed, acc=acc) for seed, acc in ((1, 0.31), (2, 0.33), (3, 0.3))]
-    found = check_claim(Claim(method="dfa", metric="acc", **limit), runs)
+def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words):
+    runs = seeds_of("dfa", 0.31, 0.33, 0.3, of="acc")
+    found = check_claim(claim("acc", **limit), runs)
     assert (found.outcome, found.words) == (outcome, words)
 
 
@@ -50,78 +53,75 @@ def test_a_number_meets_its_limit_or_fails_on_its_seed(limit, outcome, words) ->
         ({"at_most": 0.9}, FAILS),
     ],
 )
-def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome) -> None:
+def test_where_a_run_has_an_interval_all_of_it_decides(limit, outcome):
     runs = [row(seed=1, growth=2.0, intervals=WIDE)]
-    (seed,) = check_claim(Claim(method="dfa", metric="growth", **limit), runs).seeds
+    (seed,) = check_claim(claim("growth", **limit), runs).seeds
     assert (seed.outcome, seed.value, seed.interval) == (outcome, 2.0, (1.0, 4.0))
     assert bool(seed.why) == (outcome == UNDECIDED)
 
 
-def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured() -> None:
-    runs = [
-        row(seed=1, growth=1.0),
-        row(seed=2),
-        row(seed=3, growth=2.0, intervals=WIDE),
-        row(seed=4, growth=9.0),
-    ]
-    claim = Claim(method="dfa", metric="growth", at_most=3.0)
-    found = [check_claim(claim, runs[:n]).outcome for n in range(5)]
+def test_a_seed_that_fails_outweighs_one_that_is_undecided_and_that_one_not_measured():
+    runs = seeds_of("dfa", 1.0, None, 2.0, 9.0)
+    runs[2] = row(seed=3, growth=2.0, intervals=WIDE)
+    one = claim("growth", at_most=3.0)
+    found = [check_claim(one, runs[:n]).outcome for n in range(5)]
     assert found == [NOT_MEASURED, HOLDS, NOT_MEASURED, UNDECIDED, FAILS]
     words = "holds on 1 of 4; fails on s4; undecided on s3; not measured on s2"
-    assert check_claim(claim, runs).words == words
-    assert check_claim(claim, runs).to_dict()["outcome"] == FAILS
+    assert check_claim(one, runs).words == words
+    assert check_claim(one, runs).to_dict()["outcome"] == FAILS
 
 
-def test_a_named_seed_that_no_run_has_is_not_measured() -> None:
+def test_a_named_seed_that_no_run_has_is_not_measured():
     runs = [row(seed=seed, cosine=0.1) for seed in (1, 2, 3)]
-    claim = Claim(method="dfa", metric="drift", at_most=0.3, seeds=[1, 2, 7])
-    assert check_claim(claim, runs).words == "holds on 2 of 3; not measured on s7"
+    one = claim("drift", at_most=0.3, seeds=[1, 2, 7])
+    assert check_claim(one, runs).words == "holds on 2 of 3; not measured on s7"
 
 
 @pytest.mark.parametrize("growth", [math.nan, math.inf])
-def test_a_number_that_is_not_finite_decides_nothing(growth: float) -> None:
-    claim = Claim(method="dfa", metric="growth", at_most=50.0)
-    assert check_claim(claim, [row(growth=2.0), row(seed=2, growth=growth)]).outcome == UNDECIDED
+def test_a_number_that_is_not_finite_decides_nothing(growth):
+    one = claim("growth", at_most=50.0)
+    assert check_claim(one, [row(growth=2.0), row(seed=2, growth=growth)]).outcome == UNDECIDED
 
 
-def test_a_lower_bound_of_growth_never_shows_that_growth_is_small() -> None:
+def test_a_lower_bound_of_growth_never_shows_that_growth_is_small():
     bound = [row(growth_bound=8.0, evidence={"a": "bound"})]
-    for limit, outcome in (({"at_most": 50.0}, UNDECIDED), ({"at_least": 5.0}, HOLDS)):
-        assert check_claim(Claim(method="dfa", metric="growth", **limit), bound).outcome == outcome
-    assert check_claim(Claim(method="dfa", metric="growth", at_most=5.0), bound).outcome == FAILS
+    for side, limit, outcome in (
+        ("at_most", 50.0, UNDECIDED),
+        ("at_least", 5.0, HOLDS),
+        ("at_most", 5.0, FAILS),
+    ):
+        assert check_claim(claim("growth", **{side: limit}), bound).outcome == outcome
 
 
-def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one() -> None:
+def test_two_runs_of_one_seed_decide_nothing_until_an_axis_chooses_one():
     runs = [row(seed=1, acc=0.3, axes={"d": d}) for d in (64, 128)]
-    claim = Claim(method="dfa", metric="acc", at_least=0.2)
-    (seed,) = check_claim(claim, runs).seeds
+    one = claim("acc", at_least=0.2)
+    (seed,) = check_claim(one, runs).seeds
     assert (seed.outcome, seed.why[:22]) == (UNDECIDED, "the seed is there twic")
-    chosen = Claim(method="dfa", metric="acc", at_least=0.2, axes={"d": 64})
+    chosen = claim("acc", at_least=0.2, axes={"d": 64})
     assert check_claim(chosen, runs).words == "holds on 1 of 1"
 
 
-def test_runs_without_a_seed_are_named_by_their_keys() -> None:
-    claim = Claim(method="dfa", metric="acc", at_least=0.4)
+def test_runs_without_a_seed_are_named_by_their_keys():
+    one = claim("acc", at_least=0.4)
     assert (
-        check_claim(claim, [row(seed=None, acc=0.3)]).words == "holds on 0 of 1; fails on dfa_sNone"
+        check_claim(one, [row(seed=None, acc=0.3)]).words == "holds on 0 of 1; fails on dfa_sNone"
     )
 
 
-def test_the_published_claims_hold_on_the_published_runs(
-    sample_runs: Path, published_table: Path
-) -> None:
+def test_the_published_claims_hold_on_the_published_runs(sample_runs, published_table):
     rows = list(load_audits([published_table]).rows())
     found = check_claims(read_claims(sample_runs / "claims.toml"), rows)
     assert {result.words for result in found} == {"holds on 3 of 3"}
 
 
-def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused() -> None:
-    for claim, says in (
+def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused():
+    for one, says in (
         (Claim(method="dfb", metric="acc", at_least=0.2), "claim 1: no run of method 'dfb'"),
-        (Claim(method="dfa", metric="acc", at_least=0.2, axes={"versus": "bp"}), "axis 'versus'"),
+        (claim("acc", at_least=0.2, axes={"versus": "bp"}), "axis 'versus'"),
     ):
         with pytest.raises(UsageError, match=says):
-            refuse_unknown_names([claim], [row(acc=0.3)], Path("c.toml"))
+            refuse_unknown_names([one], [row(acc=0.3)], Path("c.toml"))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_claim_about_a_method_or_an_axis_that_no_run_has_is_refused() -> None:
         ("[[claim]]\nmethod='dfa'\nmetric='acc'\nat_least=1\nd=[1]", "an axis has one value"),
     ],
 )
-def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path: Path) -> None:
+def test_a_claim_that_cannot_be_meant_says_which_and_why(text, says, tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(text)
     with pytest.raises(UnreadableInput, match=says):

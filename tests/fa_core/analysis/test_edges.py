@@ -1,11 +1,7 @@
 """What every analysis answers where the data cannot support it: what is missing, and never a number made of nothing."""
 
-from __future__ import annotations
-
 import math
 import warnings
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,14 +10,13 @@ from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_cur
 from fa_core.analysis.utility import decision_utility
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import LETTERS
-from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
 T = DiagnosticThresholds()
 USUAL = {"growth": 2.0, "g_L": 1e-3, "cosine": 0.1, "acc": 0.5, "baseline": 0.3}
 
 
-def runs(**changed: float | None) -> AuditTable:
+def runs(**changed):
     """A healthy run and a degenerate one, two seeds each, with all of these numbers equal."""
     return table(
         *(row(method, seed, **{**USUAL, **changed}) for method in ("bp", "dfa") for seed in (1, 2))
@@ -44,13 +39,13 @@ CASES = {
 
 
 @pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> Iterator[AuditTable]:
+def case(request):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield CASES[request.param]
 
 
-def numbers(value: Any) -> Iterator[float]:
+def numbers(value):
     """Every number in a result, however deep."""
     if isinstance(value, dict):
         for inner in value.values():
@@ -62,7 +57,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield value
 
 
-def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -> None:
+def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case):
     for result in (over_seeds(case), decision_utility(case), *sensitivities(case)):
         assert all(map(math.isfinite, numbers(result.to_dict()))), result
     for letter in LETTERS:
@@ -72,7 +67,7 @@ def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -
         assert low <= high
 
 
-def test_what_was_not_measured_has_no_statistics(case: AuditTable) -> None:
+def test_what_was_not_measured_has_no_statistics(case):
     for group in over_seeds(case).groups:
         for letter, name in zip(LETTERS, ("growth", "g_L", "stability", "margin_pp"), strict=True):
             stat = group.stats[name]
@@ -82,7 +77,7 @@ def test_what_was_not_measured_has_no_statistics(case: AuditTable) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
-def test_mean_and_spread_lose_nothing_at_any_scale(scale: float) -> None:
+def test_mean_and_spread_lose_nothing_at_any_scale(scale):
     (group,) = over_seeds(table(*(row(seed=n, g_L=n * scale) for n in (1, 2, 3, 6)))).groups
     assert group.stats["g_L"].mean == pytest.approx(3 * scale, rel=1e-14)
     assert group.stats["g_L"].std == pytest.approx(math.sqrt(14 / 3) * scale, rel=1e-14)

@@ -1,16 +1,12 @@
 """Families: only runs that differ in the penalty and in nothing else are compared."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from fa_core.analysis.method_groups import families
-from tests.fa_core.analysis.runs import row, table
+from tests.fa_core.analysis.runs import row, seeds_of, table
 
 
-def setup(**recipe: Any) -> dict[str, Any]:
+def setup(**recipe):
     return {
         "recipe": {"epochs": 16, "lam": 0.0, **recipe},
         "arch": "resmlp",
@@ -18,18 +14,13 @@ def setup(**recipe: Any) -> dict[str, Any]:
     }
 
 
-def test_runs_of_other_networks_never_join_a_penalty_line() -> None:
-    runs = table(
-        row(axes={}),
-        row(axes={"arch": "studentnet"}),
-        row(axes={"ln": "none"}),
-        row(axes={"lam": 0.01}),
-    )
-    (only,) = families(runs)
+def test_runs_of_other_networks_never_join_a_penalty_line():
+    axes = {}, {"arch": "studentnet"}, {"ln": "none"}, {"lam": 0.01}
+    (only,) = families(table(*(row(axes=one) for one in axes)))
     assert (only.method, only.rows) == ("dfa", (0, 3))
 
 
-def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
+def test_each_network_with_two_penalties_has_a_family_of_its_own():
     runs = table(*(row(axes={"d": d, "lam": lam}) for d in (128, 256) for lam in (0.0, 0.01)))
     assert [(one.axes, one.rows) for one in families(runs)] == [
         ({"d": 128}, (0, 1)),
@@ -37,8 +28,8 @@ def test_each_network_with_two_penalties_has_a_family_of_its_own() -> None:
     ]
 
 
-def test_seeds_of_one_penalty_are_one_point() -> None:
-    assert families(table(row(seed=1, axes={"lam": 0.1}), row(seed=2, axes={"lam": 0.1}))) == []
+def test_seeds_of_one_penalty_are_one_point():
+    assert families(table(*seeds_of("dfa", 1.0, 2.0, axes={"lam": 0.1}))) == []
 
 
 @pytest.mark.parametrize(
@@ -50,15 +41,14 @@ def test_seeds_of_one_penalty_are_one_point() -> None:
     ],
     ids=["recipe", "network", "data"],
 )
-def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other: dict[str, Any]) -> None:
+def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other):
     plain = row(provenance=setup())
-    assert len(families(table(plain, row(axes={"lam": 0.01}, provenance=setup(lam=0.01))))) == 1
-    assert families(table(plain, row(axes={"lam": 0.01}, provenance=other))) == []
+    for provenance, joined in ((setup(lam=0.01), 1), (other, 0)):
+        penalised = row(axes={"lam": 0.01}, provenance=provenance)
+        assert len(families(table(plain, penalised))) == joined
 
 
-def test_runs_of_different_files_are_not_joined() -> None:
-    runs = table(
-        *(row(seed=s, source="one.json") for s in (1, 2)),
-        *(row(seed=s, source="two.json", axes={"lam": 0.1}) for s in (1, 2)),
-    )
-    assert families(runs) == []
+def test_runs_of_different_files_are_not_joined():
+    one = seeds_of("dfa", 1.0, 2.0, source="one.json")
+    two = seeds_of("dfa", 1.0, 2.0, source="two.json", axes={"lam": 0.1})
+    assert families(table(*one, *two)) == []

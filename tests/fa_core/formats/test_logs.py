@@ -260,3 +260,14 @@ def test_a_list_of_values_by_name_is_no_log(tmp_path: Path) -> None:
     path = logs.put(tmp_path / "a.json", json.dumps({"epoch": [1, 2], "test_acc": [0.1, 0.2]}))
     with pytest.raises(UnreadableInput, match="no epoch"):
         scan([path])
+
+
+@pytest.mark.parametrize("norms", [True, 2.0, "x", {}, {"a": 1.0}])
+def test_norms_that_are_no_list_of_layers_are_refused_by_name(
+    norms: object, tmp_path: Path
+) -> None:
+    entry = {"epoch": 1, "test_acc": 0.5, "residual_norms": norms}
+    found = scan([logs.lines(tmp_path / "dfa_s1.jsonl", {"epoch": 2, "test_acc": 0.5}, entry)])
+    (problem,) = found.problems
+    assert "residual_norms" in problem.message
+    assert accuracies(found.traces[0]) == {2: 0.5}

@@ -1,20 +1,13 @@
-"""Small networks and batches for the methods' tests."""
-
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+"""A small network for the rules' tests."""
 
 import pytest
 import torch
-from torch import Tensor
 
-from fa_core.models import StreamNet, build
-
-Batch = Callable[[StreamNet, int], tuple[Tensor, Tensor]]
+from tests.fa_core.methods.credits import network
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """Small matrices are faster on one thread, and sums come in one order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -23,19 +16,6 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def net() -> StreamNet:
+def net():
     """A small ResMLP."""
-    return build("resmlp", input_dim=12, d=16, L=3, seed=0)
-
-
-@pytest.fixture
-def batch() -> Batch:
-    """Draws (x, y) that fit a network."""
-
-    def draw(net: StreamNet, size: int = 6) -> tuple[Tensor, Tensor]:
-        generator = torch.Generator().manual_seed(1)
-        dtype = net.head.weight.dtype
-        x = torch.randn(size, *net.input_shape, generator=generator).to(dtype)
-        return x, torch.randint(net.num_classes, (size,), generator=generator)
-
-    return draw
+    return network("resmlp")

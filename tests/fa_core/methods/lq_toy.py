@@ -48,20 +48,18 @@ class LinearQuadratic:
     C: Tensor
 
     @classmethod
-    def draw(
-        cls, generator: torch.Generator, d: int = 16, p: int = 8, L: int = 4
-    ) -> LinearQuadratic:
+    def draw(cls, generator, d=16, p=8, L=4):
         A = 0.3 * torch.randn(L, d, d, generator=generator) / d**0.5
         return cls(A, torch.randn(p, d, generator=generator) / d**0.5)
 
-    def sample(self, batch: int, generator: torch.Generator) -> tuple[list[Tensor], Tensor]:
+    def sample(self, batch, generator):
         """A stream h_0..h_L (each (B, d)) from h_0 ~ N(0, I), and targets y ~ 2·N(0, I) (B, p)."""
         stream = [torch.randn(batch, self.C.shape[1], generator=generator)]
         for A in self.A:
             stream.append(stream[-1] + stream[-1] @ A.T)
         return stream, 2 * torch.randn(batch, len(self.C), generator=generator)
 
-    def costates(self, s: Tensor) -> list[Tensor]:
+    def costates(self, s):
         """p_0..p_L for the terminal error s (B, p), each (B, d)."""
         costates = [s @ self.C]
         for A in reversed(self.A):
@@ -69,9 +67,7 @@ class LinearQuadratic:
         return costates[::-1]
 
 
-def costate_cosine(
-    method: str, seed: int = 0, matching_weight: float = 10.0, steps: int = 1200
-) -> float:
+def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
     """Train a bridge on the toy; mean cosine of its credit to the true costate over samples and l < L.
 
     Args:
@@ -98,7 +94,7 @@ def costate_cosine(
         else:
             loss = _value_loss(net, average, problem, stream, s, matching_weight, generator)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         schedule.step()
         update_average(average, net, DECAY)
@@ -118,19 +114,19 @@ def costate_cosine(
     return float(torch.stack(cosines).mean())
 
 
-def _state_loss(net: BridgeNet, stream: list[Tensor], s: Tensor) -> Tensor:
+def _state_loss(net, stream, s):
     return prediction_loss(lambda l, h: net(l, h, s), stream, stream[-1])
 
 
 def _value_loss(
-    net: BridgeNet,
-    average: BridgeNet,
-    problem: LinearQuadratic,
-    stream: list[Tensor],
-    s: Tensor,
-    matching_weight: float,
-    generator: torch.Generator,
-) -> Tensor:
+    net,
+    average,
+    problem,
+    stream,
+    s,
+    matching_weight,
+    generator,
+):
     value, gradient = terminal_value(net, stream, s)
     matching = (gradient - s @ problem.C).square().sum(1).mean()
     soft = soft_values(average, stream, s, SIGMA, TEMPERATURE, DRAWS, generator)

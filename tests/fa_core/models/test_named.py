@@ -1,12 +1,8 @@
 """A network by what the user typed: of a library, of a model-hub folder, of their own."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,13 +16,13 @@ from fa_core.models.named import network_of
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
 
 
-def test_a_network_of_timm_takes_its_arguments() -> None:
+def test_a_network_of_timm_takes_its_arguments():
     net = network_of(f"timm:vit_tiny_patch16_224({TINY})")
     assert net(torch.randn(2, 3, 16, 16)).shape == (2, 3)
     assert len(net.blocks) == 2
 
 
-def test_a_network_of_torchvision_takes_its_arguments() -> None:
+def test_a_network_of_torchvision_takes_its_arguments():
     net = network_of("torchvision:resnet18(num_classes=3)")
     assert type(net).__module__.startswith("torchvision.")
     assert net.fc.out_features == 3
@@ -59,15 +55,13 @@ def test_a_network_of_torchvision_takes_its_arguments() -> None:
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(spec: str, said: str) -> None:
+def test_what_cannot_be_meant_is_one_line(spec, said):
     with pytest.raises(UsageError, match=said) as raised:
         network_of(spec)
     assert "\n" not in str(raised.value)
 
 
-def test_the_users_own_network_takes_literals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_users_own_network_takes_literals(tmp_path, monkeypatch):
     (tmp_path / "own_nets.py").write_text(
         "import torch\n"
         "def build(depth, name='', sizes=()):\n"
@@ -97,10 +91,8 @@ def test_the_users_own_network_takes_literals(
         ),
     ],
 )
-def test_a_library_that_does_not_import_is_one_line(
-    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(name: str) -> Any:
+def test_a_library_that_does_not_import_is_one_line(error, said, monkeypatch):
+    def fails(name):
         raise error
 
     monkeypatch.setattr("fa_core.models.named.importlib.import_module", fails)
@@ -110,21 +102,21 @@ def test_a_library_that_does_not_import_is_one_line(
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Path:
+def hub(tmp_path):
     transformers = pytest.importorskip("transformers")
     config = transformers.GPT2Config(n_layer=2, n_embd=8, n_head=2, vocab_size=11, n_positions=8)
     transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "hub")
     return tmp_path / "hub"
 
 
-def test_a_hub_folder_gives_the_network_of_its_configuration(hub: Path) -> None:
+def test_a_hub_folder_gives_the_network_of_its_configuration(hub):
     net = network_of(f"hf:{hub}")
     assert type(net).__name__ == "GPT2LMHeadModel"
     assert len(net.transformer.h) == 2
 
 
 @pytest.mark.parametrize("typed", [True, False])
-def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> None:
+def test_the_weights_of_a_hub_folder_fit_its_network(hub, typed):
     import transformers
 
     theirs = transformers.AutoModelForCausalLM.from_pretrained(hub).eval()
@@ -135,7 +127,7 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> 
     assert torch.equal(ours(x).logits, theirs(x).logits)
 
 
-def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: Path) -> None:
+def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path):
     transformers = pytest.importorskip("transformers")
     sizes = {
         "hidden_size": 8,
@@ -159,11 +151,11 @@ def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: 
 
 
 @pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def no_network(monkeypatch):
     """Calls that would open a connection, which fail."""
-    tried: list[object] = []
+    tried = []
 
-    def connect(*asked: object, **_: object) -> None:
+    def connect(*asked, **_):
         tried.append(asked)
         raise OSError("no network here")
 
@@ -196,8 +188,8 @@ DETR = {"model_type": "detr", "architectures": ["DetrForObjectDetection"]}
     ],
 )
 def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_connection(
-    config: Any, said: str, tmp_path: Path, no_network: list[object]
-) -> None:
+    config, said, tmp_path, no_network
+):
     pytest.importorskip("transformers")
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnreadableInput, match=said) as raised:
@@ -206,9 +198,7 @@ def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_conne
     assert no_network == []
 
 
-def test_keys_that_name_code_of_others_are_not_handed_on(
-    hub: Path, no_network: list[object]
-) -> None:
+def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
     config = json.loads((hub / "config.json").read_text())
     config |= {"attn_implementation": "kernels-community/evil", "_attn_implementation": "evil/x"}
     config |= {"auto_map": {"AutoConfig": "evil/x--theirs.Config"}, "id2label": {"0": "a/b"}}
@@ -220,12 +210,12 @@ def test_keys_that_name_code_of_others_are_not_handed_on(
 
 
 @pytest.mark.parametrize("spec", [f"timm:vit_tiny_patch16_224({TINY})", "torchvision:resnet18"])
-def test_a_network_of_a_library_opens_no_connection(spec: str, no_network: list[object]) -> None:
+def test_a_network_of_a_library_opens_no_connection(spec, no_network):
     network_of(spec)
     assert no_network == []
 
 
-def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
+def test_code_in_a_hub_folder_is_not_run(hub):
     config = json.loads((hub / "config.json").read_text())
     config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
     (hub / "config.json").write_text(json.dumps(config))
@@ -258,9 +248,7 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
         ),
     ],
 )
-def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
-    hub: Path, sizes: dict[str, Any], said: str
-) -> None:
+def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, sizes, said):
     config = json.loads((hub / "config.json").read_text())
     (hub / "config.json").write_text(json.dumps(config | sizes))
     with pytest.raises(UnreadableInput, match=said) as raised:
@@ -268,7 +256,7 @@ def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
     assert "\n" not in str(raised.value)
 
 
-def test_a_configuration_without_end_is_not_read(hub: Path) -> None:
+def test_a_configuration_without_end_is_not_read(hub):
     with (hub / "config.json").open("ab") as file:
         file.truncate(1 << 33)
     with pytest.raises(

@@ -1,20 +1,16 @@
 """A network is known from the names and shapes of its tensors."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from fa_core.errors import UnknownNetwork, UsageError
-from fa_core.models import ARCHS, StreamNet, build, recognise
+from fa_core.models import ARCHS, build, recognise
 
 
-def shapes(net: StreamNet) -> dict[str, tuple[int, ...]]:
+def shapes(net):
     return {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
 
 
-CASES: list[tuple[str, dict[str, Any]]] = [
+CASES = [
     ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "terminal_ln": False, "num_classes": 3}),
     (
         "resmlp_wide",
@@ -38,19 +34,19 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("arch", "args"), CASES)
-def test_a_network_is_recognised_with_all_its_arguments(arch: str, args: dict[str, Any]) -> None:
+def test_a_network_is_recognised_with_all_its_arguments(arch, args):
     net = build(arch, **args)
     assert recognise(shapes(net)) == (arch, net.arch_args)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch: str) -> None:
+def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch):
     net = build(arch, L=0)
     found, args = recognise(shapes(net))
     build(found, **args).load_state_dict(net.state_dict())
 
 
-def test_a_tensor_of_another_shape_is_named_with_both_shapes() -> None:
+def test_a_tensor_of_another_shape_is_named_with_both_shapes():
     tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
     tensors["blocks.1.w2.weight"] = (8, 99)
     with pytest.raises(
@@ -63,17 +59,17 @@ def test_a_tensor_of_another_shape_is_named_with_both_shapes() -> None:
     "tensors", [{}, {"conv1.weight": (64, 3, 7, 7)}, {"embed.weight": (3,), "head.weight": (2, 3)}]
 )
 def test_foreign_tensors_are_refused_with_what_was_seen(
-    tensors: dict[str, tuple[int, ...]],
-) -> None:
+    tensors,
+):
     with pytest.raises(UnknownNetwork, match=next(iter(tensors), "no tensors")):
         recognise(tensors)
 
 
-def test_an_unknown_network_lists_the_known_and_the_nearest() -> None:
+def test_an_unknown_network_lists_the_known_and_the_nearest():
     with pytest.raises(UsageError, match=r"did you mean resmlp.*vit_mini.*studentnet.*smallcnn"):
         build("resmpl")
 
 
-def test_an_unknown_argument_lists_the_known_and_the_nearest() -> None:
+def test_an_unknown_argument_lists_the_known_and_the_nearest():
     with pytest.raises(UsageError, match=r"did you mean terminal_ln.*input_dim"):
         build("resmlp", terminal_lm=False)

@@ -1,12 +1,8 @@
 """The CIFAR ResNets, written again with loops over their layers, and a decoder that cannot look ahead."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import UsageError
@@ -19,7 +15,7 @@ from fa_core.models import build
 class Written(nn.Module):
     """ResNet-(6n + 2) from He et al. §4.2, under BioTorch's names, parameter-free shortcuts."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)
         width = 16
@@ -36,7 +32,7 @@ class Written(nn.Module):
             self.add_module(f"layer{stage}", layer)
         self.fc = nn.Linear(64, 10)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.bn1(self.conv1(x)).clamp(min=0)
         for stage in (1, 2, 3):
             for block in getattr(self, f"layer{stage}"):
@@ -53,9 +49,7 @@ class Written(nn.Module):
 @pytest.mark.parametrize(
     ("arch", "n", "parameters"), [("resnet20", 3, 269_722), ("resnet56", 9, 853_018)]
 )
-def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(
-    arch: str, n: int, parameters: int, tmp_path: Path
-) -> None:
+def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(arch, n, parameters, tmp_path):
     torch.manual_seed(0)
     theirs = Written(n).eval()
     assert sum(p.numel() for p in theirs.parameters()) == parameters
@@ -72,7 +66,7 @@ def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(
     assert torch.allclose(ours(larger), theirs(larger), atol=1e-5)
 
 
-def test_a_decoder_does_not_look_ahead() -> None:
+def test_a_decoder_does_not_look_ahead():
     net = build("decoder", vocab=7, length=5, d=16, L=2, seed=0).eval()
     x = torch.randint(7, (3, 5))
     changed = x.clone()
@@ -84,13 +78,13 @@ def test_a_decoder_does_not_look_ahead() -> None:
         assert not torch.equal(h[:, 3], other[:, 3])
 
 
-def test_a_decoder_is_read_at_its_last_token() -> None:
+def test_a_decoder_is_read_at_its_last_token():
     net = build("decoder", vocab=7, length=5, d=16, L=2, seed=0).eval()
     report = diagnose(net, [(torch.randint(7, (8, 5)), torch.randint(7, (8,)))])
     assert report.flatten == "last token"
 
 
-def test_fa_is_refused_where_the_head_pools() -> None:
+def test_fa_is_refused_where_the_head_pools():
     with pytest.raises(
         UsageError, match=r"small_resnet's head reads the mean over a map; train it with fa_weights"
     ):

@@ -1,11 +1,8 @@
 """LaTeX: every table fits a page, nothing of a file is markup."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,9 +15,7 @@ from fa_core.reporting.latex import WIDE, spelled, to_latex
 from tests.fa_core.analysis.runs import row, table
 
 
-def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(
-    published_table: Path, tmp_path: Path
-) -> None:
+def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(published_table, tmp_path):
     (path,) = write_report(tmp_path / "tables.tex", load_audits([published_table]))
     text = path.read_text()
     assert text.isascii() and text.count("\\begin{table}") == text.count("\\end{table}") == 1
@@ -40,13 +35,13 @@ def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(
     ]
 
 
-def test_a_column_that_no_run_has_is_absent(published_cnn: Path, tmp_path: Path) -> None:
+def test_a_column_that_no_run_has_is_absent(published_cnn, tmp_path):
     (path,) = write_report(tmp_path / "tables.tex", load_audits([published_cnn]))
     heading = next(line for line in path.read_text().splitlines() if line.startswith("method &"))
     assert heading == r"method & fires & acc & growth & $\|g_{L}\|$ \\"
 
 
-def test_what_is_not_exact_or_not_finite_is_marked(tmp_path: Path) -> None:
+def test_what_is_not_exact_or_not_finite_is_marked(tmp_path):
     bound = {"growth_bound": 82.0, "evidence": {"a": "bound"}}
     runs = table(row("dfa", acc=0.3, **bound), row("bp", growth=float("nan")))
     (path,) = write_report(tmp_path / "tables.tex", runs)
@@ -57,7 +52,7 @@ def test_what_is_not_exact_or_not_finite_is_marked(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
 @pytest.mark.parametrize("name", ["audit_table_s42_s123_s456.json", "wide", "audit_cnn_3seed.json"])
-def test_a_table_compiles_and_fits_a_column(name: str, sample_runs: Path, tmp_path: Path) -> None:
+def test_a_table_compiles_and_fits_a_column(name, sample_runs, tmp_path):
     write_report(tmp_path / "tables.tex", load_audits([sample_runs / name]))
     (tmp_path / "paper.tex").write_text(
         r"\documentclass[twocolumn]{article}\usepackage[utf8]{inputenc}"
@@ -71,7 +66,7 @@ def test_a_table_compiles_and_fits_a_column(name: str, sample_runs: Path, tmp_pa
     assert "Overfull" not in log and "Float too large" not in log
 
 
-def test_a_wide_table_goes_on_below() -> None:
+def test_a_wide_table_goes_on_below():
     grid = Grid(("run", *["x" * 20] * 8), tuple((f"r{i}", *["1"] * 8) for i in range(5)))
     text = to_latex([grid])
     parts = -(-8 * 22 // (WIDE - 3))
@@ -89,12 +84,12 @@ def test_a_wide_table_goes_on_below() -> None:
         ("a\\b{c}$d$", r"a\textbackslash{}b\{c\}\$d\$"),
     ],
 )
-def test_numbers_are_mathematics_and_names_are_words(words: str, latex: str) -> None:
+def test_numbers_are_mathematics_and_names_are_words(words, latex):
     assert spelled(words) == latex
 
 
 @given(st.text())
-def test_no_word_opens_a_group_or_starts_a_command(words: str) -> None:
+def test_no_word_opens_a_group_or_starts_a_command(words):
     plain = re.sub(r"\\(?:[a-z]+(?:\{\})?|[&%$#_{}|])", "", spelled(words))
     assert (
         "\\" not in plain and plain.count("{") == plain.count("}") and not set("#%&") & set(plain)

@@ -1,7 +1,5 @@
 """Reports: pasteable, self-contained, complete about what is missing, and nothing rounded in files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -10,7 +8,6 @@ import re
 from base64 import b64decode
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -19,10 +16,9 @@ from msgspec.structs import replace
 
 from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.errors import UsageError
-from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.formats import load_audits
 from fa_core.judgement.gamma import CREDIT
 from fa_core.reporting.blocks import (
-    Block,
     Bullets,
     Figure,
     Grid,
@@ -36,88 +32,71 @@ from fa_core.reporting.figures import methods_figure, penalty_figure
 from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
-from fa_core.table import AuditTable
-from tests.fa_core.analysis.runs import row, table
+from tests.fa_core.analysis.runs import row, seeds_of, table, trace
 
 NAN = math.nan
+TABLE = "audit_table_s42_s123_s456.json"
 HOSTILE = {
-    "no runs": lambda: table(),
-    "nothing measured": lambda: table(row(), row("bp", None)),
-    "one run": lambda: table(row(growth=2.0)),
-    "everything NaN": lambda: table(row(growth=NAN, g_L=NAN, cosine=NAN, acc=NAN, baseline=NAN)),
-    "infinite": lambda: table(row(growth=math.inf, g_L=0.0), row("bp", growth=1e300, g_L=1e-300)),
-    "odd names": lambda: table(
-        row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)
-    ),
-    "steering names": lambda: table(
-        row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)
-    ),
-    "no norms": lambda: table(row(cosine=0.1, acc=0.3)),
-    "different parts": lambda: table(row(growth=2.0), row("bp", g_L=1e-3)),
-    "many runs": lambda: table(*(row(seed=i, growth=float(i + 1), g_L=1e-3) for i in range(400))),
-    "an axis": lambda: table(row(growth=2.0, axes={"lam": 0.01}), row(seed=2, growth=3.0)),
-    "an odd axis": lambda: table(*(row(seed=i, growth=2.0, axes={'a "b>](x': i}) for i in (1, 2))),
+    "no runs": [],
+    "nothing measured": [row(), row("bp", None)],
+    "one run": [row(growth=2.0)],
+    "everything NaN": [row(**dict.fromkeys(("growth", "g_L", "cosine", "acc", "baseline"), NAN))],
+    "infinite": [row(growth=math.inf, g_L=0.0), row("bp", growth=1e300, g_L=1e-300)],
+    "odd names": [row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)],
+    "steering names": [row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)],
+    "no norms": [row(cosine=0.1, acc=0.3)],
+    "different parts": [row(growth=2.0), row("bp", g_L=1e-3)],
+    "many runs": seeds_of("dfa", *range(1, 401), g_L=1e-3),
+    "an odd axis": [row(seed=i, growth=2.0, axes={'a "b>](x': i}) for i in (1, 2)],
 }
+TRACES = [trace(growth=[9.0 * e for e in range(1, 9)], g_L=[1e-4] * 8, test_acc=[0.3] * 8)]
 
 
 @pytest.fixture
-def published(published_table: Path) -> AuditTable:
+def published(published_table):
     return load_audits([published_table])
-
-
-def traces() -> list[Trace]:
-    epochs = [
-        TraceEpoch(epoch=e, test_acc=0.3, residual_norms=[1.0, 9.0 * e], bp_grad_norms=[1e-3, 1e-4])
-        for e in range(1, 9)
-    ]
-    return [Trace(source="runs", key="dfa_s42", method="dfa", seed=42, epochs=epochs)]
 
 
 class Balanced(HTMLParser):
     """Every opened tag is closed, in order; outside references are collected."""
 
-    VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
-
-    def __init__(self) -> None:
+    def __init__(self, html):
         super().__init__()
-        self.open: list[str] = []
-        self.references: list[str] = []
+        self.open, self.references = [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.references += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in self.VOID:
+        if tag not in ("meta", "br", "img", "link", "input", "hr"):
             self.open.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def parsed(html: str) -> Balanced:
-    parser = Balanced()
-    parser.feed(html)
-    parser.close()
-    return parser
+def titles_of(blocks, level=(1, 2, 3)):
+    return [one.text for one in blocks if isinstance(one, Heading) and one.level in level]
 
 
-def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) -> None:
-    html = to_html(reporting_form(published, traces=traces()))
-    page = parsed(html)
-    assert page.open == [] and len(page.references) == 2
-    assert all(reference.startswith("data:image/svg+xml;base64,") for reference in page.references)
+def grids_of(blocks):
+    return [one for one in blocks if isinstance(one, Grid)]
+
+
+def test_html_is_one_file_that_refers_to_nothing_outside(published):
+    html = to_html(reporting_form(published, traces=TRACES))
+    starts = [reference[:26] for reference in Balanced(html).references]
+    assert starts == ["data:image/svg+xml;base64,"] * 2
     assert "<script" not in html and "url(" not in html and "@import" not in html
 
 
-def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
-    titles = [
-        block.text
-        for block in reporting_form(published, traces=traces())
-        if isinstance(block, Heading)
-    ]
-    assert titles == [
+def test_the_form_has_every_part_a_paper_needs(published):
+    assert titles_of(reporting_form(published, traces=TRACES)) == [
         "Four-diagnostic audit",
-        "Verdicts: audit_table_s42_s123_s456.json",
+        f"Verdicts: {TABLE}",
         "Provenance",
-        "audit_table_s42_s123_s456.json",
+        TABLE,
         "Over seeds",
         "Threshold sensitivity",
         "Decision utility",
@@ -129,7 +108,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
     ]
 
 
-def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
+def test_markdown_tables_are_pasteable(published):
     text = to_markdown(reporting_form(published))
     for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
         lines = block.splitlines()
@@ -140,142 +119,114 @@ def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
     assert "63.357×" in text and "24,338×" in text and "not separable" in text
 
 
-def test_a_report_says_that_ep_was_never_judged_on_d(published: AuditTable) -> None:
+def test_a_report_says_that_ep_was_never_judged_on_d(published):
     text = to_markdown(reporting_form(published))
     assert "ep: (d) was not measured on any run" in text
     assert "N/A" in text
 
 
-def test_different_files_are_reported_apart(published_table: Path, published_cnn: Path) -> None:
-    both = load_audits([published_table, published_cnn])
-    titles = [
-        block.text
-        for block in reporting_form(both)
-        if isinstance(block, Heading) and block.level == 2
-    ]
+def test_different_files_are_reported_apart(published_table, published_cnn):
     names = [published_table.name, published_cnn.name]
-    assert titles == [
-        *(f"Verdicts: {name}" for name in names),
-        "Provenance",
-        *names,
-        "Pitfalls disclosure",
-    ]
+    titles = titles_of(reporting_form(load_audits([published_table, published_cnn])), [2])
+    verdicts = [f"Verdicts: {name}" for name in names]
+    assert titles == [*verdicts, "Provenance", *names, "Pitfalls disclosure"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -> None:
-    runs = HOSTILE[name]()
-    blocks = reporting_form(runs, traces=traces())
-    page = parsed(to_html(blocks))
-    assert page.open == []
+def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name):
+    runs = table(*HOSTILE[name])
+    blocks = reporting_form(runs, traces=TRACES)
+    page = Balanced(to_html(blocks))
     assert to_markdown(blocks)
-    for block in blocks:
-        if isinstance(block, Grid):
-            assert {len(cells) for cells in block.rows} <= {len(block.headings)}
-    rows = list(csv.reader(io.StringIO(to_csv(runs))))
-    assert len(rows) == len(runs) + 1
+    for block in grids_of(blocks):
+        assert {len(cells) for cells in block.rows} <= {len(block.headings)}
+    assert len(list(csv.reader(io.StringIO(to_csv(runs))))) == len(runs) + 1
     # the figures of the report, and those that it leaves out
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
-    named = {block.name for block in blocks if isinstance(block, Figure)}
-    assert len(svgs) == len(named)
+    assert len(svgs) == len({block.name for block in blocks if isinstance(block, Figure)})
     svgs += [rendered(methods_figure(runs)), rendered(penalty_figure(runs))]
-    if not len(runs):
-        svgs.append(rendered(timeline_figure([])))
-    for svg in (found.decode() for found in svgs):
+    for svg in [*svgs, rendered(timeline_figure([]))]:
         ElementTree.fromstring(svg)
-        assert not re.search(r"\bnan\b", re.sub(r"<!--.*?-->", "", svg, flags=re.S).lower())
+        words = re.sub(r"<!--.*?-->", "", svg.decode(), flags=re.S)
+        assert not re.search(r"\bnan\b", words.lower())
 
 
-def test_words_from_files_cannot_become_markup() -> None:
+def test_words_from_files_cannot_become_markup():
     runs = table(row("<script>x</script>", growth=2.0))
     html = to_html(reporting_form(runs, title="<i>t</i>"))
     assert "<script>" not in html and "<i>t</i>" not in html
-    names = (
-        "*a* _b_ `c`",
-        "[d](http://e)",
-        "![f](http://g)",
-        "1. h",
-        "# i",
-        "http://j",
+    names = [
+        r"*a* _b_ `c`",
+        r"[d](http://e)",
+        r"![f](http://g)",
+        r"1. h",
+        r"# i",
+        r"http://j",
         r"\k|\|",
-        "&amp; &lt;",
-    )
-    html = to_html(
-        [Paragraph(name) for name in names] + [Grid(("run",), tuple((name,) for name in names))]
-    )
+        r"&amp; &lt;",
+    ]
+    grid = Grid(("run",), tuple((name,) for name in names))
+    html = to_html([*map(Paragraph, names), grid])
     assert {name for name in names if html.count(f">{escape(name)}</") != 2} == set()
-    assert parsed(html).references == []
+    assert Balanced(html).references == []
 
 
-def steering() -> list[Block]:
+def steering():
     """A report whose names and recorded verdicts steer terminals, break lines, and look like markup."""
-    names = ("a\x1b[31mb_s1", "a\nb_s2", "<b>|x</b>&lt;_s3")
-    runs = [row(name, growth=2.0) for name in names]
-    return reporting_form(
-        table(
-            *(
-                replace(run, key=name, report=replace(run.report, recorded_verdict=f"{name}\n"))
-                for run, name in zip(runs, names, strict=True)
-            )
-        )
-    )
+    runs = []
+    for name in ("a\x1b[31mb_s1", "a\nb_s2", "<b>|x</b>&lt;_s3"):
+        runs.append(replace(row(name, growth=2.0, recorded_verdict=f"{name}\n"), key=name))
+    return reporting_form(table(*runs))
 
 
-def test_control_characters_of_names_are_spelled_out() -> None:
+def test_control_characters_of_names_are_spelled_out():
     for text in (to_markdown(steering()), to_html(steering())):
         assert set(text) - {"\n"} <= set(filter(str.isprintable, text))
         assert r"a\x1b[31mb_s1" in text and r"a\nb_s2" in text
 
 
-def test_a_bullet_of_a_name_with_a_newline_is_one_line() -> None:
+def test_a_bullet_of_a_name_with_a_newline_is_one_line():
     recorded = [line for line in to_markdown(steering()).splitlines() if "is recorded as" in line]
     assert len(recorded) == 3
     assert all(line.startswith("- ") and line.endswith("in its source") for line in recorded)
 
 
-def test_names_are_no_html_in_markdown() -> None:
+def test_names_are_no_html_in_markdown():
     text = to_markdown(steering())
     assert "<b>" not in text and "</b>" not in text
     assert r"&lt;b>\|x&lt;/b>&amp;lt;\_s3" in text
     assert to_markdown([Paragraph("Γ < 1 & R&D")]) == "Γ < 1 & R&D\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "[x](javascript:alert(1))",
-        "![i](http://x/y.png)",
-        "[x][y]",
-        "[x]: http://y",
-        "`a` **b** _c_ ~~d~~ a_b",
-        "http://x.y www.x.y a@x.y",
-        r"a\|b \* \\",
-        "<b>&lt;",
-        "# x",
-        "> x",
-        "- x",
-    ],
-)
-def test_a_name_in_markdown_is_text(name: str) -> None:
-    blocks = [
-        Heading(name),
-        Paragraph(name),
-        Bullets((name,)),
-        Grid(("run",), ((name,),), caption=name),
-    ]
+NAMES = [
+    r"[x](javascript:alert(1))",
+    r"[i](http://x/y.png)",
+    r"[x][y]",
+    r"[x]: http://y",
+    r"`a` **b** _c_ ~~d~~ a_b",
+    r"http://x.y www.x.y a@x.y",
+    r"a\|b \* \\",
+    r"<b>&lt;",
+    r"# x",
+    r"> x",
+    r"- x",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_in_markdown_is_text(name):
+    grid = Grid(("run",), ((name,),), caption=name)
+    text = to_markdown([Heading(name), Paragraph(name), Bullets((name,)), grid])
     parser = MarkdownIt("commonmark", {"linkify": False}).enable(["table", "strikethrough"])
-    tokens = parser.parse(to_markdown(blocks))
-    inline = [token for token in tokens if token.type == "inline" and token.content != "run"]
-    read = ["".join(part.content for part in token.children or ()) for token in inline]
-    assert read == [name] * 5
-    kinds = {part.type for token in inline for part in token.children or ()}
+    inline = [token for token in parser.parse(text) if token.type == "inline"]
+    parts = [token.children for token in inline if token.content != "run"]
+    assert ["".join(part.content for part in one) for one in parts] == [name] * 5
+    kinds = {part.type for one in parts for part in one}
     assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
-    assert not re.search(r"(?<!\\)://|www\.|\w@", to_markdown(blocks)), (
-        "what becomes a link of itself"
-    )
+    assert not re.search(r"(?<!\\)://|www\.|\w@", text), "what becomes a link of itself"
 
 
-def test_csv_holds_every_digit(published: AuditTable) -> None:
+def test_csv_holds_every_digit(published):
     rows = list(csv.DictReader(io.StringIO(to_csv(published))))
     assert len(rows) == 15
     assert [float(r["g_L"]) for r in rows] == published.g_L.tolist()
@@ -285,13 +236,13 @@ def test_csv_holds_every_digit(published: AuditTable) -> None:
 
 
 @pytest.mark.parametrize("ending", ["md", "html", "svg", "pdf", "png", "csv"])
-def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, ending: str) -> None:
+def test_each_kind_of_file_is_written(published, tmp_path, ending):
     written = write_report(tmp_path / f"report.{ending}", published)
     assert written[0] == tmp_path / f"report.{ending}"
     assert all(file.stat().st_size for file in written)
 
 
-def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
+def test_markdown_links_the_figures_beside_it(published, tmp_path):
     report, *figures = write_report(tmp_path / "my report.md", published)
     assert [figure.name for figure in figures] == ["my report-methods-1.svg"]
     for figure in figures:
@@ -299,61 +250,56 @@ def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: P
         ElementTree.fromstring(figure.read_text())
 
 
-def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(
-    published: AuditTable,
-) -> None:
+def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published):
     blank, filled = blank_form(), reporting_form(published)
-    grids, known = ([one for one in blocks if isinstance(one, Grid)] for blocks in (blank, filled))
+    grids, known = grids_of(blank), [one for one in grids_of(filled) if one.rows]
     columns = [set(grid.headings) for grid in grids]
-    assert all(
-        any(set(one.headings) <= headings for headings in columns) for one in known if one.rows
-    )
-    assert all(cell == "" for grid in grids for row in grid.rows for cell in row)
-    titles, parts = (
-        [one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled)
-    )
-    name = "audit_table_s42_s123_s456.json"
-    assert [title for title in parts if title not in titles] == [f"Verdicts: {name}", name]
-    assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
+    assert all(any(set(one.headings) <= headings for headings in columns) for one in known)
+    assert {cell for grid in grids for row in grid.rows for cell in row} == {""}
+    titles = titles_of(blank)
+    added = [title for title in titles_of(filled) if title not in titles]
+    assert added == [f"Verdicts: {TABLE}", TABLE]
+    assert to_markdown(blank).count("[ ] ") == 7
 
 
-def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(
-    published: AuditTable, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"):
-        write_report(tmp_path / "report.docx", published)
-    with pytest.raises(UsageError, match=r"there are: methods$"):
-        write_report(tmp_path / "x.svg", published, figure="lam")
-    with pytest.raises(UsageError, match="no traces"):
-        write_report(tmp_path / "x.svg", published, figure="timeline")
-    with pytest.raises(UsageError, match="no audited run"):
-        write_report(tmp_path / "x.svg", table())
+@pytest.mark.parametrize(
+    ("file", "figure", "says"),
+    [
+        ("report.docx", "", r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"),
+        ("x.svg", "lam", r"there are: methods$"),
+        ("x.svg", "timeline", "no traces"),
+        ("y.svg", "", "no audited run"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_what_there_is(
+    file, figure, says, published, tmp_path
+):
+    runs = table() if file == "y.svg" else published
+    with pytest.raises(UsageError, match=says):
+        write_report(tmp_path / file, runs, **{"figure": figure} if figure else {})
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_credit_of_a_run_is_in_csv_with_every_digit() -> None:
-    credit = {
-        "gamma": [0.7, 0.1, 0.2],
-        "nudge": [0, -1 / 3, -1 / 3],
-        "null": {"deep_gamma_mean": 0.02},
-    }
+def test_the_credit_of_a_run_is_in_csv_with_every_digit():
+    null = {"deep_gamma_mean": 0.02}
+    credit = {"gamma": [0.7, 0.1, 0.2], "nudge": [0, -1 / 3, -1 / 3], "null": null}
     runs = table(row("dfa", 1, acc=0.5, credit=credit), row("bp", 2, acc=0.5))
     first, second = csv.DictReader(io.StringIO(to_csv(runs)))
-    shown = {name: float(first[name]) if first[name] else None for name in CREDIT}
-    assert shown == {
-        "mean_gamma": pytest.approx(1 / 3),
-        "deep_gamma": pytest.approx(0.15),
-        "null_gamma": 0.02,
-        "deep_rho": None,
-        "deep_nudge": -1 / 3,
-        "collapse": pytest.approx(0.7),
-    }
+    found = [float(first[name]) if first[name] else None for name in CREDIT]
+    assert found == [
+        pytest.approx(1 / 3),
+        pytest.approx(0.15),
+        0.02,
+        None,
+        -1 / 3,
+        pytest.approx(0.7),
+    ]
     assert not any(second[name] for name in CREDIT)
 
 
 def test_the_card_is_the_first_page_with_claims_hashes_and_the_command_that_verifies(
-    sample_runs: Path, tmp_path: Path
-) -> None:
+    sample_runs, tmp_path
+):
     runs = load_audits([sample_runs / "wide"])
     claims = check_claims(read_claims(sample_runs / "claims.toml"), list(runs.rows()))
     for ending in ("md", "html"):
@@ -368,15 +314,11 @@ def test_the_card_is_the_first_page_with_claims_hashes_and_the_command_that_veri
         write_report(tmp_path / "card.svg", runs, extras=extras)
 
 
-def test_a_run_without_weights_cannot_be_measured_again() -> None:
+def test_a_run_without_weights_cannot_be_measured_again():
     assert "cannot be measured again" in to_markdown(reporting_form(table(row(growth=2.0))))
 
 
-def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
-    said = Bullets(
-        (
-            "(d) not measured on any run (give a baseline with --frozen-baseline)",
-            "kept (as --x says)",
-        )
-    )
-    assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --x says)\n"
+def test_a_written_report_gives_no_hint_for_the_command_line():
+    hint = "(d) not measured on any run (give a baseline with --frozen-baseline)"
+    text = to_markdown([Bullets((hint, "kept (as --x says)"))])
+    assert text == "- (d) not measured on any run\n- kept (as --x says)\n"
