@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from pathlib import Path, PurePath
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.run_names import LONGEST_SEED, canonical_method
+from fa_core.facts.names import folder_of, key_of, stated
 from fa_core.files import is_file, read_file
 from fa_core.formats.json_document import (
     MOST_PROBLEMS,
@@ -26,7 +26,6 @@ from fa_core.formats.json_document import (
 from fa_core.formats.log_names import (
     HELD_OUT,
     JUDGED,
-    NAMES,
     Columns,
     columns_of,
     is_own,
@@ -46,47 +45,28 @@ from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
 from fa_core.trace import EPOCH, STEP, Trace, TraceEpoch
 
-_AXES = ("lam", "d", "L", "arch", "of")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
-_GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "events"})
-"""Usual names of log files, which do not name the run."""
-
-
-def named_by_place(path: str) -> AuditRow:
-    """The row of a log, named after its file, or its folder if the file's name is a usual one.
-
-    >>> named_by_place("out/dfa_s1/metrics.csv").key, named_by_place("dfa_s1.csv").key
-    ('dfa_s1', 'dfa_s1')
-    """
-    place = PurePath(path)
-    if place.name.split(".")[0] not in _GENERAL or not place.parent.name:
-        return row_of_file(path)
-    if re.fullmatch(r"checkpoint-\d+", place.parent.name):
-        folder = place.parent.parent
-    else:
-        folder = place.parent
-    row = msgspec.structs.replace(row_of_file(str(folder)), source=path)
-    return _with_hyperparameters(row, Path(folder) / "hparams.yaml")
-
-
 _HYPERPARAMETER = re.compile(r"^(method|seed) *: *([\w.+-]{1,100}) *$", re.MULTILINE)
 _MOST_HYPERPARAMETERS = 1 << 16
 
 
-def _with_hyperparameters(row: AuditRow, path: Path) -> AuditRow:
-    """The row with the method and seed of Lightning's ``hparams.yaml``, if there is one."""
-    if not is_file(path):
+def named_by_place(path: str) -> AuditRow:
+    """The row of a log, with the method and seed of Lightning's ``hparams.yaml`` if its folder has
+    one."""
+    row = row_of_file(path)
+    hyperparameters = Path(folder_of(path)) / "hparams.yaml"
+    if not folder_of(path) or not is_file(hyperparameters):
         return row
     try:
-        text = read_file(path, _MOST_HYPERPARAMETERS).decode(errors="replace")
+        text = read_file(hyperparameters, _MOST_HYPERPARAMETERS).decode(errors="replace")
     except FaError:
         return row
-    found = dict(_HYPERPARAMETER.findall(text))
-    if "method" in found:
-        row = msgspec.structs.replace(row, method=canonical_method(found["method"]))
-    if found.get("seed", "").isdecimal() and len(found["seed"]) <= LONGEST_SEED:
-        row = msgspec.structs.replace(row, seed=int(found["seed"]))
-    return row
+    return _stated_in(dict(_HYPERPARAMETER.findall(text)), row)
+
+
+def _stated_in(fields: Mapping[str, object], row: AuditRow) -> AuditRow:
+    method, seed = stated(fields, row.method, row.seed)
+    return msgspec.structs.replace(row, method=method, seed=seed)
 
 
 def traces_of(
@@ -105,33 +85,32 @@ def traces_of(
         unfinished: the log ends inside an entry.
         notes: notes on the file.
     """
-    runs: dict[tuple[str, str, int | None], list[Entry]] = {}
+    runs: dict[tuple[str, str, int | None], tuple[AuditRow, list[Entry]]] = {}
     for where, fields in entries:
-        label = _run_label(fields)
-        if label:
+        run = name
+        label = fields.get("run")
+        own = _labelled(label) if isinstance(label, str) else None
+        if own:
             fields = {field: value for field, value in fields.items() if field != "run"}
-        method, seed = owner(fields, row_of_file(label) if label else name)
-        runs.setdefault((label, method, seed), []).append((where, fields))
-    for (label, method, seed), logged in runs.items():
+            run = msgspec.structs.replace(own, source=name.source)
+        run = _stated_in(fields, run)
+        _, logged = runs.setdefault((run.key, run.method, run.seed), (run, []))
+        logged.append((where, fields))
+    for run, logged in runs.values():
         merged = epochs_of(logged)
         yield from merged.problems
-        if not merged.epochs:
-            continue
-        run = name
-        if label:
-            run = msgspec.structs.replace(row_of_file(label), source=name.source)
-        elif len(runs) > 1:
-            run = msgspec.structs.replace(name, key=f"{method}_s{seed}")
-        run = msgspec.structs.replace(run, method=method, seed=seed)
-        yield trace_of(run, merged, notes, unfinished)
+        if run.key == name.key and len(runs) > 1:
+            run = msgspec.structs.replace(run, key=key_of(run.method, {}, run.seed))
+        if merged.epochs:
+            yield trace_of(run, merged, notes, unfinished)
 
 
-def _run_label(fields: Mapping[str, object]) -> str:
-    """The run that an entry names, as run folders are named: method and seed; ``""`` for none."""
-    label = fields.get("run")
-    if isinstance(label, str) and "/" not in label and row_of_file(label).seed is not None:
-        return label
-    return ""
+@lru_cache(maxsize=256)
+def _labelled(label: str) -> AuditRow | None:
+    """The row of a run that an entry names as run folders are named, by method and seed."""
+    if "/" not in label and row_of_file(label).seed is not None:
+        return row_of_file(label)
+    return None
 
 
 def trace_of(
@@ -149,34 +128,6 @@ def trace_of(
         notes=(*notes, *merged.notes),
         unit=merged.unit,
     )
-
-
-def owner(fields: Mapping[str, object], name: AuditRow) -> tuple[str, int | None]:
-    """Method and seed from an entry, else from the file's name."""
-    method, seed = name.method, name.seed
-    for key in NAMES["method"]:
-        stated = fields.get(key)
-        if stated is not None:
-            if isinstance(stated, str) and stated.strip():
-                method = canonical_method(stated)
-            break
-    number = fields.get("seed")
-    if isinstance(number, int) and not isinstance(number, bool):
-        seed = number
-    return method, seed
-
-
-def axes_of(fields: Mapping[str, object]) -> Json:
-    """The run's axes in a sweep, from a log's header or an entry."""
-    axes: Json = {}
-    gathered = fields.get("axes")
-    if isinstance(gathered, Mapping):
-        axes.update(gathered)
-    for axis in _AXES:
-        value = fields.get(axis)
-        if isinstance(value, (int, float, str)):
-            axes[axis] = value
-    return axes
 
 
 class MergedLog(NamedTuple):

@@ -8,9 +8,10 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
+from fa_core.facts.names import stated, stated_axes
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.log_names import columns_of
-from fa_core.formats.logged import axes_of, epochs_of, owner, trace_of
+from fa_core.formats.logged import epochs_of, trace_of
 from fa_core.formats.logged_epoch import ends_in
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -114,9 +115,9 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
         if name not in _OF_THE_HEADER and not any(columns_of((name,)))
     ]
     notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
-    row.axes.update(axes_of(header))
-    method, seed = owner(header, row)
-    row = msgspec.structs.replace(row, method=method, seed=seed)
+    method, seed = stated(header, row.method, row.seed)
+    axes = {**row.axes, **stated_axes(header)}
+    row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
     yield msgspec.structs.replace(
         row, report=_final(header, epochs[-1].report(method, seed), row, notes)
     )

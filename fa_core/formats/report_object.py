@@ -5,22 +5,22 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
 import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import InvalidReport, UnreadableInput
-from fa_core.facts.run_names import (
-    LONGEST_SEED,
-    canonical_method,
+from fa_core.facts.names import (
     control_of,
+    key_of,
     named_axis,
     numbered,
     seed_in_words,
     split_key,
+    stated,
+    stated_axes,
 )
 from fa_core.formats.json_document import (
     Attempts,
@@ -31,7 +31,6 @@ from fa_core.formats.json_document import (
     convert_spelled,
 )
 from fa_core.formats.log_names import given_in, is_measured
-from fa_core.formats.logged import axes_of, owner
 from fa_core.formats.logged_epoch import epoch_of, used_in
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -42,18 +41,9 @@ MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability"
 """Fields of which a report has at least one."""
 
 
-_NO_AXES: Json = {}
-"""Shared by all rows without axes."""
-
-
-@lru_cache(maxsize=4096)
-def _split_control(name: str) -> tuple[str, Json]:
-    return control_of(canonical_method(name))
-
-
 def method_named(report: DiagnosticReport) -> str:
     """The canonical method that a report itself names; ``""`` if it names none."""
-    return _split_control(report.method_name)[0]
+    return control_of(report.method_name)[0]
 
 
 def decode_report(node: Node, where: str) -> DiagnosticReport:
@@ -77,56 +67,37 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
 
 
 def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
-    """A report as a row.
-
-    >>> row = row_of("a.json", "ep_s42", DiagnosticReport(method_name="EP"))
-    >>> row.method, row.seed
-    ('ep', 42)
-    """
-    return AuditRow(source=source, key=key, report=report, **identity_of(key, report))
-
-
-def identity_of(key: str, report: DiagnosticReport) -> Json:
-    """Method, seed, axes and checkpoint, from the key, or the report if the key names no seed.
+    """A report as a row: method, seed and axes from the key, or the report if the key has no seed.
 
     A ``#2`` after a key only distinguishes equal keys. The report's own axes are no part of the
-    method's name:
+    method's name.
 
-    >>> identity_of("bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))["method"]
-    'bp'
+    >>> row = row_of("a.json", "bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))
+    >>> row.method, row.seed
+    ('bp', 42)
     """
-    for axis, value in (report.axes or {}).items():
-        key = key.replace(named_axis(axis, value), "", 1)
-    head, _, tail = key.rpartition("_s")
-    method = _method_before_seed(head)
-    seed: int | None
-    if method is not None and tail.isdecimal() and len(tail) <= LONGEST_SEED:
-        seed, axes = int(tail), report.axes or _NO_AXES
-    else:
-        method, seed, axes = split_key(key.rpartition("#")[0] or key)
-        axes = {**axes, **(report.axes or {})}
+    own = report.axes or {}
+    plain = key
+    for axis, value in own.items():
+        plain = plain.replace(named_axis(axis, value), "", 1)
+    method, seed, axes = split_key(plain.rpartition("#")[0] or plain)
     if seed is None:
-        if report.seed is None:
+        seed = report.seed
+        if seed is None:
             seed = seed_in_words(report.notes)
-        else:
-            seed = report.seed
         if report.method_name.strip():
-            method, trained_by = _split_control(report.method_name)
+            method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
-    if report.provenance:
-        checkpoint = report.provenance.get("checkpoint")
-    else:
-        checkpoint = None
-    if not isinstance(checkpoint, str):
-        checkpoint = None
-    return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
-
-
-@lru_cache(maxsize=4096)
-def _method_before_seed(head: str) -> str | None:
-    """The part of a key before its seed, if it is exactly a method's name."""
-    method = sys.intern(canonical_method(head))
-    return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
+    checkpoint = report.provenance.get("checkpoint")
+    return AuditRow(
+        source=source,
+        key=key,
+        method=method or "unknown",
+        seed=seed,
+        report=report,
+        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        axes={**axes, **own},
+    )
 
 
 def sniff(document: Document) -> bool:
@@ -190,19 +161,17 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     fields = convert(node, Json, where)
-    method, _ = owner(fields, AuditRow(source=source, key="", method=""))
+    method, _ = stated(fields, "", None)
     if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
     method, trained_by = control_of(method)
-    axes = {**trained_by, **axes_of(fields)}
+    axes = {**trained_by, **stated_axes(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
-    stated, named = fields.get("key"), method if report.seed is None else f"{method}_s{report.seed}"
-    if isinstance(stated, str) and stated:
-        key = stated
-    else:
-        key = named
+    key = fields.get("key")
+    if not isinstance(key, str) or not key:
+        key = key_of(method, {}, report.seed)
     return AuditRow(
         source=source, key=key, method=method, seed=report.seed, report=report, axes=axes
     )
@@ -216,7 +185,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         **{name: name for name in ("seed", "notes", "verdict", "intervals")},
     }
     spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
-    stated = convert_spelled(
+    said = convert_spelled(
         {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
     )
     unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
@@ -226,10 +195,10 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         note = ""
     measured = epoch_of(fields, where)
     return msgspec.structs.replace(
-        measured.report(stated.method_name, stated.seed),
+        measured.report(said.method_name, said.seed),
         axes=axes,
         credit={"gamma": measured.gamma} if measured.gamma else None,
-        intervals=stated.intervals,
-        recorded_verdict=stated.recorded_verdict,
-        notes="; ".join(filter(None, [stated.notes, note])),
+        intervals=said.intervals,
+        recorded_verdict=said.recorded_verdict,
+        notes="; ".join(filter(None, [said.notes, note])),
     )

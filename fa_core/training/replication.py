@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import timeline
 from fa_core.decode import Json
-from fa_core.facts.run_names import Manifest, read_manifest
+from fa_core.facts.manifest import Manifest, read_manifest
 from fa_core.formats import Scan, Trace
 from fa_core.judgement.diagnostics import LOGARITHMIC
 from fa_core.judgement.gamma import AGGREGATIONS, aggregations, deep_gamma, null_gamma

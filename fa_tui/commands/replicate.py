@@ -111,7 +111,7 @@ QUICK = (
 def _figures(chosen: Experiment, out: Path) -> tuple[list[Compared], list[str]]:
     """An experiment's published figures with those of its finished runs, and notes on other
     runs."""
-    from fa_core.facts.run_names import is_run
+    from fa_core.facts.manifest import is_run
     from fa_core.formats import Scan
     from fa_core.training.replication import compared, finished
 

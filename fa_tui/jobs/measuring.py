@@ -22,7 +22,7 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
-from fa_core.facts.run_names import AUDIT, is_run
+from fa_core.facts.manifest import AUDIT, is_run
 from fa_core.files import real_path
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport

@@ -25,7 +25,7 @@ from fa_core.engine.cluster import ClusterPool
 from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import Job
 from fa_core.engine.pool import Pool, WorkerPool
-from fa_core.facts.run_names import MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.manifest import MANIFEST, WEIGHTS, Manifest
 from fa_core.models import build
 from tests.bench.figures import table
 from tests.fa_core.engine.cluster.nodes_for_tests import TestCluster

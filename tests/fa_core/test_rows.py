@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.errors import FaError
-from fa_core.facts.run_names import canonical_method, split_key
+from fa_core.facts.names import canonical_method, split_key
 from fa_core.rows import row_of_file
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.facts.run_names import run_names
+from fa_core.facts.names import run_names
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, differing_axes

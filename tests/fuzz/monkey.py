@@ -47,7 +47,7 @@ from textual.screen import Screen
 
 import fa_tui
 from fa_core.engine.devices import Execution
-from fa_core.facts.run_names import AUDIT
+from fa_core.facts.manifest import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup

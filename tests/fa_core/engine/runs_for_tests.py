@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from safetensors.torch import save_file
 
-from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.run_names import home_of
+from fa_core.facts.names import home_of
 from fa_core.formats import scan
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models.residual_mlp import ResMLP

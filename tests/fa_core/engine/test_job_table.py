@@ -8,7 +8,7 @@ import pytest
 
 from fa_core.engine.job_table import HORIZON, JobQueue, share
 from fa_core.engine.jobs import Job, MeasureOptions, group_key
-from fa_core.facts.run_names import MANIFEST, WEIGHTS
+from fa_core.facts.manifest import MANIFEST, WEIGHTS
 
 from .runs_for_tests import make_run
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import typer
 
-from fa_core.facts.run_names import read_manifest
+from fa_core.facts.manifest import read_manifest
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.training.experiments import Claim, Experiment, experiment, experiments

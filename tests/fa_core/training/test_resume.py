@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.facts.run_names import (
+from fa_core.facts.manifest import (
     AUDIT,
     CREDIT,
     MANIFEST,

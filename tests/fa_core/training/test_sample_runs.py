@@ -13,7 +13,7 @@ import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
-from fa_core.facts.run_names import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats.scan import Scan, scan
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport

@@ -16,7 +16,7 @@ from fa_core.data import DataSet, load_data
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.run_names import (
+from fa_core.facts.manifest import (
     AUDIT,
     CREDIT,
     MANIFEST,

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fa_core.facts.run_names import Manifest
+from fa_core.facts.manifest import Manifest
 from fa_core.training.experiments import document, experiment, experiments
 from fa_core.training.plan import Recipe
 from fa_tui.cli import main

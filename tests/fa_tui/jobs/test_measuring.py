@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.verify import verification
-from fa_core.facts.run_names import AUDIT, MANIFEST
+from fa_core.facts.manifest import AUDIT, MANIFEST
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow

@@ -13,7 +13,7 @@ from torch import nn
 from fa_core.engine import group_runner
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import MANIFEST, WEIGHTS
+from fa_core.facts.manifest import MANIFEST, WEIGHTS
 from fa_core.measure.isolate import DREW
 
 from ..runs_for_tests import small_net
