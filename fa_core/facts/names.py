@@ -280,7 +280,7 @@ def name_of(path: str) -> Name:
 
 
 def _is_general(method: str) -> bool:
-    words = set(re.split(r"[\W_\d]+", method)) - {""}
+    words = set(re.split(r"[\W_\d]+", _PAIR.sub("", method))) - {""}
     return words <= _GENERAL and not known_method(method)
 
 
@@ -319,20 +319,15 @@ def differing_axes(runs: Iterable[tuple[K, Mapping[str, object]]]) -> dict[K, li
         runs: pairs of group (e.g. the method) and axes.
 
     Returns:
-        Group → axes, those that most runs have first.
+        Group → axes, sorted.
     """
-    sizes: Counter[K] = Counter()
-    seen: defaultdict[K, Counter[tuple[str, str]]] = defaultdict(Counter)
+    grouped: defaultdict[K, list[Mapping[str, object]]] = defaultdict(list)
     for group, axes in runs:
-        sizes[group] += 1
-        seen[group].update((name, str(value)) for name, value in axes.items())
+        grouped[group].append(axes)
     found = {}
-    for group, size in sizes.items():
-        having: Counter[str] = Counter()
-        for (name, _), count in seen[group].items():
-            if count < size:
-                having[name] += count
-        found[group] = sorted(having, key=lambda name: (-having[name], name))
+    for group, members in grouped.items():
+        seen = Counter((name, str(value)) for axes in members for name, value in axes.items())
+        found[group] = sorted({name for (name, _), count in seen.items() if count < len(members)})
     return found
 
 

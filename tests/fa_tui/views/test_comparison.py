@@ -71,7 +71,7 @@ def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repea
     session.marked = {0, 2, 3}
     assert column_labels(session, groups_of(session)[0]) == [
         ("bp", " s1"),
-        ("bp", " s1 #2"),
+        ("bp", " s1#2"),
         ("dfa", ""),
     ]
 
