@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,11 +24,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         epoch: the epoch's number as the file counts it.
         step: optimiser steps done.
         test_acc: test accuracy, a fraction in [0, 1].
-        train_acc: training accuracy, a fraction in [0, 1].
         loss: training loss.
         residual_norms: median ‖h_l‖₂, l = 0..L; only [‖h_L‖] in partial logs.
         bp_grad_norms: median ‖g_l‖₂, l = 0..L; only one layer in partial logs.
-        stability_layer: the layer the cross-batch cosine was taken at.
         cross_batch_stability: diagnostic (c)'s mean pairwise cosine.
         frozen_baseline_acc: accuracy with frozen blocks, where the log carries it.
         gamma: Γ_l per layer (None where undefined).
@@ -44,11 +43,9 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     epoch: int
     step: int | None = None
     test_acc: float | None = None
-    train_acc: float | None = None
     loss: float | None = None
     residual_norms: list[float] = []
     bp_grad_norms: list[float] = []
-    stability_layer: int | None = None
     cross_batch_stability: float | None = None
     frozen_baseline_acc: float | None = None
     gamma: list[float | None] = []
@@ -134,6 +131,42 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     if not (math.isfinite(h_0) and 0 <= h_L < math.inf):
         return math.nan
     return float((h_L / h_0) ** (1.0 / depth))
+
+
+Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
+
+
+def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
+    """A report or epoch with only ‖h_L‖, with (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L} added.
+
+    If ‖h_l‖ of an earlier layer was logged, l replaces L.
+
+    Args:
+        report: the report or epoch; returned unchanged if it has norms of several layers or a bound
+            already.
+        h_0: ‖h_0‖ > 0, e.g. of the method's own net at init.
+        depth: number of blocks L ≥ 1.
+
+    Raises:
+        ValueError: h_0 or depth is out of range.
+
+    Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
+    """
+    if not h_0 > 0 or depth < 1:
+        raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")
+    if len(report.residual_norms) != 1 or report.growth_bound is not None:
+        return report
+    layer = report.layers.get("residual_norms", "")
+    if layer.isdecimal():
+        depth = int(layer)
+    unmeasured = dict(report.unmeasured)
+    unmeasured.pop("a", None)
+    return msgspec.structs.replace(
+        report,
+        growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
+        evidence={**report.evidence, "a": "bound"},
+        unmeasured=unmeasured,
+    )
 
 
 def trace_entry(

@@ -265,6 +265,7 @@ class Watcher(threading.Thread):
         polling: look now and then, also where the system reports changes.
         poll_seconds: how often to look.
         since: when the first scan began (`time.time`): what is younger is read again.
+        read: reads a place.
         ignore: files that are shown without being read.
     """
 
@@ -279,12 +280,13 @@ class Watcher(threading.Thread):
         polling: bool = False,
         poll_seconds: float = 2.0,
         since: float = math.inf,
+        read: Callable[[str], Scan] = scan_again,
         ignore: Iterable[Path] = (),
     ) -> None:
         super().__init__(name="watcher", daemon=True)
         self._ended = threading.Event()
         self._roots = roots
-        self._follower = Follower(known, pause=lambda: self._ended.wait(_PAUSE_SECONDS))
+        self._follower = Follower(known, read=read, pause=lambda: self._ended.wait(_PAUSE_SECONDS))
         self._on_change, self._on_work, self._on_note = on_change, on_work, on_note
         self._polls = polling
         self._poll_seconds = poll_seconds
@@ -412,6 +414,7 @@ class Following:
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,
                 since=self._since,
+                read=partial(scan_again, columns=session.columns),
                 ignore=ignore,
             )
             self.watchers.append(watcher)

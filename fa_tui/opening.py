@@ -15,6 +15,7 @@ import msgspec
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.judgement.baseline import FrozenBaseline
+    from fa_core.rows import Problem
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
     from fa_tui.session import Session
@@ -37,7 +38,7 @@ def open_explorer(
         given: thresholds by name; the others come from the settings file.
         look: initial view state.
         baseline: assumed frozen-baseline accuracies.
-        log: facts that bound the growth in logs.
+        log: what logs do not say; columns that are not given come from the settings file.
         setup: how to measure; the device ``auto`` is replaced by the settings' device.
 
     Returns:
@@ -73,8 +74,9 @@ def open_explorer(
     paths = list(paths) or default_paths()
     since = time.time()
     # traces of run folders are slow to read, and the first screen does not need them
-    found = formats.scan(paths, run_traces=False)
-    problems = [*found.problems, *changed_since(found.rows)]
+    log, wrong = _with_columns(log, loaded.settings.columns)
+    found = formats.scan(paths, run_traces=False, columns=log.given)
+    problems = [*wrong, *found.problems, *changed_since(found.rows)]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> list[Trace]:
@@ -110,11 +112,31 @@ def open_explorer(
     return code
 
 
+def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
+    """What was given, with the settings' columns if it has none; and what is wrong with those."""
+    from fa_core.errors import UsageError
+    from fa_core.formats import given_columns
+    from fa_core.rows import Problem
+    from fa_tui.option_groups import Log
+    from fa_tui.options import split_list
+    from fa_tui.settings import settings_file
+
+    given = Log() if log is None else log
+    if given.columns or not settled:
+        return given, []
+    path = str(settings_file())
+    try:
+        given_columns(split_list([settled]), "columns")
+    except UsageError as error:
+        return given, [Problem(path, f"{path}: {error}")]
+    return Log(given.h0, given.blocks, [settled]), []
+
+
 def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
     """The traces of the paths; problems are added to the session."""
     from fa_core.formats import scan
 
-    found = scan(list(paths))
+    found = scan(list(paths), columns=session.columns)
     session.add_problems(found.problems)
     return found.traces
 

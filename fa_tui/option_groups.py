@@ -19,12 +19,12 @@ from fa_core.errors import UsageError
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.diagnostics import DIAGNOSTICS
-from fa_tui.options import FilterOption, parse_frozen_baseline
+from fa_tui.options import FilterOption, parse_frozen_baseline, split_list
 
 if TYPE_CHECKING:
-    from fa_core.analysis.partial_audits import Logged
+    from fa_core.formats.log_columns import Given
     from fa_core.rows import AuditRow
-    from fa_core.trace import Trace
+    from fa_core.trace import Logged, Trace
 
 
 class Criteria(NamedTuple):
@@ -117,17 +117,36 @@ class CriteriaOptions(ThresholdOptions):
 _H0_HELP = "‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."
 _H0 = typer.Option(metavar="NORM", help=_H0_HELP)
 _BLOCKS = typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
+_COLUMNS_HELP = (
+    "Columns of logs that other tools wrote: acc=val_acc,h=norms/h_*; * is the layer. Also "
+    "frozen_acc, loss, g, growth, h_L, g_L, gamma, epoch and step."
+)
+_COLUMNS = typer.Option(metavar="LIST", help=_COLUMNS_HELP, show_default=False)
 
 
 @dataclass(frozen=True)
 class Log:
-    """Facts that logs of ‖h_L‖ alone lack: ‖h_0‖ and the number of blocks."""
+    """What logs do not say: ‖h_0‖ and the number of blocks; which column is which number."""
 
     h0: Annotated[float | None, _H0] = None
     blocks: Annotated[int | None, _BLOCKS] = None
+    columns: Annotated[list[str] | None, _COLUMNS] = None
 
     def __bool__(self) -> bool:
         return self.h0 is not None or self.blocks is not None
+
+    @property
+    def given(self) -> Given:
+        """The named columns, as `fa_core.formats.scan` takes them.
+
+        Raises:
+            UsageError: a malformed item, or an unknown number.
+        """
+        if not self.columns:
+            return {}
+        from fa_core.formats import given_columns
+
+        return given_columns(split_list(self.columns))
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
         """The rows, with a bound on growth if only ‖h_L‖ was logged.
@@ -154,7 +173,7 @@ class Log:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
             )
-        from fa_core.analysis.partial_audits import with_growth_bound
+        from fa_core.trace import with_growth_bound
 
         try:
             return with_growth_bound(logged, self.h0, self.blocks)
@@ -164,9 +183,12 @@ class Log:
     @property
     def arguments(self) -> list[str]:
         """The command-line arguments for these facts."""
-        if self.h0 is None:
-            return []
-        return ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
+        found = []
+        if self.h0 is not None:
+            found += ["--h0", repr(self.h0), "--blocks", str(self.blocks)]
+        if self.columns:
+            found += ["--columns", ",".join(self.columns)]
+        return found
 
 
 class Chosen(NamedTuple):
@@ -177,7 +199,7 @@ class Chosen(NamedTuple):
         methods: only runs of these.
         seeds: only runs of these.
         filter: the typed filter.
-        log: facts that bound the growth in logs.
+        log: what logs do not say.
     """
 
     criteria: Criteria
@@ -208,7 +230,7 @@ class ChosenOptions(CriteriaOptions, Log, _ChoiceOptions):
         Raises:
             UsageError: as `criteria`.
         """
-        log = Log(self.h0, self.blocks)
+        log = Log(self.h0, self.blocks, self.columns)
         return Chosen(self.criteria(), self.methods, self.seeds, self.filter, log)
 
 
@@ -232,12 +254,6 @@ class FigureOptions:
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
 _JOBS = typer.Option(metavar="N", help="Workers at a time.", show_default="one per device")
-_GROUP_HELP = (
-    "Networks of one architecture measured at once by a worker; 1: one by one. The numbers "
-    "are the same."
-)
-_AS_FITS = "as memory allows on a GPU, 1 on a CPU"
-_GROUP = typer.Option(metavar="N", min=1, help=_GROUP_HELP, show_default=_AS_FITS)
 _ENGINE = typer.Option(
     help="Where: worker processes of this machine, or a Ray cluster (needs ray)."
 )
@@ -260,7 +276,6 @@ class ExecutionOptions:
 
     device: Annotated[str, _DEVICE] = "auto"
     jobs: Annotated[int | None, _JOBS] = None
-    group: Annotated[int | None, _GROUP] = None
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     address: Annotated[str | None, _ADDRESS] = None
     patience: Annotated[float | None, _PATIENCE] = None

@@ -23,6 +23,7 @@ from fa_core.text.verdict_cell import cell_text
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
+    from fa_core.formats.log_columns import Given
     from fa_core.judgement.baseline import FrozenBaseline
     from fa_core.run_progress import RunWork
     from fa_core.table import AuditTable
@@ -83,7 +84,7 @@ class Session:
         rows: all runs, in reading order.
         thresholds: judge the runs.
         baseline: assumed frozen-baseline accuracies.
-        log: facts that bound the growth in logs.
+        log: what logs do not say.
         problems: paths that could not be opened, with reasons.
         traces: traces of the runs, or a function that reads them on first use.
         marked: indices of marked rows.
@@ -141,6 +142,11 @@ class Session:
         if self.log:
             return self.log.apply(rows)
         return rows
+
+    @property
+    def columns(self) -> Given:
+        """The columns of logs that the user named."""
+        return {} if self.log is None else self.log.given
 
     @property
     def flags(self) -> Sequence[int]:

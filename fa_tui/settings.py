@@ -73,6 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             polling, or not at all.
         poll_seconds: how often to look where polling is needed.
         side: cells of the run's pane, next to the runs; 0: by the window's width.
+        columns: of logs that other tools wrote, as `--columns` takes them.
         thresholds: where the sliders start.
     """
 
@@ -83,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     live: Literal["auto", "polling", "off"] = "auto"
     poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 2.0
     side: Annotated[int, msgspec.Meta(ge=0)] = 0
+    columns: str = ""
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
 

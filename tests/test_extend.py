@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, load_data
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, check_options
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import load_audits, scan
 from fa_core.methods import make_method

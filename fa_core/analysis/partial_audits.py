@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.judgement.diagnostics import BIT, BOUND, DIAGNOSTICS, Diagnostic, letters_of
+from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.table import AuditTable
-from fa_core.trace import TraceEpoch, growth_bound
 
 ALL_LETTERS = sum(BIT.values())
 """The bits of all four diagnostics."""
@@ -82,39 +80,3 @@ def unmeasured_letters(table: AuditTable) -> dict[str, str]:
         if measured != ALL_LETTERS:
             missing[method] = letters_of(ALL_LETTERS & ~measured)
     return missing
-
-
-Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
-
-
-def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
-    """A report or epoch with only ‖h_L‖, with (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L} added.
-
-    If ‖h_l‖ of an earlier layer was logged, l replaces L.
-
-    Args:
-        report: the report or epoch; returned unchanged if it has norms of several layers or a bound
-            already.
-        h_0: ‖h_0‖ > 0, e.g. of the method's own net at init.
-        depth: number of blocks L ≥ 1.
-
-    Raises:
-        ValueError: h_0 or depth is out of range.
-
-    Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
-    """
-    if not h_0 > 0 or depth < 1:
-        raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")
-    if len(report.residual_norms) != 1 or report.growth_bound is not None:
-        return report
-    layer = report.layers.get("residual_norms", "")
-    if layer.isdecimal():
-        depth = int(layer)
-    unmeasured = dict(report.unmeasured)
-    unmeasured.pop("a", None)
-    return msgspec.structs.replace(
-        report,
-        growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
-        evidence={**report.evidence, "a": BOUND},
-        unmeasured=unmeasured,
-    )

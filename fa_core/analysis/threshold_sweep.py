@@ -21,22 +21,6 @@ from fa_core.numbers import median
 from fa_core.table import AuditTable, Floats, Indices, read_only
 
 
-def flip_points(table: AuditTable, letter: str) -> Floats:
-    """All thresholds at which some verdict changes, sorted and distinct.
-
-    Args:
-        table: n runs.
-        letter: whose threshold moves.
-
-    Returns:
-        The distinct finite values (k,), k ≤ n, read-only. Runs with NaN or ±inf never flip.
-
-    Source: definition of the verdict; O(n log n).
-    """
-    values, finite, _ = table.judged(letter)
-    return read_only(np.unique(values[finite]))
-
-
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
     """The widest interval around a threshold in which no verdict flips; O(n), no sort.
 

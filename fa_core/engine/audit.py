@@ -28,7 +28,6 @@ from fa_core.engine.devices import (
 )
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
-    DEFAULT_MEASURE,
     JobState,
     JobView,
     MeasureOptions,
@@ -92,14 +91,12 @@ class Measuring(msgspec.Struct, frozen=True):
         on_event: called from another thread with every change of a job.
         on_plan: called once, before measuring: (runs to measure, runs skipped).
         on_notice: called with notes on the whole audit: the cluster, a GPU that is not used.
-        measure: what workers run (see `WorkerPool`).
     """
 
     execution: Execution = Execution()
     on_event: OnEvent | None = None
     on_plan: Callable[[int, int], None] = ignore
     on_notice: Callable[[str], None] = ignore
-    measure: str = DEFAULT_MEASURE
 
     def check(self) -> None:
         """Check the execution before anything starts.
@@ -126,9 +123,7 @@ class Measuring(msgspec.Struct, frozen=True):
         if execution.engine != LOCAL:
             from fa_core.engine.cluster import ClusterPool
 
-            return ClusterPool(
-                execution, self.on_event, measure=self.measure, on_notice=self.on_notice
-            )
+            return ClusterPool(execution, self.on_event, on_notice=self.on_notice)
         device, jobs = execution.device, execution.jobs
         if runs is None:
             devices = resolve_devices(device, jobs)
@@ -136,7 +131,7 @@ class Measuring(msgspec.Struct, frozen=True):
             devices = workers_for(runs, device, jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
-        return WorkerPool(devices, self.on_event, measure=self.measure, group=execution.group)
+        return WorkerPool(devices, self.on_event)
 
     def _noting(self, files: ProgressFiles) -> Measuring:
         """The same, with progress files in the run folders that are measured."""

@@ -1,4 +1,4 @@
-"""Measuring on a Ray cluster (``--engine ray``): every batch of jobs is a Ray task.
+"""Measuring on a Ray cluster (``--engine ray``): every job is a Ray task.
 
 A task measures with torch in Ray's own process, on the GPU or core that Ray picks. Ray's retries
 and health checks deal with processes and nodes that die; a job that takes too long is cancelled and
@@ -18,17 +18,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.devices import PATIENCE, RAY, Execution, answering_cluster
-from fa_core.engine.job_table import HORIZON, OnEvent, most_together, share
-from fa_core.engine.jobs import DEFAULT_MEASURE, Job
+from fa_core.engine.job_table import OnEvent
+from fa_core.engine.jobs import Job
 from fa_core.engine.messages import ChildProcess
 from fa_core.engine.pool import WorkerPool
-from fa_core.engine.worker import Control, WorkerEvents, runner_for
+from fa_core.engine.worker import MEASURE, Control, measure_and_send, measure_of
 from fa_core.errors import FaError, MeasureError, UsageError
 
 JOIN = 60.0
@@ -42,12 +43,7 @@ HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versio
 ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 """Without this, `uv run` has every node install the user's folder."""
 
-Outcome = messages.Done | messages.Failed
-
-
-def _together(_job: Job) -> str:
-    """One key for all jobs: the child gets all at once, whatever their networks."""
-    return RAY
+Outcome: TypeAlias = messages.Done | messages.Failed
 
 
 def _never(_job_id: str) -> bool:
@@ -56,31 +52,25 @@ def _never(_job_id: str) -> bool:
 
 
 class ClusterPool(WorkerPool):
-    """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it.
+    """Measures jobs on a Ray cluster: a worker pool whose one worker is the child that joined it,
+    and has many jobs at a time.
 
     Args:
         execution: which cluster, and how.
         on_event: called with a job's view whenever it changes.
-        measure: ``module:callable`` run on the nodes.
         on_notice: called with notes on the whole pool, e.g. which cluster it is.
     """
+
+    at_once = 1024
 
     def __init__(
         self,
         execution: Execution,
         on_event: OnEvent | None = None,
         *,
-        measure: str = DEFAULT_MEASURE,
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        super().__init__(
-            [RAY],
-            on_event,
-            measure=measure,
-            group=HORIZON,
-            key=_together,
-            on_notice=on_notice,
-        )
+        super().__init__([RAY], on_event, on_notice=on_notice)
         self._execution = execution
 
     def start_worker(self, device: str) -> ChildProcess:
@@ -88,7 +78,7 @@ class ClusterPool(WorkerPool):
         address = answering_cluster(self._execution.address)
         execution = msgspec.json.encode(replace(self._execution, address=address)).decode()
         return ChildProcess(
-            ["fa_core.engine.cluster", execution, self._measure, str(Path.cwd()), str(JOIN)],
+            ["fa_core.engine.cluster", execution, str(Path.cwd()), str(JOIN)],
             log=self.log_dir / "ray.log",
             environment=messages.environment(None) | ENVIRONMENT,
             says=messages.FromWorker,
@@ -98,18 +88,14 @@ class ClusterPool(WorkerPool):
         """Jobs of a cluster have a deadline instead: they are silent until a batch is measured."""
 
 
-class Batch(msgspec.Struct):
-    """Jobs of one Ray task, with its deadline, which is set once the task has begun."""
+class Task(msgspec.Struct):
+    """The Ray task of a job, with its deadline, which is set once it has begun."""
 
-    jobs: list[Job]
+    job: Job
     deadline: float = math.inf
     submitted: float = 0.0
     start_patience: float = 0.0
     again: bool = False
-
-    @property
-    def ids(self) -> list[str]:
-        return [job.id for job in self.jobs]
 
 
 class Cluster:
@@ -117,7 +103,7 @@ class Cluster:
 
     Args:
         execution: which cluster, and how to measure.
-        task: the arguments of `measure_there` after the jobs.
+        task: the arguments of `measure_there` after the job.
         send: writes to the client.
         is_cancelled: whether the client cancelled a job id.
 
@@ -152,11 +138,10 @@ class Cluster:
             raise UsageError(f"--device {execution.device}: no node of the cluster offers a GPU")
         on_gpu = bool(gpus) and execution.device != "cpu"
         self._resource = "GPU" if on_gpu else "CPU"
-        self._most = most_together("cuda" if on_gpu else "cpu", execution.group)
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
         self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
-        self._waiting: deque[Batch] = deque()
-        self._running: dict[Iterator[object], Batch] = {}
+        self._waiting: deque[Task] = deque()
+        self._running: dict[Iterator[object], Task] = {}
         self._unfinished: set[str] = set()
         self._waits = False
 
@@ -170,11 +155,9 @@ class Cluster:
         return int(self._ray.cluster_resources().get(resource, 0))
 
     def measure(self, jobs: Sequence[Job]) -> None:
-        """Run jobs to their end; on GPUs a task holds several jobs, which share passes."""
+        """Run jobs to their end."""
         self._unfinished = {job.id for job in jobs}
-        size = share(len(jobs), self._count(self._resource), self._most)
-        for start in range(0, len(jobs), size):
-            self._waiting.append(Batch(list(jobs[start : start + size])))
+        self._waiting.extend(map(Task, jobs))
         while self._unfinished:
             self._look()
 
@@ -186,36 +169,35 @@ class Cluster:
                 self._finish(messages.Stopped(job_id))
         places = max(1, self._count(self._resource))
         while self._waiting and len(self._running) < places:
-            batch = self._waiting.popleft()
-            batch.jobs = [job for job in batch.jobs if job.id in self._unfinished]
-            if batch.jobs:
-                batch.submitted = time.monotonic()
-                batch.start_patience = max(self._patience, 2 * batch.start_patience)
-                self._running[self._measure.remote(batch.jobs, *self._task)] = batch
+            task = self._waiting.popleft()
+            if task.job.id in self._unfinished:
+                task.submitted = time.monotonic()
+                task.start_patience = max(self._patience, 2 * task.start_patience)
+                self._running[self._measure.remote(task.job, *self._task)] = task
         if self._running:
             ready, _ = self._ray.wait([*self._running], timeout=0.2)
-            for task in ready:
-                self._take_in(task, self._running[task])
-        for task, batch in list(self._running.items()):
-            is_over = self._unfinished.isdisjoint(batch.ids)
-            is_late = time.monotonic() > batch.deadline
-            is_stuck = self._is_stuck(batch)
+            for stream in ready:
+                self._take_in(stream, self._running[stream])
+        for stream, task in list(self._running.items()):
+            is_over = task.job.id not in self._unfinished
+            is_late = time.monotonic() > task.deadline
+            is_stuck = self._is_stuck(task)
             if is_over or is_late or is_stuck:
-                self._ray.cancel(task, force=True)
-                del self._running[task]
+                self._ray.cancel(stream, force=True)
+                del self._running[stream]
             if is_late and not is_over:
-                self._try_again(batch)
+                self._try_again(task)
             elif is_stuck:
-                self._waiting.append(batch)
+                self._waiting.append(task)
 
-    def _is_stuck(self, batch: Batch) -> bool:
+    def _is_stuck(self, task: Task) -> bool:
         """Whether a task does not begin although there is room: its node may be frozen. Each try
         has twice the time of the one before: a busy node needs longer than a short patience to
         start a process and import torch.
         """
-        if batch.deadline < math.inf:
+        if task.deadline < math.inf:
             return False
-        if time.monotonic() < batch.submitted + batch.start_patience:
+        if time.monotonic() < task.submitted + task.start_patience:
             return False
         return bool(self._ray.available_resources().get(self._resource, 0) >= 1)
 
@@ -227,47 +209,42 @@ class Cluster:
             how = (
                 f"`ray start --address={self._address}`; Ctrl-C ends, and what is measured is kept"
             )
-            self._send(messages.Note([], f"{what} ({how})"))
+            self._send(messages.Note("", f"{what} ({how})"))
         self._waits = waits
 
-    def _try_again(self, batch: Batch) -> None:
-        """Retry jobs that took too long, one per task; a job that was alone has one last try."""
+    def _try_again(self, task: Task) -> None:
+        """Retry a job that took too long, once."""
         what = f"took longer than {self._patience:g} s"
-        if batch.again:
-            self._fail(batch, f"{what}, twice", "--patience SECONDS waits longer")
+        if task.again:
+            self._fail(task.job, f"{what}, twice", "--patience SECONDS waits longer")
             return
-        self._send(messages.Note(batch.ids, f"{what}: measured again"))
-        again = len(batch.jobs) == 1
-        self._waiting.extend(Batch([job], again=again) for job in batch.jobs)
+        self._send(messages.Note(task.job.id, f"{what}: measured again"))
+        self._waiting.append(Task(task.job, again=True))
 
-    def _take_in(self, task: Iterator[object], batch: Batch) -> None:
-        """Handle a task's start, outcomes or death; jobs that died together are retried one by
-        one."""
+    def _take_in(self, stream: Iterator[object], task: Task) -> None:
+        """Handle a task's start, outcome or death."""
         try:
-            sent = self._ray.get(next(task))
+            sent = self._ray.get(next(stream))
         except Exception as error:
-            del self._running[task]
+            del self._running[stream]
             print(error, file=sys.stderr, flush=True)
-            if len(batch.jobs) > 1:
-                self._waiting.extendleft(Batch([job]) for job in reversed(batch.jobs))
-                return
             why = str(error).strip().partition("\n")[0] or type(error).__name__
-            self._fail(batch, f"its task ended without a result: {why}", messages.TRACEBACK_IN_LOG)
+            what = f"its task ended without a result: {why}"
+            self._fail(task.job, what, messages.TRACEBACK_IN_LOG)
             return
         if not sent:
-            batch.deadline = time.monotonic() + self._patience * len(batch.jobs)
-            self._send(messages.Begun(batch.ids))
+            task.deadline = time.monotonic() + self._patience
+            self._send(messages.Begun(task.job.id))
             return
-        del self._running[task]
+        del self._running[stream]
         for message in sent:
             if isinstance(message, messages.Note):
                 self._send(message)
             else:
                 self._finish(message)
 
-    def _fail(self, batch: Batch, what: str, hint: str) -> None:
-        for job in batch.jobs:
-            self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
+    def _fail(self, job: Job, what: str, hint: str) -> None:
+        self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
 
     def _finish(self, outcome: Outcome | messages.Stopped) -> None:
         """Report a job's outcome exactly once."""
@@ -276,13 +253,11 @@ class Cluster:
             self._send(outcome)
 
 
-def measure_there(
-    jobs: Sequence[Job], measure: str, cwd: str, group: int | None
-) -> Iterator[list[Outcome | messages.Note]]:
-    """Measure jobs in this process, which is Ray's: the body of a task.
+def measure_there(job: Job, measure: str, cwd: str) -> Iterator[list[Outcome | messages.Note]]:
+    """Measure a job in this process, which is Ray's: the body of a task.
 
     Yields:
-        An empty list at the start; then notes, and the outcome of every job.
+        An empty list at the start; then notes, and the outcome.
     """
     import ray
 
@@ -292,8 +267,7 @@ def measure_there(
     device = "cuda:0" if ray.get_gpu_ids() else "cpu"
     place = f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
     sent: list[messages.FromWorker] = []
-    events = WorkerEvents(sent.append, _never)
-    runner_for(measure, device, cwd).measure(jobs, events, group)
+    measure_and_send(job, device, measure_of(measure, cwd), sent.append, _never)
     found: list[Outcome | messages.Note] = []
     for message in sent:
         if isinstance(message, messages.Done):
@@ -316,7 +290,7 @@ def leave() -> None:
 def main() -> None:
     """Join the cluster and measure the client's jobs until stdin closes."""
     execution = msgspec.json.decode(sys.argv[1], type=Execution)
-    measure, cwd, seconds = sys.argv[2:]
+    cwd, seconds = sys.argv[2:]
     stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer, on_end=leave)
 
@@ -334,9 +308,11 @@ def main() -> None:
     limit = threading.Timer(float(seconds), give_up)
     limit.start()
     try:
-        cluster = Cluster(execution, (measure, cwd, execution.group), send, control.is_cancelled)
+        # the nodes have no environment of ours
+        task = (os.environ.get(MEASURE, ""), cwd)
+        cluster = Cluster(execution, task, send, control.is_cancelled)
         limit.cancel()
-        send(messages.Note([], cluster.describe()))
+        send(messages.Note("", cluster.describe()))
         send(messages.Ready())
         while True:
             cluster.measure(control.runs.get().jobs)

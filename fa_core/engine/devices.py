@@ -288,7 +288,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
             ``"cuda"``.
         jobs: number of workers; None = one per device, on a CPU more for many runs (see
             `workers_for`). On a cluster Ray decides.
-        group: networks measured at once; None = as many as fit into memory on CUDA, else 1.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
             None = RAY_ADDRESS, else a new one on this machine while it is needed.
         patience: seconds after which a job of a cluster is tried again; None = `PATIENCE`.
@@ -297,7 +296,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = LOCAL
     device: str = "auto"
     jobs: int | None = None
-    group: int | None = None
     address: str | None = None
     patience: float | None = None
 
@@ -310,7 +308,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
-        check_counts(jobs=self.jobs, group=self.group)
+        check_counts(jobs=self.jobs)
         # NaN fails every comparison
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from itertools import islice
 from pathlib import Path
@@ -13,103 +13,14 @@ from msgspec.structs import replace
 
 from fa_core.decode import Json
 from fa_core.engine import messages
-from fa_core.engine.jobs import Job, JobState, JobView, group_key
+from fa_core.engine.jobs import Job, JobState, JobView
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
 
-HORIZON = 1024
-"""Number of queued jobs among which a group is looked for."""
-
-MOST_TOGETHER = 64
-"""Maximum number of jobs for a GPU's worker, which splits them by its memory."""
-
-LEAST_TOGETHER = 8
-"""Minimum group: a share of the queue is not made smaller than this."""
-
-
-def most_together(device: str, group: int | None) -> int:
-    """Number of jobs a worker of this device takes at a time: ``group`` if given, else 1 except on
-    CUDA. On a CPU single networks are faster than several at once, and take less memory.
-
-    >>> most_together("cpu", None), most_together("cuda:0", None), most_together("cpu", 16)
-    (1, 64, 16)
-    """
-    if group is not None:
-        return group
-    if device.startswith("cuda"):
-        return MOST_TOGETHER
-    return 1
-
-
-def share(queued: int, takers: int, most: int) -> int:
-    """Number of queued jobs for the next taker.
-
-    A single taker gets its maximum; one of several gets half of a fair share, so that shares shrink
-    towards the end and a slow device leaves work to others.
-
-    >>> [share(queued, 2, 64) for queued in (400, 256, 100, 20, 15, 3, 1)]
-    [64, 64, 25, 8, 8, 2, 1]
-    """
-    if takers < 2:
-        return most
-    fair = -(-queued // takers)
-    return min(most, max(-(-fair // 2), min(LEAST_TOGETHER, fair)))
-
-
-class JobQueue:
-    """Job ids in order. Not locked.
-
-    Attributes:
-        ids: the ids, as keys, in order.
-        keys: group key of each job (see `group_key`), None = measured alone; missing = not looked
-            up.
-    """
-
-    def __init__(self) -> None:
-        self.ids: dict[str, None] = {}
-        self.keys: dict[str, Hashable | None] = {}
-
-    def append(self, job_id: str) -> None:
-        """Append a job."""
-        self.ids[job_id] = None
-
-    def put_first(self, job_ids: Iterable[str], alone: bool) -> None:
-        """Put jobs back in front of all others; ``alone``: each is measured by itself."""
-        ids = list(job_ids)
-        self.ids = {**dict.fromkeys(ids), **self.ids}
-        if alone:
-            self.keys.update(dict.fromkeys(ids))
-
-    def remove(self, job_id: str) -> None:
-        """Remove a job."""
-        del self.ids[job_id]
-        self.keys.pop(job_id, None)
-
-    def unknown(self) -> list[str]:
-        """Jobs within the horizon without a looked-up key."""
-        return [job_id for job_id in self._nearest() if job_id not in self.keys]
-
-    def take(self, most: int, takers: int) -> list[str]:
-        """Remove the jobs for a taker: the first one, and others of its group.
-
-        Args:
-            most: maximum number of jobs it takes.
-            takers: number of takers.
-        """
-        size, nearest = share(len(self.ids), takers, most), self._nearest()
-        taken = nearest[:1]
-        if size > 1 and taken and (key := self.keys.get(taken[0])) is not None:
-            taken = [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
-        for job_id in taken:
-            self.remove(job_id)
-        return taken
-
-    def _nearest(self) -> list[str]:
-        return list(islice(self.ids, HORIZON))
-
+LOOKED_AT = 64
+"""Number of queued jobs among which one is looked for that can show a silent worker."""
 
 OnEvent = Callable[[JobView], None]
-Key = Callable[[Job], Hashable | None]
 
 
 class JobFailed(MeasureError):
@@ -144,20 +55,19 @@ class JobTable:
 
     Args:
         emit: called with each new view, in order per job; must not block.
-        key: group key of a job; None = measured alone.
 
     Attributes:
         changed: the lock, notified when there is a job to take.
         closed: True after `close`.
     """
 
-    def __init__(self, emit: OnEvent, key: Key = group_key) -> None:
-        self._emit, self._key = emit, key
+    def __init__(self, emit: OnEvent) -> None:
+        self._emit = emit
         self.changed = threading.Condition()
         self.closed = False
         self._views: dict[str, JobView] = {}
         self._futures: dict[str, Future[DiagnosticReport]] = {}
-        self._queue = JobQueue()
+        self._queue: dict[str, None] = {}  # job ids, in order
         self._held: dict[str, Taker] = {}  # job id → its taker
         self._takers: set[Taker] = set()
 
@@ -175,7 +85,7 @@ class JobTable:
             if known is not None and not known.state.final:
                 raise ValueError(f"job {job.id!r} is {known.state.value} already")
             future = self._futures[job.id] = Future()
-            self._queue.append(job.id)
+            self._queue[job.id] = None
             self._set(JobView(job=job))
             self.changed.notify()
         return future
@@ -197,24 +107,23 @@ class JobTable:
     def wait(self) -> bool:
         """Wait for a job; False once closed."""
         with self.changed:
-            self.changed.wait_for(lambda: self.closed or self._queue.ids)
+            self.changed.wait_for(lambda: self.closed or self._queue)
             return not self.closed
 
     def take(self, taker: Taker, most: int) -> list[Job]:
         """Take at most so many jobs off the queue; none if other takers were faster."""
-        if most > 1:
-            self._look_up_keys()
         jobs: list[Job] = []
         with self.changed:
-            while not jobs and self._queue.ids and not self.closed:
-                for job_id in self._queue.take(most, len(self._takers)):
-                    future = self._futures[job_id]
-                    if future.running() or future.set_running_or_notify_cancel():
-                        self._held[job_id] = taker
-                        self._say_silent(self._views[job_id], 0)
-                        jobs.append(self._views[job_id].job)
-                    else:  # the future was cancelled by its waiter
-                        self._set(replace(self._views[job_id], state=JobState.CANCELLED))
+            while len(jobs) < most and self._queue and not self.closed:
+                job_id = next(iter(self._queue))
+                del self._queue[job_id]
+                future = self._futures[job_id]
+                if future.running() or future.set_running_or_notify_cancel():
+                    self._held[job_id] = taker
+                    self._say_silent(self._views[job_id], 0)
+                    jobs.append(self._views[job_id].job)
+                else:  # the future was cancelled by its waiter
+                    self._set(replace(self._views[job_id], state=JobState.CANCELLED))
         return jobs
 
     def say_waiting(self, pid: int, device: str, seconds: int) -> None:
@@ -226,7 +135,7 @@ class JobTable:
             seconds: its silence; 0 = it is no longer silent.
         """
         with self.changed:
-            queued = [self._views[job_id] for job_id in islice(self._queue.ids, HORIZON)]
+            queued = [self._views[job_id] for job_id in islice(self._queue, LOOKED_AT)]
             view = next((view for view in queued if view.pid == pid), None)
             if view is None and seconds:
                 view = next((view for view in queued if not view.silent), None)
@@ -245,12 +154,12 @@ class JobTable:
         taker: Taker,
         jobs: Sequence[Job],
         to: messages.ChildProcess,
-        group: int | None,
         **facts: object,
     ) -> None:
         """Send a taker's jobs to its process; ``facts``: new values of fields of their views."""
-        self.update(taker, [job.id for job in jobs], log=str(to.log), **facts)
-        to.send(messages.Run([*jobs], group))
+        for job in jobs:
+            self.update(taker, job.id, log=str(to.log), **facts)
+        to.send(messages.Run([*jobs]))
         for job in jobs:
             if self._held.get(job.id) is not taker:  # cancelled before the process had it
                 to.send(messages.Cancel(job.id))
@@ -264,12 +173,12 @@ class JobTable:
         """The taker of a job; None = it is queued or final."""
         return self._held.get(job_id)
 
-    def give_back(self, taker: Taker, note: str = "", *, alone: bool = False) -> None:
-        """Put a taker's jobs back in front of the queue; ``alone``: each is measured by itself."""
+    def give_back(self, taker: Taker, note: str = "") -> None:
+        """Put a taker's jobs back in front of the queue."""
         with self.changed:
             jobs = [view.job for view in self.held(taker)]
             if not self.closed:
-                self._queue.put_first([job.id for job in jobs], alone)
+                self._queue = {**dict.fromkeys(job.id for job in jobs), **self._queue}
             for job in jobs:
                 if self.closed:
                     self.cancel(job.id)
@@ -278,12 +187,11 @@ class JobTable:
                     self._set(JobView(job=job, note=note))
             self.changed.notify_all()
 
-    def update(self, taker: Taker, job_ids: Iterable[str], **changes: object) -> None:
-        """Change fields of views, of those jobs that the taker still has."""
+    def update(self, taker: Taker, job_id: str, **changes: object) -> None:
+        """Change fields of a job's view, if the taker still has it."""
         with self.changed:
-            for job_id in job_ids:
-                if self._held.get(job_id) is taker:
-                    self._set(replace(self._views[job_id], **changes))
+            if self._held.get(job_id) is taker:
+                self._set(replace(self._views[job_id], **changes))
 
     def take_in(self, taker: Taker, message: messages.FromWorker, log: Path) -> JobFailed | None:
         """Apply a message of a taker's process to views and futures; returns the failure, if it is
@@ -295,12 +203,12 @@ class JobTable:
             log: the log of that process.
         """
         match message:
-            case messages.Begun(job_ids=job_ids):
-                self.update(taker, job_ids, state=JobState.RUNNING)
-            case messages.Progress(job_ids=job_ids, done=done, total=total):
-                self.update(taker, job_ids, done=done, total=total)
-            case messages.Note(job_ids=job_ids, text=text):
-                self.update(taker, job_ids, note=text)
+            case messages.Begun(job_id=job_id):
+                self.update(taker, job_id, state=JobState.RUNNING)
+            case messages.Progress(job_id=job_id, done=done, total=total):
+                self.update(taker, job_id, done=done, total=total)
+            case messages.Note(job_id=job_id, text=text):
+                self.update(taker, job_id, note=text)
             case messages.Done(job_id=job_id, report=report):
                 self.finish(job_id, _read(report, self.view(job_id).job.checkpoint), taker)
             case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
@@ -329,8 +237,7 @@ class JobTable:
             if view.state.final or (taker is not None and self._held.get(job_id) is not taker):
                 return False
             self._held.pop(job_id, None)
-            if job_id in self._queue.ids:
-                self._queue.remove(job_id)
+            self._queue.pop(job_id, None)
             view = replace(view, silent=0)
             if isinstance(result, JobCancelled):
                 future.cancel()  # no effect on a job that was taken
@@ -369,7 +276,7 @@ class JobTable:
     def queued(self) -> list[str]:
         """Ids of the queued jobs, in order."""
         with self.changed:
-            return list(self._queue.ids)
+            return list(self._queue)
 
     def view(self, job_id: str) -> JobView:
         """The current view of a job."""
@@ -379,8 +286,8 @@ class JobTable:
     def views(self) -> list[JobView]:
         """All views: taken jobs as submitted, then the queue in its order."""
         with self.changed:
-            begun = [view for job_id, view in self._views.items() if job_id not in self._queue.ids]
-            return begun + [self._views[job_id] for job_id in self._queue.ids]
+            begun = [view for job_id, view in self._views.items() if job_id not in self._queue]
+            return begun + [self._views[job_id] for job_id in self._queue]
 
     def close(self) -> None:
         """Cancel the queue and wake all takers."""
@@ -389,16 +296,6 @@ class JobTable:
             for job_id in self.queued():
                 self.cancel(job_id)
             self.changed.notify_all()
-
-    def _look_up_keys(self) -> None:
-        """Look up the group keys of the next jobs; reads manifests, so without the lock."""
-        with self.changed:
-            jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
-        keys = {job.id: self._key(job) for job in jobs}
-        with self.changed:
-            self._queue.keys.update(
-                {job_id: key for job_id, key in keys.items() if job_id in self._queue.ids}
-            )
 
     def _set(self, view: JobView) -> None:
         self._views[view.job.id] = view

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -16,7 +15,7 @@ import fa_core
 from fa_core.decode import Json, reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
+from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
 from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
@@ -25,6 +24,9 @@ from fa_core.rows import AuditRow, Problem
 
 AUTO: Literal["auto"] = "auto"
 """Number of batches that is found while measuring."""
+
+DECIDE_AT = 0.3
+"""The ceiling of (c) by which `AUTO` decides, unless another is given."""
 
 STAMP = "files"
 """Key of provenance for the `stamp` of the weights."""
@@ -70,7 +72,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     weights: str | None = None
     taps: list[str] = []
     batches: int | Literal["auto"] | None = None
-    decide_at: float = 0.3
+    decide_at: float = DECIDE_AT
     batch_size: int | None = None
     norm_batches: int = 1
     eval_seed: int | None = None
@@ -183,17 +185,12 @@ FORMULAS = "2"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
-BESIDE = "1"
-"""Version of what is measured beside the diagnostics, as `FORMULAS`. Missing = 0."""
-
-
 def versions() -> dict[str, str]:
     """Versions of Python, this program, and the packages that decide numbers."""
     import importlib.metadata
 
     found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
     found["formulas"] = FORMULAS
-    found["beside"] = BESIDE
     for package in ("torch", "numpy"):
         with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
@@ -210,24 +207,6 @@ def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
         axes=row.axes,
         options=options,
     )
-
-
-def group_key(job: Job) -> tuple[str, ...] | None:
-    """Key of jobs that may share passes: the ``--model`` text, or arch and arch_args of the run.
-
-    Checkpoints outside a run folder share one key: the worker reads them and compares their
-        networks. None = no such run: measured alone.
-    """
-    if job.options.model is not None:
-        return (job.options.model,)
-    run = run_of(Path(job.checkpoint))
-    if run is None:
-        return ()
-    try:
-        manifest = read_manifest(run)
-    except FaError:
-        return None
-    return manifest.arch, json.dumps(manifest.arch_args, sort_keys=True)
 
 
 class JobState(str, Enum):
@@ -310,10 +289,6 @@ def no_data(checkpoint: Path | str) -> FaError:
             "cifar10:DIR; one of a network of your own needs --model module:callable too"
         ),
     )
-
-
-DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""The class that workers run, e.g. `GroupRunner`; called with a device."""
 
 
 class Cancelled(Exception):

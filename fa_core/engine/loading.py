@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -133,8 +132,8 @@ def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
 
 
 @dataclass(frozen=True)
-class Files:
-    """A job and its files.
+class Loaded:
+    """A job and its files, its network with the weights on the device.
 
     Attributes:
         job: the job.
@@ -143,6 +142,7 @@ class Files:
         hashes: of the files.
         checkpoint: its weights, on the CPU.
         stamp: of the weights files before they were read.
+        network: the network.
     """
 
     job: Job
@@ -151,31 +151,24 @@ class Files:
     hashes: dict[str, str]
     checkpoint: Checkpoint
     stamp: list[list[int]]
-
-
-@dataclass(frozen=True)
-class Loaded(Files):
-    """A job with its network and weights on the device."""
-
     network: nn.Module
 
 
-def read(job: Job, device: str) -> Files:
-    """Read a job's files; refuses a checkpoint larger than free memory.
+def load(job: Job, device: str) -> Loaded:
+    """Read a job's files, and put its network on the device; refuses a checkpoint larger than free
+    memory.
 
     Raises:
-        FaError: they cannot be read.
+        FaError: it cannot be loaded, e.g. its tensors match no known network.
     """
-    path = Path(job.checkpoint)
+    path, options = Path(job.checkpoint), job.options
     run = run_of(path)
+    manifest = None
     if run is not None and is_run(run):
         manifest = read_manifest(run)
-    else:
-        manifest = None
-    plan = resolve_plan(job.options, manifest, path)
-    if run is None:
-        weights = path
-    else:
+    plan = resolve_plan(options, manifest, path)
+    weights = path
+    if run is not None:
         weights = run / WEIGHTS
     if manifest is not None and not exists(weights):
         hint = "what was recorded of the run can be shown; to measure it, train it again"
@@ -184,61 +177,8 @@ def read(job: Job, device: str) -> Files:
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
     before = stamp(path)
-    return Files(
-        job,
-        manifest,
-        plan,
-        input_hashes(path),
-        load_checkpoint(weights, job.options.weights),
-        before,
-    )
-
-
-def load(job: Job, device: str, files: Files | None = None) -> Loaded:
-    """Read a job's files, unless given, and put its network on the device.
-
-    Raises:
-        FaError: it cannot be loaded, e.g. its tensors match no known network.
-    """
-    files, options = files or read(job, device), job.options
-    network = network_for(
-        files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is"
-    )
-    taken = fitted(files.checkpoint, network.state_dict())
-    return Loaded(**{**vars(files), "checkpoint": taken}, network=network.to(device))
-
-
-class Loader:
-    """Reads the files of the next jobs in a background thread.
-
-    Networks are built in the caller's thread: user code and measurements share the random state.
-
-    Args:
-        device: where networks go.
-    """
-
-    def __init__(self, device: str) -> None:
-        self._device = device
-        # fixes this thread's number of threads before the loader sets its own
-        torch.get_num_threads()
-        self._thread = ThreadPoolExecutor(1, "loader", torch.set_num_threads, (1,))
-        self._asked: dict[str, Future[Files]] = {}
-
-    def ask(self, jobs: Iterable[Job]) -> None:
-        """Start reading these jobs, in order, unless already requested."""
-        for job in jobs:
-            if job.id not in self._asked:
-                self._asked[job.id] = self._thread.submit(read, job, self._device)
-
-    def get(self, job: Job) -> Loaded:
-        """Wait for a job and load it.
-
-        Raises:
-            FaError: it cannot be loaded.
-        """
-        self.ask([job])
-        return load(job, self._device, self._asked.pop(job.id).result())
-
-    def forget(self, job: Job) -> None:
-        """Drop the files of a job."""
-        self._asked.pop(job.id, None)
+    hashes = input_hashes(path)
+    checkpoint = load_checkpoint(weights, options.weights)
+    network = network_for(checkpoint, manifest, options.model, as_is=options.dtype == "as-is")
+    taken = fitted(checkpoint, network.state_dict())
+    return Loaded(job, manifest, plan, hashes, taken, before, network.to(device))

@@ -41,15 +41,9 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Run(_Message, frozen=True):
-    """To the worker: measure these jobs; the next follow its `Idle`.
-
-    Attributes:
-        jobs: the jobs, in order.
-        group: networks measured at once; None = the worker's choice.
-    """
+    """To the worker: measure these jobs, in order; the next follow its `Idle`."""
 
     jobs: list[Job]
-    group: int | None = None
 
 
 class Cancel(_Message, frozen=True):
@@ -63,23 +57,23 @@ class Ready(_Message, frozen=True):
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: these jobs of a `Run` are being measured; the others wait."""
+    """From the worker: this job of a `Run` is being measured; the others wait."""
 
-    job_ids: list[str]
+    job_id: str
 
 
 class Progress(_Message, frozen=True):
-    """From the worker: batches measured and their total, the same for all these jobs."""
+    """From the worker: batches of a job measured, and their total."""
 
-    job_ids: list[str]
+    job_id: str
     done: int
     total: int
 
 
 class Note(_Message, frozen=True):
-    """From the worker: a note for the user about these runs, or without ids about the worker."""
+    """From the worker: a note for the user about a job, or without an id about the worker."""
 
-    job_ids: list[str]
+    job_id: str
     text: str
 
 
@@ -266,16 +260,15 @@ class ChildProcess:
             return self._popen.wait()
 
 
-def worker_process(device: str, *, threads: int | None, measure: str, log: Path) -> ChildProcess:
+def worker_process(device: str, *, threads: int | None, log: Path) -> ChildProcess:
     """Start a ``python -m fa_core.engine.worker``.
 
     Args:
         device: e.g. ``"cpu"``, ``"cuda:1"``.
         threads: CPU threads it may use; None = torch's default.
-        measure: what it runs (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         log: the file for its stdout and stderr.
     """
-    arguments = ["fa_core.engine.worker", device, measure, str(Path.cwd())]
+    arguments = ["fa_core.engine.worker", device, str(Path.cwd())]
     return ChildProcess(arguments, log=log, environment=environment(threads), says=FromWorker)
 
 

@@ -16,9 +16,6 @@ from fa_core.files import free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
 from fa_core.measure.pass_errors import is_out_of_memory
 
-GROUP_SHARE = 0.7
-"""Share of a device's free memory that a group of networks may plan with."""
-
 FULL_OF_OTHERS = 0.5
 """Share of a device's memory from which other processes are blamed for a lack of it."""
 
@@ -96,11 +93,6 @@ def check_fits(path: Path, device: str) -> None:
             )
 
 
-def group_size(bytes_per_member: int, device: str) -> int:
-    """How many networks fit into a device's free memory at once, at least 1."""
-    return max(1, int(free_memory(device) * GROUP_SHARE) // max(1, bytes_per_member))
-
-
 def does_not_fit(where: str, device: str) -> FaError:
     """The error for a network or samples that do not fit on the device."""
     what = f"out of memory: the network or the samples do not fit on {device}"
@@ -116,14 +108,19 @@ def does_not_fit(where: str, device: str) -> FaError:
 
 
 @contextmanager
-def memory_for(where: Path, device: str) -> Iterator[None]:
-    """Within, a lack of memory is one line: `does_not_fit`."""
+def memory_for(where: Path | str, device: str) -> Iterator[None]:
+    """Within, a lack of memory is one line: `does_not_fit`, or the error itself if it is one line
+    already and other processes are not at fault."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        raise does_not_fit(str(where), device) from error
+        release()
+        full = does_not_fit(str(where), device)
+        if isinstance(error, FaError) and not isinstance(full, DeviceFull):
+            raise
+        raise full from error
 
 
 def _gigabytes(size: int) -> str:

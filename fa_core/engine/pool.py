@@ -20,12 +20,10 @@ from fa_core.engine.heartbeat import CHECK_EVERY, Heartbeat
 from fa_core.engine.job_table import (
     JobFailed,
     JobTable,
-    Key,
     NoWorker,
     OnEvent,
-    most_together,
 )
-from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView, group_key, ignore
+from fa_core.engine.jobs import Job, JobState, JobView, ignore
 from fa_core.engine.messages import ChildProcess, worker_process
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
@@ -48,7 +46,7 @@ class Pool(AbstractContextManager["Pool"]):
         log_dir: folder of worker logs; kept at `close` if a job failed and a log is not empty.
     """
 
-    def __init__(self, on_event: OnEvent | None, key: Key = group_key) -> None:
+    def __init__(self, on_event: OnEvent | None) -> None:
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         listener = (on_event or ignore,)
@@ -56,7 +54,7 @@ class Pool(AbstractContextManager["Pool"]):
             target=self._notify_listener, args=listener, name="events", daemon=True
         )
         self._notifier.start()
-        self._table = JobTable(self._events.put, key)
+        self._table = JobTable(self._events.put)
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job.
@@ -118,38 +116,36 @@ class Pool(AbstractContextManager["Pool"]):
 
 
 class WorkerPool(Pool):
-    """Measures jobs in worker processes, as submitted or in groups.
+    """Measures jobs in worker processes, in order, one at a time each.
 
     Workers start with the first jobs and stay alive. A dead worker fails the job it was measuring,
-    and is replaced with the next job; if it held several jobs, they are measured again one by one,
-    so that only the culprit fails.
+    and is replaced with the next job.
 
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view at each change, in order, from one thread of the pool.
-        measure: runner of the workers (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
-        group: networks measured at once; None = as many as fit into memory on CUDA, else 1.
-        key: group key of a job.
         on_notice: called with notes on a worker, not on a job.
         clock: monotonic seconds; replaced in tests.
+
+    Attributes:
+        at_once: jobs that a worker has at a time.
     """
+
+    at_once = 1
 
     def __init__(
         self,
         devices: Sequence[str],
         on_event: OnEvent | None = None,
         *,
-        measure: str = DEFAULT_MEASURE,
-        group: int | None = None,
-        key: Key = group_key,
         on_notice: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(on_event, key)
+        super().__init__(on_event)
         self.on_notice = on_notice or ignore
         self.clock = clock
         self._ended = threading.Event()
-        self._devices, self._measure, self.group = list(devices), measure, group
+        self._devices = list(devices)
         self._worker_numbers = itertools.count(1)
         self._workers: list[WorkerThread] = []
 
@@ -195,9 +191,7 @@ class WorkerPool(Pool):
     def start_worker(self, device: str) -> ChildProcess:
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-        return worker_process(
-            device, threads=threads_per_worker(self._devices), measure=self._measure, log=log
-        )
+        return worker_process(device, threads=threads_per_worker(self._devices), log=log)
 
 
 class WorkerThread(threading.Thread):
@@ -232,7 +226,7 @@ class WorkerThread(threading.Thread):
             worker = self._ready_worker()
             if isinstance(worker, FaError):
                 self._strike(worker, lost=True)
-            elif jobs := self._table.take(self, most_together(self._device, self._pool.group)):
+            elif jobs := self._table.take(self, self._pool.at_once):
                 self._measure(worker, jobs)
         if self._worker is not None:
             self._worker.close(GRACE)
@@ -290,9 +284,7 @@ class WorkerThread(threading.Thread):
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Send jobs to the worker and apply its messages until all jobs are final or it is gone."""
         self._hear()
-        self._table.hand_over(
-            self, jobs, worker, self._pool.group, device=self._device, pid=worker.pid
-        )
+        self._table.hand_over(self, jobs, worker, device=self._device, pid=worker.pid)
         while (message := worker.receive()) is not None:
             self._hear()
             self._steps += not isinstance(message, (messages.Progress, messages.Note))
@@ -300,7 +292,7 @@ class WorkerThread(threading.Thread):
                 return
             if isinstance(message, messages.Done):
                 self._strikes = 0
-            if isinstance(message, messages.Note) and not message.job_ids:
+            if isinstance(message, messages.Note) and not message.job_id:
                 self._pool.on_notice(message.text)
             error = self._table.take_in(self, message, worker.log)
             if isinstance(message, messages.Failed):
@@ -309,7 +301,7 @@ class WorkerThread(threading.Thread):
                 device = ""
             if error and device and self._strike(error, lost=device == "lost"):
                 return
-        self._lost(worker, single=len(jobs) == 1)
+        self._lost(worker)
 
     def _hear(self) -> None:
         """Record a message from the worker, or new work for it."""
@@ -327,7 +319,8 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         if worker is not None and not (worker.ready and seconds):
             self._table.say_waiting(worker.pid, self._device, seconds)
-        self._table.update(self, [view.job.id for view in self._table.held(self)], silent=seconds)
+        for view in self._table.held(self):
+            self._table.update(self, view.job.id, silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
         """Count a failure of the device; True if its worker was dismissed and its jobs went back.
@@ -359,17 +352,12 @@ class WorkerThread(threading.Thread):
         self._dismiss(worker)
         return cause, "; ".join([*hints, f"log: {worker.log}"])
 
-    def _lost(self, worker: ChildProcess, single: bool) -> None:
-        """Handle a dead worker: fail its only job, or have its jobs measured one by one."""
+    def _lost(self, worker: ChildProcess) -> None:
+        """Handle a dead worker: fail what it was measuring, and put back what it only held."""
         cause, hint = self._reap(worker)
-        what = f"its worker on {self._device} {cause}"
-        if worker.killed or self._table.closed:
-            self._table.give_back(self)
-        elif single:
-            self._table.fail(
-                [view.job.id for view in self._table.held(self)], JobFailed(what, hint=hint)
-            )
-        else:
-            self._table.give_back(
-                self, f"{what} while it held several: measured again, alone", alone=True
-            )
+        if not worker.killed and not self._table.closed:
+            held = self._table.held(self)
+            running = [view for view in held if view.state is JobState.RUNNING] or held
+            error = JobFailed(f"its worker on {self._device} {cause}", hint=hint)
+            self._table.fail([view.job.id for view in running], error)
+        self._table.give_back(self)

@@ -1,26 +1,21 @@
-"""Comparison of a recorded report with a new measurement, value by value. Pure Python.
+"""Comparison of a recorded report with a new measurement. Pure Python.
 
-Every value of the two reports has a name, such as ``credit.gamma[2]``. All must be equal unless
-`_ALLOWED` has a tolerance; exceptions are the tables `_OUTSIDE` and `_TOLD` and the reasons of
-`_excuse`. New fields of the report are compared without a change here.
+`QUANTITIES` lists what is compared, and how. Everything else in a record is named as not compared.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
-from itertools import groupby
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from fa_core.decode import Json
-from fa_core.facts.provenance import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES
-from fa_core.facts.report_facts import WHAT_IF
+from fa_core.facts.report_facts import UNSTATED, WHAT_IF
 from fa_core.numbers import brief, is_number
 from fa_core.report import DiagnosticReport
 
@@ -38,96 +33,75 @@ SAFETY = 8.0
 USUAL_FAN_IN = 1024
 """Assumed longest sum of reports without one."""
 
-LOST = 0.5
-"""Share of zeros above which a layer's credit counts as lost to underflow."""
+NEAR_ZERO = 0.01
+"""A cosine nearer to 0 counts as this large where its tolerance is compared with it."""
 
-Value: TypeAlias = "str | float | bool"
+MOST_NAMED = 40
+"""Differences, and names of values that are not compared, that are printed of a run."""
 
-_GONE = (
-    *("credit.rho_relative", "credit.rho_finite", "credit.deep_rho_finite"),
-    *("credit.nudge_relative", "credit.update", "credit.orientation"),
-    "provenance.settings.resamples",
-)
+LACKING, UNCHECKED = "lacking", "unchecked"
 
-_OUTSIDE = {
-    "notes": "free text",
-    "provenance.checkpoint": "where the files were; their hashes are compared",
-    "provenance.files": "sizes and times of files; their hashes are compared",
-    "provenance.settings.data_typed": "whether a person typed the data SPEC",
-    **dict.fromkeys(_GONE, "measured by earlier versions alone"),
-}
-"""Values that are not measured, with the reason."""
+FORMULAS, BASELINE = "formulas", "baseline"
+
+
+class Rule(NamedTuple):
+    """How a quantity is compared.
+
+    Attributes:
+        times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
+        size: what the tolerance is relative to, where that is more than the number.
+        kind: of a `Difference`; empty: ``number`` or ``fact``.
+        needs: what a comparison needs besides: `FORMULAS` (one version of them and of torch, which
+            draws the random numbers) or `BASELINE` (the frozen run).
+    """
+
+    times: float = 0.0
+    size: float = 0.0
+    kind: str = ""
+    needs: str = ""
+
+
+_SAME = Rule()
+_NORM = Rule(1.0)
+# a cosine errs by at most the sum of its two vectors' relative errors
+_COSINE = Rule(2.0, 1.0)
+_DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
 
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
 
-_CIRCUMSTANCES = (
-    *("versions", "device", "device_label", "processor", "instructions", "threads", "idle_gpu"),
-    *("node", "group", "data", "settings.data", "hashes.manifest", BASELINE_FROM),
-)
-_TOLD = (
-    *("thresholds", "unmeasured", "credit.missing"),
-    *(f"provenance.{name}" for name in _CIRCUMSTANCES),
-)
-"""Values whose difference is printed but does not fail: circumstances, choices and wording."""
-
-_NEEDED = ("provenance.hashes", "provenance.data_hash")
-"""Keys of provenance that a record must have."""
-
-_BASELINE = (
-    *("frozen_baseline_acc", "intervals.margin_pp"),
-    *(f"provenance.{name}" for name in (BASELINE_FROM, BASELINE_RULE, OTHER_BASELINES)),
-)
-"""Values from another run or the user."""
-
-_FORMULAS = (
-    *("intervals", "credit.null"),
-    *("credit.gamma_of_batch_means", "credit.gamma_concatenated"),
-)
-"""Values that depend on ``versions.formulas``."""
-
-_DRAWN = ("credit.null", "credit.rho", "credit.deep_rho")
-"""Values that depend on random numbers, which may change with the version of torch."""
-
-_BESIDE = ("reference_precision", "block_norms", "mean_error")
-"""Values that depend on ``versions.beside``."""
-
-_ALLOWED: tuple[tuple[str, float, float], ...] = (
+QUANTITIES: Mapping[str, Rule] = {
+    **dict.fromkeys(_NAMES, _SAME),
+    "provenance.hashes.weights": Rule(kind="weights"),
+    "provenance.hashes.credit": Rule(kind="file"),
+    "provenance.data_hash": Rule(kind="data"),
+    **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
+    "residual_norms": _NORM,
+    "bp_grad_norms": _NORM,
+    "cross_batch_stability": _COSINE,
     # an accuracy is a count, with near-ties decided in float64
-    ("headline_acc", 0.0, 0.0),
-    ("frozen_baseline_acc", 0.0, 0.0),
-    (f"provenance.{OTHER_BASELINES}", 0.0, 0.0),
-    ("residual_norms", 1.0, 0.0),
-    ("bp_grad_norms", 1.0, 0.0),
-    ("error_norm", 1.0, 0.0),
-    # a cosine errs by at most the sum of its two vectors' relative errors
-    ("cross_batch_stability", 2.0, 1.0),
-    ("mean_error", 2.0, 1.0),
-    ("reference_precision.norm_ratio", 2.0, 0.0),
-    ("reference_precision", 2.0, 1.0),
-    ("depth_ablation", 0.0, 0.0),
-    ("credit.nudge", 50.0, 0.0),
-    ("credit.zeros", 50.0, 1.0),
-    ("credit", 2.0, 1.0),
+    "headline_acc": _SAME,
+    "right": _SAME,
+    "frozen_baseline_acc": Rule(needs=BASELINE),
+    "error_norm": _NORM,
+    "credit.gamma": _COSINE,
+    "credit.gamma_L": _COSINE,
+    "credit.deep_gamma": _COSINE,
+    "credit.null": _DRAWN_COSINE,
+    "credit.rho": _DRAWN_COSINE,
+    "credit.nudge": Rule(50.0),
     # an interval's width comes from small differences, which rounding changes more
-    ("intervals.stability", 50.0, 1.0),
-    ("intervals.acc", 50.0, 1e-6),
-    ("intervals.margin_pp", 50.0, 1e-6),
-    ("", 50.0, 0.0),
-)
-"""Name → (times, size): a number may differ by times · `relative_tolerance` · max(|number|,
-size)."""
+    "intervals.growth": Rule(50.0, needs=FORMULAS),
+    "intervals.g_L": Rule(50.0, needs=FORMULAS),
+    "intervals.stability": Rule(50.0, 1.0, needs=FORMULAS),
+    "intervals.acc": Rule(50.0, 1e-6, needs=FORMULAS),
+    "intervals.margin_pp": Rule(50.0, 1e-6, needs=BASELINE),
+}
+"""Name in a report → how its values are compared."""
 
-_KINDS = (
-    ("provenance.hashes.weights", "weights"),
-    ("provenance.data_hash", "data"),
-    ("provenance.hashes", "file"),
-    ("provenance.versions", "version"),
-    ("provenance.device", "device"),
-    ("thresholds", "threshold"),
-)
-
-LACKING, UNCHECKED = "lacking", "unchecked"
+_MACHINE = ("device", "device_label", "instructions", "group")
+_VERSIONS = ("torch", "numpy")
+"""Facts of provenance that let numbers differ by rounding."""
 
 _ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
 
@@ -137,8 +111,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
-            measured now but not recorded; ``unchecked``: recorded but not measured in the same way
-            now; ``version``, ``device``, ``threshold``.
+            measured now but not recorded; ``unchecked``: recorded, and it could not be compared.
         name: of the value, e.g. ``bp_grad_norms[4]``.
         recorded: its value in the record, or None.
         measured: its value now, or None.
@@ -156,18 +129,12 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
     def change(self) -> str:
-        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``; ``none`` for a value that one of them lacks."""
-        was = "none" if self.recorded is None else _short(self.recorded)
-        now = "none" if self.measured is None else _short(self.measured)
-        return f"{self.name} {was} → {now}"
+        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``."""
+        was = _short(self.recorded, "not in the record")
+        return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
 
     def __str__(self) -> str:
-        was, now = "not in the record", "not measured now"
-        if self.recorded is not None:
-            was = f"recorded {_short(self.recorded)}"
-        if self.measured is not None:
-            now = f"now {_short(self.measured)}"
-        text = f"{self.name}: {was}, {now}"
+        text = self.change()
         if self.tolerance is not None:
             text += f" (may differ by {self.tolerance:.1e})"
         if self.why:
@@ -183,16 +150,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         compared: number of compared values.
         largest: largest difference relative to its tolerance (at most 1 = agreement).
         bit_for_bit: whether all compared numbers are equal.
-        same_machine: whether processor and versions are as recorded; then no tolerance applies.
-        outside: names of recorded values that are not measured.
+        elsewhere: what differs of the machine and the versions; if nothing, no tolerance applies.
+        not_compared: names of recorded values that are in no row of `QUANTITIES`.
     """
 
     differences: list[Difference]
     compared: int
     largest: float
     bit_for_bit: bool
-    same_machine: bool
-    outside: list[str]
+    elsewhere: list[str]
+    not_compared: list[str]
 
     @cached_property
     def agrees(self) -> bool:
@@ -201,7 +168,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def unchecked(self) -> int:
-        """Number of recorded values that could not be compared."""
+        """Number of recorded quantities that could not be compared."""
         return sum(difference.kind == UNCHECKED for difference in self.differences)
 
     @property
@@ -219,82 +186,60 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"agrees: {self.compared} values, {exact}"
 
     def lines(self) -> list[str]:
-        """A line per deciding difference, and one line for all others."""
-        lines = []
-        loud = [each for each in self.differences if each.decides or each.kind in _LOUD]
-        for shared, alike in groupby(loud, key=_shared):
-            first, *others = alike
-            line = f"{'≠' if first.decides else '?'} {first}"
-            if others:
-                line += f"; and {len(others)} more of {shared[1]}"
-            lines.append(line)
-        told = [each for each in self.differences if each not in loud]
-        if other := [str(each) for each in told if each.recorded is not None]:
-            lines.append(f"· other circumstances: {'; '.join(other)}")
-        if absent := [each.name for each in told if each.recorded is None]:
-            lines.append(f"· not in the record: {', '.join(absent)}")
-        if self.outside:
-            lines.append(f"· no measurement gives {', '.join(self.outside)}")
+        """A line per difference, what differs of the machine, and what is not compared."""
+        lines = [f"{'≠' if each.decides else '?'} {each}" for each in self.differences[:MOST_NAMED]]
+        if len(self.differences) > MOST_NAMED:
+            lines.append(f"… and {len(self.differences) - MOST_NAMED} more")
+        if self.elsewhere:
+            lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
+        if self.not_compared:
+            names = ", ".join(self.not_compared[:MOST_NAMED])
+            more = len(self.not_compared) - MOST_NAMED
+            lines.append(f"· not compared: {names}" + (f" and {more} more" if more > 0 else ""))
         return lines
 
 
-_LOUD = (LACKING, UNCHECKED)
-
-
-def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Comparison:
+def compare(
+    recorded: DiagnosticReport, measured: DiagnosticReport, beside: Iterable[Difference] = ()
+) -> Comparison:
     """Compare a record with a new measurement of the same run.
 
-    Tolerances follow from the new measurement alone: its arithmetic, depth and zeros. On the same
+    Tolerances follow from the new measurement alone: its arithmetic and depth. On the same
         processor with the same versions all numbers must be equal.
+
+    Args:
+        recorded: the record.
+        measured: the new measurement.
+        beside: further differences, which the record has with itself.
     """
-    old, new = _values(recorded), _values(measured)
-    exact = same_machine(recorded.provenance, measured.provenance)
-    if exact:
-        relative = 0.0
-    else:
-        relative = relative_tolerance(measured)
-    excuses = _Excuses(recorded, measured, exact)
-    outside = {stem for stem in map(_stem, {**old, **new}) if _is_outside(stem, new)}
+    before, after = _data(recorded), _data(measured)
+    elsewhere = _elsewhere(recorded, measured)
+    relative = relative_tolerance(measured) if elsewhere else 0.0
+    same_formulas = _formulas(recorded) == _formulas(measured)
+    nameless = () if measured.method_name else _NAMES
     differences: list[Difference] = []
     within: list[float] = []
-    compared = 0
-    for name in {**old, **new}:
-        if _stem(name) in outside:
+    for quantity, rule in QUANTITIES.items():
+        if quantity in nameless:
             continue
-        was, now = old.get(name), new.get(name)
-        tolerance = _tolerance(name, now, relative)
-        over = _excess(was, now, tolerance)
-        if over > 1:
-            differences.append(_judged(name, was, now, tolerance or None, excuses))
-        else:
-            within.append(over)
-        compared += was is not None and now is not None
-    differences += _verdict(recorded, measured)
+        old, new = _values(before, quantity), _values(after, quantity)
+        for name in {**old, **new}:
+            found = _judged(name, old.get(name), new.get(name), rule, relative)
+            if isinstance(found, float):
+                within.append(found)
+            else:
+                differences.append(_excused(found, rule, same_formulas))
+    checked = [each for each in differences if each.kind not in (LACKING, UNCHECKED)]
+    differences += [*beside, *_verdicts(recorded, measured)]
     differences.sort(key=_order)
-    compared -= sum(each.kind == UNCHECKED and each.measured is not None for each in differences)
     return Comparison(
         differences=differences,
-        compared=compared,
+        compared=len(within) + sum(each.measured is not None for each in checked),
         largest=max(within, default=0.0),
         bit_for_bit=not any(within),
-        same_machine=exact,
-        outside=sorted(outside & {*map(_stem, old)}),
+        elsewhere=elsewhere,
+        not_compared=[*(name for name in nameless if before.get(name)), *_others(before)],
     )
-
-
-def same_machine(recorded: Mapping[str, object], measured: Mapping[str, object]) -> bool:
-    """Whether processor, versions and number of threads are the same."""
-    if measured.get("device") != "cpu" or measured.get("instructions") is None:
-        return False
-    before, now = _mapping(recorded.get("versions")), _mapping(measured.get("versions"))
-    return _agree(recorded, measured, ("device_label", "instructions", "group")) and _agree(
-        before, now, ("torch", "numpy")
-    )
-
-
-def _agree(one: Mapping[str, object], other: Mapping[str, object], names: Iterable[str]) -> bool:
-    """Whether two mappings have equal values for some keys."""
-    return all(one.get(name) == other.get(name) for name in names)
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -322,15 +267,6 @@ def relative_tolerance(report: DiagnosticReport) -> float:
     return float(SAFETY * products * math.sqrt(fan_in) * unit)
 
 
-def _excess(was: Value | None, now: Value | None, tolerance: float) -> float:
-    """`excess` for numbers; for other values 0 if equal, else ∞."""
-    if is_number(was) and is_number(now):
-        return excess(float(was), float(now), tolerance)
-    if was == now:
-        return 0.0
-    return math.inf
-
-
 def excess(old: float, new: float, tolerance: float) -> float:
     """|old − new| / tolerance: 0 for equal values, NaN included; ∞ for a tolerance of 0."""
     if old == new or (math.isnan(old) and math.isnan(new)):
@@ -341,86 +277,53 @@ def excess(old: float, new: float, tolerance: float) -> float:
     return math.inf
 
 
-class _Excuses:
-    """Reason why a value that differs could not be compared."""
+def _judged(name: str, was: object, now: object, rule: Rule, relative: float) -> Difference | float:
+    """A value's difference over its tolerance, at most 1, or the `Difference` of more.
 
-    def __init__(self, recorded: DiagnosticReport, measured: DiagnosticReport, exact: bool) -> None:
-        before = _mapping(recorded.provenance.get("versions"))
-        now = _mapping(measured.provenance.get("versions"))
-        self.formulas = before.get("formulas", "1"), now.get("formulas", "1")
-        self.beside = before.get("beside", "0"), now.get("beside", "0")
-        self.torch = before.get("torch"), now.get("torch")
-        self.given = recorded.provenance.get(BASELINE_FROM)
-        self.exact = exact
-        zeros = (measured.credit or {}).get("zeros") or ()
-        self.lost = set()
-        if not exact:
-            self.lost = {l for l, share in enumerate(zeros) if share and share > LOST}
-
-    def reason(self, name: str, was: Value | None, now: Value | None) -> str:
-        """Why a value could not be compared; ``""`` if it could."""
-        if now is None and _under(name, _BASELINE):
-            if self.given == GIVEN:
-                return "given by hand"
-            return "of a frozen run that is not at hand"
-        if was is None and _under(name, _BESIDE) and self.beside[0] != self.beside[1]:
-            return "measured beside the diagnostics since"
-        if now is None and _under(name, ("mean_error",)):
-            return "its batches were cut to fit into memory now"
-        if _under(name, _FORMULAS) and self.formulas[0] != self.formulas[1]:
-            return f"recorded with formulas {self.formulas[0]}, now {self.formulas[1]}"
-        if _under(name, _DRAWN) and self.torch[0] != self.torch[1]:
-            return f"drawn at random by torch {self.torch[0]}, now {self.torch[1]}"
-        if _under(name, ("depth_ablation",)) and not self.exact:
-            return "counted without deciding near-ties in float64"
-        if _under(name, ("credit",)) and self._is_lost(name):
-            return f"over {LOST:.0%} of this credit is exactly 0, and the rest is rounding"
-        return ""
-
-    def _is_lost(self, name: str) -> bool:
-        layer = re.search(r"\[(\d+)\]$", name)
-        if layer is None:
-            return bool(self.lost)
-        return int(layer[1]) in self.lost
-
-
-def _judged(
-    name: str, was: Value | None, now: Value | None, tolerance: float | None, excuses: _Excuses
-) -> Difference:
-    """The `Difference` of a value."""
-    found = Difference(
-        kind=_kind_of(name, now if was is None else was),
-        name=name,
-        recorded=was,
-        measured=now,
-        tolerance=tolerance,
-    )
-    if _under(name, _TOLD):
-        return replace(found, decides=False, tolerance=None)
-    in_provenance = name.startswith("provenance.") and not _under(name, _NEEDED)
-    if in_provenance and (was is None or now is None) and not _under(name, _BASELINE):
-        return replace(found, decides=False)
-    why = excuses.reason(name, was, now)
+    A tolerance above the value itself agrees with nearly everything: a value that is not equal and
+    within such a tolerance counts as not compared.
+    """
+    found = Difference(kind=rule.kind or "fact", name=name, recorded=was, measured=now)
     if was is None:
-        return replace(found, kind=LACKING, decides=not why, why=why, tolerance=None)
-    if why:
-        return replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
-    return found
+        return replace(found, kind=LACKING)
+    if not (is_number(was) and (now is None or is_number(now))):
+        return 0.0 if was == now else found
+    found = replace(found, kind=rule.kind or "number")
+    if now is None:
+        return found
+    tolerance = 0.0
+    if isinstance(now, float):
+        tolerance = rule.times * relative * max(abs(now), rule.size)
+    over = excess(float(was), float(now), tolerance)
+    if over > 1:
+        return replace(found, tolerance=tolerance or None)
+    if over > 0 and tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size):
+        why = f"rounding may change it by {tolerance:.1e}"
+        return replace(found, kind=UNCHECKED, decides=False, why=why)
+    return over
 
 
-def _kind_of(name: str, value: Value | None) -> str:
-    """The kind of a difference, from the name and value."""
-    for prefix, kind in _KINDS:
-        if _under(name, (prefix,)):
-            return kind
-    if is_number(value):
-        return "number"
-    return "fact"
+def _formulas(report: DiagnosticReport) -> tuple[object, object]:
+    """The versions that decide intervals and random numbers."""
+    versions = _mapping(report.provenance.get("versions"))
+    return versions.get("formulas", "1"), versions.get("torch")
 
 
-def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
-    """Differences of the recorded verdict from the verdicts of the recorded and the measured
-    numbers."""
+def _excused(found: Difference, rule: Rule, same_formulas: bool) -> Difference:
+    """The difference, which decides nothing if what its rule needs is not given."""
+    if rule.needs == FORMULAS and not same_formulas:
+        why = "of other formulas or of another torch"
+    elif rule.needs == BASELINE and found.measured is None:
+        why = "the frozen run that gave it is not at hand"
+    else:
+        return found
+    kind = LACKING if found.recorded is None else UNCHECKED
+    return replace(found, kind=kind, decides=False, why=why, tolerance=None)
+
+
+def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
+    """The first of three verdicts that is not the recorded one: of the measured numbers, of the
+    recorded numbers, and by the protocol's thresholds."""
     was = recorded.recorded_verdict
     if was is None:
         yield Difference(kind=LACKING, name="verdict", recorded=None, measured=recorded.verdict)
@@ -428,82 +331,77 @@ def _verdict(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator
     baseline = recorded.frozen_baseline_acc
     if measured.frozen_baseline_acc is None and baseline is not None:
         measured = measured.with_frozen_baseline(baseline)
-    again = replace(measured, thresholds=recorded.thresholds, recorded_verdict=was)
-    verdicts = {"verdict": again, "verdict of the recorded numbers": recorded}
+    measured = replace(measured, recorded_verdict=was)
+    verdicts = {
+        "verdict": measured.with_thresholds(recorded.thresholds),
+        "verdict of the recorded numbers": recorded,
+        "verdict by the protocol's thresholds": measured.with_thresholds(UNSTATED),
+    }
     for name, judged in verdicts.items():
         if judged.recorded_differs:
             yield Difference(kind="verdict", name=name, recorded=was, measured=judged.verdict)
             return
 
 
-def _values(report: DiagnosticReport) -> dict[str, Value]:
-    """Name → value of all parts of a report but the verdict."""
+def _data(report: DiagnosticReport) -> Json:
+    """The report as JSON data, without its verdict."""
     data: Json = msgspec.to_builtins(report.as_recorded())
-    data["thresholds"] = report.thresholds.numbers()
     for name in ("verdict", WHAT_IF):
         data.pop(name, None)
-    found: dict[str, Value] = {}
-    waiting: list[tuple[str, Any]] = [("", data)]
+    return data
+
+
+def _values(data: Json, quantity: str) -> dict[str, object]:
+    """Name → value of all numbers of a quantity."""
+    inside: object = data
+    for key in quantity.split("."):
+        inside = _mapping(inside).get(key)
+    found: dict[str, object] = {}
+    waiting = [(quantity, inside)]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            inner = [(f"{name}.{key}" if name else str(key), each) for key, each in value.items()]
-            waiting += reversed(inner)
+            waiting += [(f"{name}.{key}", each) for key, each in value.items()]
         elif isinstance(value, (list, tuple)):
-            waiting += reversed([(f"{name}[{place}]", each) for place, each in enumerate(value)])
+            waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
         elif value is not None and value != "":
             found[name] = value
     return found
 
 
-def _is_outside(stem: str, measured: Mapping[str, Value]) -> bool:
-    nameless = _under(stem, _NAMES) and "method_name" not in measured
-    return nameless or _under(stem, tuple(_OUTSIDE))
+def _others(data: Mapping[str, object], prefix: str = "") -> Iterator[str]:
+    """Names of recorded values that no quantity has."""
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if name in QUANTITIES or value in (None, "", [], {}):
+            continue
+        if isinstance(value, Mapping) and any(each.startswith(f"{name}.") for each in QUANTITIES):
+            yield from _others(value, f"{name}.")
+        else:
+            yield name
 
 
-def _tolerance(name: str, now: Value | None, relative: float) -> float:
-    if not isinstance(now, float):
-        return 0.0  # a count
-    times, size = _allowed(_stem(name))
-    return times * relative * max(abs(now), size)
+def _elsewhere(recorded: DiagnosticReport, measured: DiagnosticReport) -> list[str]:
+    """What differs of the machine and the versions; of another device than the processor at least
+    its name, since its kernels need not repeat a number."""
+    before, now = _machine(recorded), _machine(measured)
+    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
+    if not changed and (now["device"] != "cpu" or now["instructions"] is None):
+        changed.append(f"device {now['device']}")
+    return changed
 
 
-@lru_cache(maxsize=1000)
-def _allowed(stem: str) -> tuple[float, float]:
-    """The tolerance of the first matching row of `_ALLOWED`."""
-    rules = ((times, size) for name, times, size in _ALLOWED if not name or _under(stem, (name,)))
-    return next(rules)
-
-
-def _under(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Whether the name is one of these, or of a value inside one."""
-    return any(name == each or name.startswith((each + ".", each + "[")) for each in prefixes)
-
-
-def _stem(name: str) -> str:
-    """The name without list indices."""
-    if "[" not in name:
-        return name
-    return re.sub(r"\[\d+\]", "", name)
-
-
-def _shared(difference: Difference) -> tuple[str, ...]:
-    """The key of differences that share a line."""
-    if difference.kind not in _LOUD:
-        return difference.kind, difference.name
-    stem = _stem(difference.name)
-    alike = (*_BASELINE, *_BESIDE) if difference.why else _BASELINE
-    within = next((each for each in alike if _under(stem, (each,))), stem)
-    return difference.kind, within, difference.why
+def _machine(report: DiagnosticReport) -> Json:
+    """What lets numbers differ by rounding."""
+    facts = report.provenance
+    versions = _mapping(facts.get("versions"))
+    machine = {name: facts.get(name) for name in _MACHINE}
+    return machine | {name: versions.get(name) for name in _VERSIONS}
 
 
 def _order(difference: Difference) -> tuple[bool, int]:
     """Deciding differences first, by kind."""
-    if difference.kind in _ORDER:
-        place = _ORDER.index(difference.kind)
-    else:
-        place = len(_ORDER)
-    return not difference.decides, place
+    return not difference.decides, _ORDER.index(difference.kind)
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -513,10 +411,11 @@ def _mapping(value: object) -> Mapping[str, object]:
     return {}
 
 
-def _short(value: object) -> str:
+def _short(value: object, absent: str) -> str:
+    """A value for reading; a hash as its first digits."""
+    if value is None:
+        return absent
     if isinstance(value, float):
         return brief(value, 9)
     text = str(value)
-    if text.startswith("sha256:"):
-        return f"{text[:19]}…"
-    return text
+    return f"{text[:19]}…" if text.startswith("sha256:") else text

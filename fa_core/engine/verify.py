@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.decode import Json, loads
 from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
-from fa_core.engine.record_comparison import Comparison, compare
+from fa_core.engine.record_comparison import Comparison, Difference, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.facts.manifest import is_run, read_manifest
 from fa_core.facts.names import canonical_method
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
-from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, real_path
+from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
+from fa_core.formats.audit_table_writer import summary_row
 from fa_core.formats.run_folder import judged_by_siblings
 from fa_core.judgement.gamma import null_draws
 from fa_core.option_values import DATA_SETS
@@ -101,7 +105,8 @@ def verify(
     reports: dict[int, DiagnosticReport] = {}
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
-    runs = verifications((prepared[index][0], report) for index, report in done)
+    pairs = [(prepared[index][0], report) for index, report in done]
+    runs = verifications(pairs, _summaries(row.source for row, _ in pairs))
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
@@ -196,16 +201,46 @@ def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
     return run
 
 
-def verifications(pairs: Iterable[tuple[AuditRow, DiagnosticReport]]) -> list[Verification]:
-    """Compare records with new measurements, which supply the frozen baselines."""
+def verifications(
+    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
+    summaries: Mapping[tuple[str, str], Json] = MappingProxyType({}),
+) -> list[Verification]:
+    """Compare records with new measurements, which supply the frozen baselines.
+
+    Args:
+        pairs: records and their new measurements.
+        summaries: what the files say of their own reports, see `_summaries`.
+    """
     found = []
     for row, measured in _with_baselines(list(pairs)):
-        comparison = compare(row.report, _named(row, measured))
+        beside = _contradictions(row, summaries.get((row.source, row.key), {}))
+        comparison = compare(row.report, _named(row, measured), beside)
         if measured.frozen_baseline_acc is None:
             # from another run of that audit, or the user
             measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
         found.append(Verification(row=row, measured=measured, comparison=comparison))
     return found
+
+
+def _summaries(sources: Iterable[str]) -> dict[tuple[str, str], Json]:
+    """(file, key of a report) → its entry in the ``summary`` of an audit table."""
+    found: dict[tuple[str, str], Json] = {}
+    for source in dict.fromkeys(sources):
+        table = None
+        with suppress(FaError, ValueError):
+            table = loads(read_file(source))
+        if isinstance(table, dict) and isinstance(table.get("summary"), list):
+            pairs = zip(table.get("reports", ()), table["summary"], strict=False)
+            found |= {(source, key): line for key, line in pairs if isinstance(line, dict)}
+    return found
+
+
+def _contradictions(row: AuditRow, summary: Json) -> Iterator[Difference]:
+    """What the summary says otherwise than the report."""
+    for name, value in msgspec.structs.asdict(summary_row(row)).items():
+        said = summary.get(name, value)
+        if said != value and not (said != said and value != value):  # NaN: not measured
+            yield Difference(kind="fact", name=f"summary.{name}", recorded=said, measured=value)
 
 
 def _with_baselines(

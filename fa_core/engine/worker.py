@@ -13,11 +13,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TypeAlias
 
 from fa_core.decode import Json
 from fa_core.engine import messages
@@ -26,99 +26,78 @@ from fa_core.errors import FaError, is_device_lost
 
 Send = Callable[[messages.FromWorker], None]
 
-PROGRESS_PER_SECOND = 160
-"""Maximum rate of progress messages: each one updates every job of a group in the client."""
+MEASURE = "FA_TUI_MEASURE"
+"""Environment variable that names another `Measure`, ``module:callable``: for tests."""
+
+PROGRESS_PER_SECOND = 20
+"""Maximum rate of progress messages."""
 
 NICENESS = 10
 """Niceness of a worker on the CPU: interactive programs come first."""
 
 
-class WorkerEvents:
-    """Sends the events of jobs to the client.
+Measure: TypeAlias = Callable[[Job, str, JobProgress], Json]
+"""Measures a job on a device: the report as `DiagnosticReport.to_dict` writes it."""
+
+
+def measure_and_send(
+    job: Job, device: str, measure: Measure, send: Send, is_cancelled: Callable[[str], bool]
+) -> None:
+    """Measure a job and send its outcome; of a job that is cancelled, nothing is measured.
 
     Args:
+        job: the job.
+        device: where.
+        measure: measures it or raises.
         send: sends a message.
         is_cancelled: whether the client cancelled a job id.
     """
-
-    def __init__(self, send: Send, is_cancelled: Callable[[str], bool]) -> None:
-        self._send, self._is_cancelled = send, is_cancelled
-
-    def begin(self, jobs: Sequence[Job]) -> JobProgress:
-        """Announce jobs; returns their common progress, which raises `Cancelled` once all are
-        cancelled."""
-        self._send(messages.Begun([job.id for job in jobs]))
-        return _GroupProgress([job.id for job in jobs], self._send, self._is_cancelled)
-
-    def note(self, job: Job, text: str) -> None:
-        self._send(messages.Note([job.id], text))
-
-    def is_cancelled(self, job: Job) -> bool:
-        return self._is_cancelled(job.id)
-
-    def done(self, job: Job, report: Json) -> None:
-        self._send(messages.Done(job.id, report))
-
-    def stopped(self, job: Job) -> None:
-        self._send(messages.Stopped(job.id))
-
-    def failed(self, job: Job, error: Exception) -> None:
-        if isinstance(error, FaError):
-            parts = (error.what, error.where, error.hint)
-        else:
-            traceback.print_exception(error)
-            what = traceback.format_exception_only(error)[-1].strip()
-            hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
-            parts = (what, job.checkpoint, "; ".join(hints))
-        if isinstance(error, DeviceFull):
-            full = "full"
-        else:
-            full = ""
-        self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
-
-    def finish(
-        self,
-        job: Job,
-        report: Callable[[], Json],
-        explained: Callable[[Job, Exception], Exception],
-    ) -> None:
-        """Send the outcome of a job: its report or error.
-
-        Args:
-            job: the job.
-            report: measures it or raises; not called for a cancelled job.
-            explained: converts an exception to the error to send.
-        """
-        try:
-            if self.is_cancelled(job):
-                raise Cancelled
-            found = report()
-        except Cancelled:
-            self.stopped(job)
-        except Exception as error:
-            self.failed(job, explained(job, error))
-        else:
-            self.done(job, found)
+    try:
+        if is_cancelled(job.id):
+            raise Cancelled
+        send(messages.Begun(job.id))
+        report = measure(job, device, _Progress(job.id, send, is_cancelled))
+    except Cancelled:
+        send(messages.Stopped(job.id))
+    except Exception as error:
+        send(_failure(job, error))
+    else:
+        send(messages.Done(job.id, report))
 
 
-class _GroupProgress(JobProgress):
-    """Progress of jobs that are measured at once, with a limited rate of messages."""
+def _failure(job: Job, error: Exception) -> messages.Failed:
+    """The message about a failed job; prints the traceback of an internal error."""
+    device = ""
+    if is_device_lost(error):
+        device = "lost"
+    elif isinstance(error, DeviceFull):
+        device = "full"
+    if isinstance(error, FaError):
+        return messages.Failed(job.id, error.what, error.where, error.hint, device)
+    traceback.print_exception(error)
+    what = traceback.format_exception_only(error)[-1].strip()
+    hints = filter(None, [messages.memory_limit(what), messages.TRACEBACK_IN_LOG])
+    return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), device)
 
-    def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
-        self._job_ids, self._send, self._is_cancelled = job_ids, send, is_cancelled
+
+class _Progress(JobProgress):
+    """Progress of a job, with a limited rate of messages."""
+
+    def __init__(self, job_id: str, send: Send, is_cancelled: Callable[[str], bool]) -> None:
+        self._job_id, self._send, self._is_cancelled = job_id, send, is_cancelled
         self._next = 0.0
         self._total = 0
 
     def update(self, done: int, total: int) -> None:
-        if all(map(self._is_cancelled, self._job_ids)):
+        if self._is_cancelled(self._job_id):
             raise Cancelled
         now = time.monotonic()
         if now >= self._next or done == total or total != self._total:
-            self._next, self._total = now + max(8, len(self._job_ids)) / PROGRESS_PER_SECOND, total
-            self._send(messages.Progress(self._job_ids, done, total))
+            self._next, self._total = now + 1 / PROGRESS_PER_SECOND, total
+            self._send(messages.Progress(self._job_id, done, total))
 
     def note(self, text: str) -> None:
-        self._send(messages.Note(self._job_ids, text))
+        self._send(messages.Note(self._job_id, text))
 
 
 class Control(threading.Thread):
@@ -175,25 +154,19 @@ class Control(threading.Thread):
         return job_id in self._cancelled
 
 
-class Runner(Protocol):
-    """Measures jobs on a device."""
-
-    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
-        """Measure jobs and report the outcome of each."""
-
-
 @cache
-def runner_for(measure: str, device: str, cwd: str) -> Runner:
-    """The runner ``module:callable`` for a device, importable from the user's folder too."""
-    if not measure.startswith("fa_core."):
+def measure_of(named: str, cwd: str) -> Measure:
+    """The `Measure` of a name ``module:callable``, importable from the user's folder too; ``""``:
+    `fa_core.engine.measuring.measured`."""
+    if named:
         sys.path.insert(0, cwd)
-    runner: Runner = pkgutil.resolve_name(measure)(device)
-    return runner
+    found: Measure = pkgutil.resolve_name(named or "fa_core.engine.measuring:measured")
+    return found
 
 
 def main() -> None:
-    """Serve until stdin closes; arguments: device, runner, working folder."""
-    device, measure, cwd = sys.argv[1:]
+    """Serve until stdin closes; arguments: device, working folder."""
+    device, cwd = sys.argv[1:]
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if device == "cpu":
@@ -216,12 +189,11 @@ def main() -> None:
 
     os.chdir(cwd)
     try:
-        runner = runner_for(measure, device, cwd)
-        events = WorkerEvents(send, control.is_cancelled)
+        measure = measure_of(os.environ.get(MEASURE, ""), cwd)
         send(messages.Ready())
         while True:
-            run = control.runs.get()
-            runner.measure(run.jobs, events, run.group)
+            for job in control.runs.get().jobs:
+                measure_and_send(job, device, measure, send, control.is_cancelled)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()

@@ -96,6 +96,7 @@ _AXES: dict[str, tuple[type, str]] = {
     "L": (int, r"(?:^|[_,;-])(?:L|depth)=?(\d{1,4})(?=[_,;-]|$)"),
 }
 """Axis in a name → type and pattern of its value."""
+AXES = (*_AXES, "arch", "of")
 _ARCH = re.compile(
     r"(?:^|_)(?:arch_?)?((?:res_?)?mlp(?:_wide)?|vit(?:_mini)?|student_?net"
     r"|(?:small_?)?cnn|(?:small_)?resnet\d*)(?=_|$)"
@@ -167,30 +168,13 @@ def seed_in_words(text: str) -> int | None:
     return None
 
 
-def stated(fields: Mapping[str, object], method: str, seed: int | None) -> tuple[str, int | None]:
-    """The method and seed that fields of a file state, each else as given.
-
-    >>> stated({"method": "EP", "seed": "7"}, "dfa", 1), stated({"seed": 2.5}, "dfa", 1)
-    (('ep', 7), ('dfa', 1))
-    """
-    name = fields.get("method") or fields.get("method_name")
-    if isinstance(name, str) and name.strip():
-        method = canonical_method(name)
-    number = fields.get("seed")
-    if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
-        number = int(number)
-    if isinstance(number, int) and not isinstance(number, bool):
-        seed = number
-    return method, seed
-
-
-def stated_axes(fields: Mapping[str, object]) -> Json:
+def axes_of(fields: Mapping[str, object]) -> Json:
     """The axes that fields of a file state, in ``axes`` or by their own names."""
     axes: Json = {}
     gathered = fields.get("axes")
     if isinstance(gathered, Mapping):
         axes.update(gathered)
-    for axis in (*_AXES, "arch", "of"):
+    for axis in AXES:
         value = fields.get(axis)
         if isinstance(value, (int, float, str)):
             axes[axis] = value
@@ -215,36 +199,16 @@ _GENERAL = frozenset(
         r"\w+",
         "model models checkpoint checkpoints ckpt ckpts weights net nets network pytorch state "
         "dict best last latest final epoch ep step s seed run runs out outputs results logs "
-        "lightning version",
+        "lightning version metrics trainer summary log history events",
     )
 )
 """Words that say what a file or folder is, not which run."""
-_LOGS = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "events"})
-"""Usual names of log files."""
 _MOST_FOLDERS = 3
 
 
 def is_file_name(path: str) -> bool:
     """Whether a path has a suffix of files with runs."""
     return _SUFFIX.search(path) is not None
-
-
-def folder_of(path: str) -> str:
-    """The folder that names a run, if all such files have one name; ``""`` for other files.
-
-    >>> folder_of("out/dfa_s1/metrics.csv"), folder_of("dfa_s1.csv")
-    ('out/dfa_s1', '')
-    """
-    file = Path(path)
-    log = file.name.split(".")[0] in _LOGS
-    if not log and file.name != WEIGHTS and file.name not in HUB_FILES:
-        return ""
-    folder = file.parent
-    if not folder.name:
-        folder = folder.absolute()
-    if log and re.fullmatch(r"checkpoint-\d+", folder.name):
-        folder = folder.parent
-    return str(folder)
 
 
 def name_of(path: str) -> Name:
@@ -262,7 +226,9 @@ def name_of(path: str) -> Name:
     >>> name_of("weights.pt")
     Name(key='weights', method='weights', seed=None, axes={})
     """
-    file = Path(folder_of(path) or path)
+    file = Path(path)
+    if file.name == WEIGHTS or file.name in HUB_FILES:
+        file = file.absolute().parent
     places = [_SUFFIX.sub("", file.name), *(folder.name for folder in file.parents), ""]
     places = [sanitize(place, WHITE_SPACE) for place in places[: 1 + _MOST_FOLDERS]]
     found = [split_key(place) for place in places]

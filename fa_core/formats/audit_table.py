@@ -10,6 +10,7 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import InvalidReport
 from fa_core.facts.method_style import known_method
+from fa_core.facts.names import split_key
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert
 from fa_core.formats.report_object import (
@@ -83,15 +84,26 @@ def _row(path: str, key: str, node: Node) -> AuditRow:
     report = decode_report(node, where)
     row = row_of(path, key, report)
     own = method_named(report)
-    if own and own != row.method:
-        known = known_method(own)
-        if not known or known != known_method(row.method):
-            what = f"the key names method {row.method}, its report names {own}"
-            raise InvalidReport(what, where=where, hint=_ONE_RUN)
+    if own and own != row.method and not _is_variant(own, row.method):
+        what = f"the key names method {row.method}, its report names {own}"
+        raise InvalidReport(what, where=where, hint=_ONE_RUN)
     if report.seed not in (None, row.seed):
         what = f"the key names seed {row.seed}, its report names seed {report.seed}"
         raise InvalidReport(what, where=where, hint=_ONE_RUN)
     return row
+
+
+def _is_variant(own: str, method: str) -> bool:
+    """Whether a key's method is another spelling of a report's own, or adds a word to it.
+
+    A key does not hold every sign that a name may have.
+    """
+    if not own.strip("_").isidentifier() and not known_method(method):
+        return True
+    if method in (split_key(own)[0], split_key(f"{own}_s0")[0]):
+        return True
+    known = known_method(own)
+    return known != "" and known == known_method(method)
 
 
 def sniff_journal(document: Document) -> bool:

@@ -51,18 +51,24 @@ def write_audit_table(
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
         reports[key] = printable_drift(report)
-        line = SummaryRow(
-            method=row.method,
-            seed=row.seed,
-            acc=report.headline_acc,
-            h_L=report.h_L,
-            g_L=report.g_L,
-            stability=reports[key]["cross_batch_stability"],
-            frozen_acc=report.frozen_baseline_acc,
-            verdict=report.verdict,
-        )
-        summary.append(msgspec.structs.asdict(line))
+        summary.append(msgspec.structs.asdict(summary_row(row)))
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
+
+
+def summary_row(row: AuditRow) -> SummaryRow:
+    """A run's entry in ``summary``."""
+    report = row.report.as_recorded()
+    drift = report.cross_batch_stability
+    return SummaryRow(
+        method=row.method,
+        seed=row.seed,
+        acc=report.headline_acc,
+        h_L=report.h_L,
+        g_L=report.g_L,
+        stability=math.nan if drift is None else drift,
+        frozen_acc=report.frozen_baseline_acc,
+        verdict=report.verdict,
+    )
 
 
 def printable_drift(report: DiagnosticReport) -> Json:

@@ -17,7 +17,7 @@ import msgspec
 from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.facts.manifest import DISTRIBUTED, WEIGHTS
-from fa_core.facts.names import stated
+from fa_core.facts.names import LONGEST_SEED, canonical_method
 from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
@@ -90,7 +90,12 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     row = row_of_file(path)
     method, seed = row.method, row.seed
     if kind == "safetensors":
-        method, seed = stated(_safetensors_metadata(path, file, size), method, seed)
+        metadata = _safetensors_metadata(path, file, size)
+        stated, number = metadata.get("method"), metadata.get("seed")
+        if isinstance(stated, str) and stated.strip():
+            method = canonical_method(stated)
+        if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
+            seed = int(number)
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput(
             "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN

@@ -41,6 +41,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         problems: lines that are not JSON.
         unfinished: whether the last line is incomplete.
         at: JSON path of the list in the file.
+        columns: of a log, as the user named them (`fa_core.formats.log_columns`).
     """
 
     path: str
@@ -51,6 +52,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[Problem] = []
     unfinished: bool = False
     at: str = "$"
+    columns: Mapping[str, str] = {}
 
     def place(self, index: int) -> str:
         """Location of an item for messages: ``FILE: line 3`` or ``FILE: $[3]``."""

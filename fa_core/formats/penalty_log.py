@@ -8,15 +8,32 @@ import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.names import stated, stated_axes
-from fa_core.formats.json_document import Document, Finding
-from fa_core.formats.log_names import columns_of
-from fa_core.formats.logged import epochs_of, trace_of
-from fa_core.formats.logged_epoch import ends_in
+from fa_core.facts.names import AXES, axes_of, canonical_method
+from fa_core.formats.json_document import Document, Finding, convert
+from fa_core.formats.logs import trace_of
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
+
+_ENDS = ("h_0_norm", "L")
+"""Of the header, and true of all epochs."""
+
+
+class _Header(msgspec.Struct, kw_only=True):
+    """What a log's header says of its run, beside the axes."""
+
+    run: str | None = None
+    method: str | None = None
+    method_name: str | None = None
+    seed: int | None = None
+    final_test_acc: float | None = None
+    frozen_baseline_acc: float | None = None
+    verdict: str | None = None
+
+
+_OF_THE_HEADER = frozenset({*AXES, *_ENDS, "axes", *_Header.__struct_fields__})
+_NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 
 
 def sniff(document: Document) -> bool:
@@ -24,16 +41,15 @@ def sniff(document: Document) -> bool:
     run."""
     if document.kind == "lines":
         return False
+    first = document.members
     if document.kind == "list":
         first = next(document.objects(1), (0, Json()))[1]
-    else:
-        first = document.members
-    log = first.get("log")
-    if isinstance(log, list):
-        epochs = [entry for entry in log if isinstance(entry, dict) and "epoch" in entry]
-    else:
-        epochs = []
-    return "log" in first and (bool(epochs) or not {"final_test_acc", "lam"}.isdisjoint(first))
+    if "log" not in first:
+        return False
+    if not {"final_test_acc", "lam"}.isdisjoint(first):
+        return True
+    log = first["log"]
+    return isinstance(log, list) and any(isinstance(one, dict) and "epoch" in one for one in log)
 
 
 def read(document: Document) -> Iterator[Finding]:
@@ -55,102 +71,65 @@ def read(document: Document) -> Iterator[Finding]:
         return
     for index, header in document.objects():
         place = f"$[{index}]"
-        name = header.get("run")
-        if isinstance(name, str):
-            named = row_of_file(name)
-        else:
-            named = row_of_file(document.path)
-        row = msgspec.structs.replace(
-            named, source=document.path, key=named.key if name else f"{named.key}{place}"
-        )
+        row = row_of_file(document.path)
+        row = msgspec.structs.replace(row, key=f"{row.key}{place}")
+        if isinstance(header.get("run"), str):
+            row = msgspec.structs.replace(row_of_file(header["run"]), source=document.path)
+        one = msgspec.structs.replace(document, kind="object", members=header, at=place)
         try:
-            yield from _logged_run(
-                Document(path=document.path, kind="object", members=header, at=place), row
-            )
+            yield from _logged_run(one, row)
         except FaError as error:
             yield Problem(document.path, f"{error}; the log is skipped")
 
 
-_OF_THE_HEADER = frozenset(
-    {
-        "run",
-        "lam",
-        "d",
-        "L",
-        "arch",
-        "seed",
-        "method",
-        "method_name",
-        "final_test_acc",
-        "frozen_baseline_acc",
-    }
-    | {"frozen_acc", "verdict", "config", "args"}
-)
-
-
 def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
-    header = dict(document.fields())
-    where = f"{document.path}: {document.at}.log"
-    log = header.pop("log", None)
+    fields = dict(document.fields())
+    where = f"{document.path}: {document.at}"
+    log = fields.pop("log", None)
     if not isinstance(log, list) or not log:
-        raise UnreadableInput(
-            "not a list of epochs", where=where, hint="a penalty log has one entry per epoch"
-        )
-    ends = ends_in(header)
+        hint = "a penalty log has one entry per epoch"
+        raise UnreadableInput("not a list of epochs", where=f"{where}.log", hint=hint)
+    header = convert(fields, _Header, where)
+    method = canonical_method(header.method or header.method_name or row.method)
+    seed = row.seed if header.seed is None else header.seed
+    axes = {**row.axes, **axes_of(fields)}
+    row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
+    ends = {name: fields[name] for name in _ENDS if name in fields}
     entries = [
-        (f"{where}[{index}]", {**ends, **entry})
+        (f"{where}.log[{index}]", {**ends, **entry})
         for index, entry in enumerate(log)
         if isinstance(entry, dict)
     ]
-    merged = epochs_of(entries)
-    epochs, problems, notes = merged.epochs, merged.problems, merged.notes
-    if not epochs:
-        raise UnreadableInput(
-            "no epoch can be read", where=where, hint=problems[0].message if problems else ""
-        )
+    trace, problems = trace_of(row, entries, document.columns)
+    if not trace.epochs:
+        hint = "; ".join([*(problem.message for problem in problems[:1]), *trace.notes])
+        raise UnreadableInput("no epoch can be read", where=f"{where}.log", hint=hint)
     yield from problems
-    unused = [
-        sanitize(name)
-        for name in header
-        if name not in _OF_THE_HEADER and not any(columns_of((name,)))
-    ]
-    notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
-    method, seed = stated(header, row.method, row.seed)
-    axes = {**row.axes, **stated_axes(header)}
-    row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
-    yield msgspec.structs.replace(
-        row, report=_final(header, epochs[-1].report(method, seed), row, notes)
-    )
-    yield trace_of(row, merged._replace(notes=notes))
+    notes = trace.notes
+    unused = [sanitize(name) for name in fields if name not in _OF_THE_HEADER]
+    if unused:
+        notes += (f"in the header, not used: {listed(unused, 6)}",)
+    report = _final(header, trace.epochs[-1].report(method, seed), notes)
+    report = msgspec.structs.replace(report, axes=axes)
+    yield msgspec.structs.replace(row, report=report.check(where))
+    yield msgspec.structs.replace(trace, notes=notes)
 
 
-_NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
-
-
-def _final(
-    header: Json, last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]
-) -> DiagnosticReport:
+def _final(header: _Header, last: DiagnosticReport, notes: tuple[str, ...]) -> DiagnosticReport:
     """The last epoch's report with the header's final accuracy, baseline and verdict, if
     present."""
     final = {
-        "headline_acc": header.get("final_test_acc"),
-        "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),
-        "verdict": header.get("verdict"),
+        "headline_acc": header.final_test_acc,
+        "frozen_baseline_acc": header.frozen_baseline_acc,
+        "recorded_verdict": header.verdict,
     }
-    stated = DiagnosticReport.from_dict(
-        {name: value for name, value in final.items() if value is not None}, row.source
-    )
-    given = {
-        "headline_acc": stated.headline_acc,
-        "frozen_baseline_acc": stated.frozen_baseline_acc,
-        "recorded_verdict": stated.recorded_verdict,
-    }
+    unmeasured = last.unmeasured
+    if last.cross_batch_stability is None:
+        unmeasured = {**_NO_DRIFT, **unmeasured}
+    said = ("judged at the last of the logged epochs; norms are those the log holds", *notes)
     return msgspec.structs.replace(
         last,
-        axes=row.axes,
-        notes="; ".join(
-            ("judged at the last of the logged epochs; norms are those the log holds", *notes)
-        ),
-        unmeasured={**(_NO_DRIFT if last.cross_batch_stability is None else {}), **last.unmeasured},
-        **{name: value for name, value in given.items() if value is not None},
+        notes="; ".join(said),
+        unmeasured=unmeasured,
+        **{name: value for name, value in final.items() if value is not None},
     )

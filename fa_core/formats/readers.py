@@ -36,7 +36,7 @@ class Format(NamedTuple):
         return any(marker in head for marker in self.markers)
 
 
-_POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
+_POSITIONS = (b'epoch"', b'step"')
 _TABLES = (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"')
 _FIELDS = tuple(b'"%s"' % name.encode() for name in sorted(reports.MEASURED))
 
@@ -72,7 +72,8 @@ def format_of(document: Document) -> Format | None:
     """The first format that recognizes a document."""
     head = document.data[:HEAD]
     for form in FORMATS:
-        if form.marks(head) and form.sniff(document):
+        # a log's columns may have any names then
+        if (document.columns or form.marks(head)) and form.sniff(document):
             return form
     return None
 

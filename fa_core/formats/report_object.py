@@ -13,14 +13,13 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.facts.names import (
+    axes_of,
     control_of,
     key_of,
     named_axis,
     numbered,
     seed_in_words,
     split_key,
-    stated,
-    stated_axes,
 )
 from fa_core.formats.json_document import (
     Attempts,
@@ -30,10 +29,8 @@ from fa_core.formats.json_document import (
     convert,
     convert_spelled,
 )
-from fa_core.formats.log_names import given_in, is_measured
-from fa_core.formats.logged_epoch import epoch_of, used_in
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
+from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
 
@@ -76,9 +73,8 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     >>> row.method, row.seed
     ('bp', 42)
     """
-    own = report.axes or {}
     plain = key
-    for axis, value in own.items():
+    for axis, value in report.axes.items():
         plain = plain.replace(named_axis(axis, value), "", 1)
     method, seed, axes = split_key(plain.rpartition("#")[0] or plain)
     if seed is None:
@@ -96,7 +92,7 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
         seed=seed,
         report=report,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
-        axes={**axes, **own},
+        axes={**axes, **report.axes},
     )
 
 
@@ -140,7 +136,7 @@ _REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
 def sniff_list(document: Document) -> bool:
     """Whether some of the first entries name a method and something measured on it."""
     return document.kind == "list" and any(
-        ("method" in fields or "method_name" in fields) and is_measured(fields)
+        ("method" in fields or "method_name" in fields) and _is_measured(fields)
         for _, fields in document.objects(_PEEK)
     )
 
@@ -161,11 +157,11 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     fields = convert(node, Json, where)
-    method, _ = stated(fields, "", None)
-    if not method or not is_measured(fields):
+    name = fields.get("method") or fields.get("method_name")
+    if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    method, trained_by = control_of(method)
-    axes = {**trained_by, **stated_axes(fields)}
+    method, trained_by = control_of(name)
+    axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
@@ -177,28 +173,53 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     )
 
 
+_SPELLED = {
+    "method": "method_name",
+    "acc": "headline_acc",
+    "h_norms": "residual_norms",
+    "g_norms": "bp_grad_norms",
+    "max_per_block": "growth_bound",
+    "max_per_block_growth": "growth_bound",
+    "stability": "cross_batch_stability",
+    SOURCE_DRIFT: "cross_batch_stability",
+    "frozen_acc": "frozen_baseline_acc",
+    "test_acc": "headline_acc",
+    "hidden_norms": "residual_norms",
+}
+"""Name in a list → field of a report, where they differ; without norms, growth is exact."""
+
+_LAST = {"h_L": "residual_norms", "g_L": "bp_grad_norms"}
+"""Name of the norm at layer L, which counts where a list has not those of all layers."""
+
+
+def _is_measured(fields: Json) -> bool:
+    """Whether an entry has an accuracy, norms of the stream or their growth."""
+    named = {_SPELLED.get(name, name) for name, value in fields.items() if value is not None}
+    return not named.isdisjoint((*MEASURED, "growth_bound", *_LAST))
+
+
 def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
-    """An entry as a report. Without per-layer norms its ``max_per_block`` is the exact growth."""
-    columns = given_in(fields)
-    names = {
-        "method_name": "method",
-        **{name: name for name in ("seed", "notes", "verdict", "intervals")},
-    }
-    spelled = {own: columns.whole[name] for own, name in names.items() if name in columns.whole}
-    said = convert_spelled(
-        {own: fields[name] for own, name in spelled.items()}, DiagnosticReport, where, spelled
-    )
-    unused = [sanitize(name) for name in fields.keys() - used_in(columns) - axes.keys() - _REPORTED]
+    """An entry as a report."""
+    found: Json = {}
+    layers = {}
+    spelled = {}
+    unused = []
+    for name, value in fields.items():
+        field = _SPELLED.get(name, name)
+        if field in _REPORTED and value is not None:
+            found[field] = value
+            spelled[field] = name
+        elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
+            unused.append(sanitize(name))
+    for name, field in _LAST.items():
+        if field not in found and fields.get(name) is not None:
+            found[field] = [fields[name]]
+            spelled[field] = name
+            layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
-    else:
-        note = ""
-    measured = epoch_of(fields, where)
-    return msgspec.structs.replace(
-        measured.report(said.method_name, said.seed),
-        axes=axes,
-        credit={"gamma": measured.gamma} if measured.gamma else None,
-        intervals=said.intervals,
-        recorded_verdict=said.recorded_verdict,
-        notes="; ".join(filter(None, [said.notes, note])),
+        found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
+    report = convert_spelled(
+        {"layers": layers, **found, "axes": axes}, DiagnosticReport, where, spelled
     )
+    return report.check(where)

@@ -7,8 +7,9 @@ import gc
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,8 +19,9 @@ from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.facts.manifest import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
-from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
+from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.rows import AuditRow, Problem
 from fa_core.trace import Trace
@@ -30,12 +32,8 @@ if TYPE_CHECKING:
 Paths: TypeAlias = Sequence[Path | str]
 
 _FIRST = 4096
-_OTHER_LOG = re.compile(
-    rb"\A(?:.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Beginning of a log that is not JSON: an event file, or a table with one of these columns."""
-
+_EVENTS = re.compile(rb".{0,64}brain\.Event:", re.DOTALL)
+_TABLE = re.compile(rb"[^\n\0{\[,;\t]*[,;\t][^\n\0]*\n")
 _SQLITE = b"SQLite format 3\0"
 _WANDB = b":W&B"
 _LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
@@ -60,7 +58,13 @@ class Scan(msgspec.Struct, frozen=True):
     problems: list[Problem] = []
 
 
-def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> Scan:
+def scan(
+    paths: Paths,
+    *,
+    run_traces: bool = True,
+    lone_raises: bool = True,
+    columns: Given | None = None,
+) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
     Folders are searched recursively, in sorted order, without hidden ones. An unknown file is an
@@ -71,15 +75,17 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
         run_traces: whether to read the traces in run folders, which take longest.
         lone_raises: whether a single path raises if it cannot be read, or a single file if nothing
             in it can.
+        columns: of logs, as `fa_core.formats.given_columns` gives them.
 
     Raises:
         UnreadableInput: as `lone_raises` says.
     """
+    read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = lone_raises and len(paths) == 1
     seen: set[Identity] = set()
     with _without_collector():
         found = _collected(
-            finding for path in paths for finding in _under(os.fspath(path), seen, lone, run_traces)
+            finding for path in paths for finding in _under(os.fspath(path), seen, lone, read)
         )
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
@@ -87,17 +93,20 @@ def scan(paths: Paths, *, run_traces: bool = True, lone_raises: bool = True) -> 
     return found
 
 
-def scan_again(path: str) -> Scan:
+def scan_again(path: str, columns: Given | None = None) -> Scan:
     """Scan a place found by `scan` again: a file, or a run folder without its subfolders.
 
     Never raises: an unreadable path is a problem, and an unknown file gives nothing.
 
     Args:
         path: the file or run folder.
+        columns: see `scan`.
     """
     try:
         place = Path(path)
-        return _collected(run_folder.read(place) if place.is_dir() else _in_file(Place(path)))
+        if place.is_dir():
+            return _collected(run_folder.read(place))
+        return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -143,14 +152,17 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 
 
 def _under(
-    path: str, seen: set[Identity], named_raises: bool, run_traces: bool
+    path: str,
+    seen: set[Identity],
+    named_raises: bool,
+    read: Callable[[Place], Iterator[Finding]],
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     empty = True
     known = len(seen)
     try:
         for place in places(path, seen, named=True):
-            for finding in [place] if isinstance(place, Problem) else _at(place, run_traces):
+            for finding in [place] if isinstance(place, Problem) else read(place):
                 empty = False
                 yield finding
     except FaError as error:
@@ -163,9 +175,9 @@ def _under(
         yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {KNOWN}")
 
 
-def _at(place: Place, run_traces: bool) -> Iterator[Finding]:
+def _at(place: Place, run_traces: bool, given: Given) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, run_traces) if place.is_folder else _in_file(place)
+        yield from _in_folder(place, run_traces) if place.is_folder else _in_file(place, given)
     except FaError as error:
         if place.named and not place.is_folder:
             raise
@@ -180,7 +192,7 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
         yield finding
 
 
-def _in_file(place: Place) -> Iterator[Finding]:
+def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     """Findings in a file. An unknown file raises if it was named, else yields nothing."""
     path = place.path
     if why := checkpoint_file.no_run(path, place.named):
@@ -196,18 +208,24 @@ def _in_file(place: Place) -> Iterator[Finding]:
             return
         if _says_more_later(head):
             head += file.read(HEAD - len(head))
-        if _OTHER_LOG.match(head):
-            # imported for the first such file
-            from fa_core.formats import log_files
+        names: list[str] = []
+        # these readers are imported for the first such file
+        if _EVENTS.match(head):
+            from fa_core.formats import event_files
 
-            found = list(log_files.read(path, head, file, size, place.named))
-            yield from found
-            if found:
+            yield from event_files.read(Path(path), place.named, given)
+            return
+        if _TABLE.match(head):
+            from fa_core.formats import csv_log
+
+            names = csv_log.header(head)
+            if is_log(names, given):
+                yield from csv_log.read(path, file, size, given)
                 return
         ours = _is_ours(place, head)
         head += file.read(HEAD - len(head)) if ours else b""
-        if not ours or (size > len(head) and not may_be_known(head)):
-            yield from _from_plugin(place, head)
+        if not ours or (size > len(head) and not (given or may_be_known(head))):
+            yield from _from_plugin(place, head, names)
             return
         data = all_of(file, path)
     try:
@@ -216,12 +234,17 @@ def _in_file(place: Place) -> Iterator[Finding]:
         if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
+    document = msgspec.structs.replace(document, columns=given)
     form = format_of(document)
-    yield from form.read(document) if form else _from_plugin(place, head)
+    if form is None:
+        yield from _from_plugin(place, head, json_log.unread(document, place.named))
+    else:
+        yield from form.read(document)
 
 
-def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
-    """Findings of a plugin in a file of unknown format; raises for a named file without any."""
+def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Finding]:
+    """Findings of a plugin in a file of unknown format; raises for a named file without any, and
+    for a log whose columns have none of the names that are read."""
     found, broken = plugin_readers()
     while broken:
         yield Problem(place.path, broken.pop())
@@ -238,6 +261,8 @@ def _from_plugin(place: Place, head: bytes) -> Iterator[Finding]:
     if head.startswith(_WANDB):
         hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
         raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
+    if names and (place.named or may_be_log(names)):
+        raise no_known_column(place.path, names)
     if place.named:
         raise UnreadableInput(
             "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"

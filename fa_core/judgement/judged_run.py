@@ -1,7 +1,7 @@
 """A judged run: its numbers, firing and undecided diagnostics.
 
-`fa_core.judgement.judge` does the same for many runs with moving thresholds, and `fa_core.table`
-for columns; tests keep the three equal.
+`fa_core.judgement.judge` does the same for many runs with moving thresholds; a test keeps the two
+equal.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
         Only a lower bound is known; or (a) of a stream that is 0, whose ratios are meaningless.
         """
-        found = {letter for letter, kind in self.evidence.items() if kind == BOUND}
+        found = {letter for letter in LETTERS if self.evidence.get(letter) == BOUND}
         if self.is_dead:
             found.add("a")
         return frozenset(found)

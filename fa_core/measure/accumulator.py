@@ -1,9 +1,10 @@
-"""Streaming statistics of the passes of N networks of one shape; N = 1 is a single network."""
+"""Streaming statistics of the passes of one network: the numbers behind (a), (b) and (c)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise, starmap
 from typing import NamedTuple
@@ -13,17 +14,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fa_core.decode import Json
-from fa_core.errors import MeasureError, TapError, UsageError
+from fa_core.errors import TapError, UsageError
 from fa_core.facts.measurements import Interval, MeanError
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
-from fa_core.judgement.intervals import LOOKS, growth_interval, median_ranks
-from fa_core.measure.cross_batch_stability import (
-    MEAN_ERROR_BATCHES,
-    Drift,
-    drifts,
-    mean_error_part,
-    summed_gradients,
-)
+from fa_core.judgement.intervals import LOOKS, drift_interval, growth_interval, median_ranks
 from fa_core.measure.diagnosis import (
     Diagnosis,
     Samples,
@@ -37,7 +31,7 @@ from fa_core.measure.flattening import (
     Flattening,
     check_states,
     check_tokens,
-    choose_ways,
+    choose_way,
     read_tokens,
 )
 from fa_core.measure.isolate import processor_name
@@ -54,41 +48,135 @@ FEWEST_PREDICTIONS = 20
 """With fewer predictions, there is no note if all are of one class."""
 
 
-class CannotStack(MeasureError):
-    """Networks that cannot be measured together, but perhaps one by one."""
+MEAN_ERROR_BATCHES = 4
+"""Batches that take a second backward pass, for the mean error's part of (c)."""
+
+MIN_BATCHES = 8
+"""With fewer batches, (c) is not measured."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """(c) of one network.
+
+    Attributes:
+        value: in [−1, 1]; NaN if a gradient is not finite, None if not measured.
+        why: the reason why it was not measured.
+        finite: whether every batch-mean gradient is finite.
+        interval: confidence interval of a finite value.
+    """
+
+    value: float | None
+    why: str | None
+    finite: bool
+    interval: Interval | None = None
+
+
+def mean_pairwise_cosine(directions: Tensor) -> Tensor:
+    """Mean cosine over the K(K−1)/2 pairs of rows.
+
+    Args:
+        directions: (K, D) unit rows, K ≥ 2.
+
+    Returns:
+        A scalar in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
+        (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
+
+    Source: docs/protocol.md §3 (c).
+
+    >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
+    0.0
+    """
+    k = len(directions)
+    square_of_sum = directions.sum(dim=0).square().sum()
+    sum_of_squares = directions.square().sum()
+    return (square_of_sum - sum_of_squares) / (k * (k - 1))
+
+
+def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
+    """The part of (c) that the batches' mean errors make.
+
+    The gradient is linear in the error: ḡ_k = v_k + r_k, v_k the gradient that the mean error ē_k
+    of batch k would give in each of its samples. With u_k = ḡ_k/‖ḡ_k‖, over the pairs j ≠ k,
+
+        c = mean ⟨u_j, u_k⟩ = mean ⟨v_j, u_k⟩/‖ḡ_j‖ + mean ⟨r_j, u_k⟩/‖ḡ_j‖
+
+    and the first term is returned. Sampling noise of ē_k is independent between batches and cancels
+    in the mean.
+
+    Args:
+        means: (K, D) float64, B·ḡ_k.
+        of_mean_errors: (S, D) float64, B·v_j of the first S batches: the pairs are those with j
+            among them.
+
+    Returns:
+        A float64 scalar, a part of a cosine; NaN where a norm is 0 or a value is not finite.
+
+    Source: docs/protocol.md, *What (c) measures*.
+    """
+    first, k = len(of_mean_errors), len(means)
+    largest = means.abs().amax(dim=-1, keepdim=True)
+    lengths = largest * torch.linalg.vector_norm(means / largest, dim=-1, keepdim=True)
+    directions = means / lengths
+    parts = of_mean_errors / lengths[:first]
+    of_sums = (parts.sum(dim=0) * directions.sum(dim=0)).sum()
+    of_same = (parts * directions[:first]).sum()
+    mean: Tensor = (of_sums - of_same) / (first * (k - 1))
+    return mean
+
+
+def summed_gradients(gradient: Tensor) -> Tensor:
+    """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
+
+    Args:
+        gradient: per sample, (B, D).
+
+    Returns:
+        (D,).
+    """
+    if gradient.device.type == "mps":
+        gradient = gradient.cpu()
+    return gradient.sum(dim=0, dtype=torch.float64)
+
+
+def drift(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> Drift:
+    """(c) of a network.
+
+    Args:
+        means: (K, D) float64, the batch-mean gradients, each up to a factor.
+        least: with fewer batches, (c) is not measured.
+        t: quantile of the interval, see `drift_interval`.
+    """
+    finite = bool(torch.isfinite(means).all())
+    if len(means) < least:
+        return Drift(None, f"only {len(means)} eval batches, drift needs at least {least}", finite)
+    if not finite:
+        return Drift(math.nan, None, finite)
+    zero = (means == 0).all(dim=1).tolist()
+    if any(zero):
+        return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
+    directions = unit_rows(means)
+    value = max(-1.0, min(1.0, mean_pairwise_cosine(directions).item()))
+    # sums of each batch's cosines with the others
+    others = directions.sum(dim=0) - directions
+    sums = (directions * others).sum(dim=1).tolist()
+    return Drift(value, None, finite, drift_interval(value, sums, t))
 
 
 class _Norms(NamedTuple):
-    """Norms of one batch: (..., L+1, B) of h and g, (..., L, B) of h_{l+1} − h_l, NaN where the
-    shapes differ, (..., B) of e_T."""
+    """Norms of n samples.
+
+    Attributes:
+        h: (L+1, n) ‖h_l‖.
+        g: (L+1, n) ‖g_l‖.
+        f: (L, n) ‖h_{l+1} − h_l‖, NaN where the shapes differ.
+        error: (n,) ‖e_T‖.
+    """
 
     h: Tensor
     g: Tensor
     f: Tensor
     error: Tensor
-
-
-class _Member(NamedTuple):
-    """Statistics of one network, fetched from the device.
-
-    Attributes:
-        medians: medians of ‖h_0‖..‖h_L‖, ‖g_0‖..‖g_L‖, ‖h_1 − h_0‖..‖h_L − h_{L-1}‖, ‖e_T‖.
-        low: lower bounds of the medians of h_0..h_L and g_L (see `bounds_of_medians`).
-        high: their upper bounds.
-        agreement: sign agreement of following layers (see `bounds_of_medians`).
-        facts: number of right labels; least and greatest predicted class; for each of h_0..h_L and
-            g_0..g_L, whether the norm is 0 in every sample.
-        drift: (c).
-        mean_error: its part of (c); None if unknown.
-    """
-
-    medians: list[float]
-    low: list[float]
-    high: list[float]
-    agreement: list[float]
-    facts: list[int]
-    drift: Drift
-    mean_error: MeanError | None
 
 
 def drift_layer(asked: int | None, states: int) -> int:
@@ -104,19 +192,14 @@ class Accumulator:
     Args:
         stability_layer: layer of (c); None = L//2.
         norm_batches: number of leading batches that (a) and (b) use.
-        samples_axis: samples' axis of the added tensors: 0 for one network, 1 for a group, whose
-            first axis is its members.
 
     Attributes:
         facts: entries of the report's provenance.
     """
 
-    def __init__(
-        self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0
-    ) -> None:
+    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1) -> None:
         self._asked_layer = stability_layer
         self._layer = 0
-        self._axis = samples_axis
         self._norm_batches = norm_batches
         self._way = ""
         self._names: list[str] = []
@@ -146,12 +229,11 @@ class Accumulator:
         return [self._layer]
 
     def add(self, done: Pass, where: str = "") -> None:
-        """Add one batch: logits (B, C) and states (B, ...), for a group (N, B, C) and (N, B, ...).
+        """Add one batch: logits (B, C) and states (B, ...).
 
         Raises:
             TapError: unusable states, or another number of them than before.
             UsageError: the stability layer does not exist.
-            CannotStack: the members' states are flattened in different ways.
         """
         if not self._names:
             self._begin(done)
@@ -177,9 +259,9 @@ class Accumulator:
         self._add_classes(done)
         if self._way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
-        self._means.append(summed_gradients(flattening.vectors(at_layer, self._axis)))
+        self._means.append(summed_gradients(flattening.vectors(at_layer)))
         if done.of_mean_error is not None:
-            of_mean_error = flattening.vectors(done.of_mean_error, self._axis)
+            of_mean_error = flattening.vectors(done.of_mean_error)
             self._of_mean_errors.append(summed_gradients(of_mean_error))
         if done.label_mask is None:
             self._mean_errors.append(done.error.mean(dim=-2))
@@ -192,7 +274,7 @@ class Accumulator:
         return None
 
     def is_decided(self, ceiling: float) -> bool:
-        """Whether the batches so far decide (c) of one network, at one of the `LOOKS`.
+        """Whether the batches so far decide (c), at one of the `LOOKS`.
 
         (c) is decided where its interval, wider for four looks, does not hold the ceiling, and
         where no further batch would measure it.
@@ -200,79 +282,43 @@ class Accumulator:
         t = LOOKS.get(len(self._means))
         if t is None:
             return False
-        (drift,) = drifts(self._batch_means(), t=t)
-        if drift.interval is None:
+        found = drift(self._batch_means(), t=t)
+        if found.interval is None:
             return True
-        low, high = drift.interval
+        low, high = found.interval
         return low > ceiling or high <= ceiling
 
-    def measured(self, right: Sequence[Tensor]) -> list[Diagnosis]:
-        """The members' numbers, fetched from the device at once.
+    def measured(self, right: Sequence[Tensor]) -> Diagnosis:
+        """The numbers, fetched from the device.
 
         Args:
-            right: for every batch, (N, B) bool: which samples are classified correctly.
+            right: for every batch, (B,) bool: which samples are classified correctly.
         """
         means = self._batch_means()
-        h, g, f, error = map(self._joined, zip(*self._norms, strict=True))
-        medians = lower_median(torch.cat((h, g, f, error[:, None]), dim=1))
-        hits = torch.cat(list(right), dim=1).sum(dim=1)
-        classes = torch.stack(self._classes, dim=1)
-        facts = (
-            hits[:, None],
-            classes[..., 0].amin(dim=1, keepdim=True),
-            classes[..., 1].amax(dim=1, keepdim=True),
-            (h == 0).all(dim=-1).long(),
-            (g == 0).all(dim=-1).long(),
-        )
-        # each column waits for the device once
-        columns = (
-            medians,
-            *bounds_of_medians(h, g[:, -1], medians[:, : len(self._names)]),
-            torch.cat(facts, dim=1),
-        )
-        rows = zip(
-            *(column.tolist() for column in columns),
-            drifts(means),
-            self._shares_of_mean_errors(means),
-            strict=True,
-        )
-        labels = sum(part.shape[1] for part in right)
-        found = []
-        for index, row in enumerate(rows):
-            member = _Member(*row)
-            fetch = partial(self._samples, right, means, index)
-            numbers = self._report(member, samples=h.shape[-1])
-            notes = self._notes(member)
-            found.append(Diagnosis(numbers, member.facts[0], labels, fetch, notes))
-        return found
+        norms = _Norms(*[torch.cat(batches, dim=-1) for batches in zip(*self._norms, strict=True)])
+        hits = torch.cat(list(right))
+        numbers = self._report(norms, means)
+        notes = self._notes(norms)
+        fetch = partial(self._samples, right, means)
+        return Diagnosis(numbers, int(hits.sum()), len(hits), fetch, notes)
 
-    def _report(self, member: _Member, samples: int) -> DiagnosticReport:
-        depth = len(self._names)
-        h_norms = member.medians[:depth]
-        g_norms = member.medians[depth : 2 * depth]
+    def _report(self, norms: _Norms, means: Tensor) -> DiagnosticReport:
+        h_norms = lower_median(norms.h).tolist()
+        g_norms = lower_median(norms.g).tolist()
         block_norms = []
-        for norm, blank in zip(member.medians[2 * depth : -1], self._reshaping, strict=True):
+        for norm, blank in zip(lower_median(norms.f).tolist(), self._reshaping, strict=True):
             block_norms.append(None if blank else norm)
-        drift = member.drift
-        finite = all(map(math.isfinite, h_norms + g_norms))
-        stability = drift.value
-        if stability is None and finite and not drift.finite:
+        found = drift(means)
+        stability = found.value
+        if stability is None and not found.finite and all(map(math.isfinite, h_norms + g_norms)):
             # too few batches for drift, but a non-finite gradient must show
             stability = math.nan
-        *low, g_low = member.low
-        *high, g_high = member.high
-        bounded = median_ranks(samples) and math.isfinite(sum(g_norms))
-        intervals: dict[str, Interval] = {}
-        growth = growth_interval(h_norms, low, high, member.agreement, samples)
-        if growth is not None:
-            intervals["growth"] = growth
-        if bounded:
-            intervals["g_L"] = (g_low, g_high)
-        if drift.interval is not None:
-            intervals["stability"] = drift.interval
+        intervals = _norm_intervals(norms, h_norms, g_norms)
+        if found.interval is not None:
+            intervals["stability"] = found.interval
         unmeasured = {}
-        if stability is None and drift.why is not None:
-            unmeasured["c"] = drift.why
+        if stability is None and found.why is not None:
+            unmeasured["c"] = found.why
         report = DiagnosticReport(
             residual_norms=h_norms,
             bp_grad_norms=g_norms,
@@ -285,42 +331,38 @@ class Accumulator:
             tap_names=list(self._names),
             flatten=self._way,
             block_norms=block_norms,
-            error_norm=member.medians[-1],
+            error_norm=lower_median(norms.error).item(),
             intervals=intervals,
             provenance=dict(self.facts),
             unmeasured=unmeasured,
             credit=self._credit,
-            mean_error=None if stability is None else member.mean_error,
+            mean_error=None if stability is None else self._mean_error(means),
         )
         if self._gradient_unknown:
             return without_gradient(report, self._gradient_unknown)
         return report
 
-    def _notes(self, member: _Member) -> list[str]:
-        _, least, most, *zero = member.facts
-        depth = len(self._names)
-        dark = zero[:depth]
-        unreached = zero[depth:]
-        if "b" in self._gradient_unknown:
-            unreached = []
-        notes = dead_stream_notes(dark, unreached)
-        if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(member.medians[-1]):
+    def _notes(self, norms: _Norms) -> list[str]:
+        unreached = []
+        if "b" not in self._gradient_unknown:
+            unreached = (norms.g == 0).all(dim=-1).tolist()
+        notes = dead_stream_notes((norms.h == 0).all(dim=-1).tolist(), unreached)
+        error = lower_median(norms.error).item()
+        if self._predictions < FEWEST_PREDICTIONS or not math.isfinite(error):
             return notes
+        least, most = map(int, torch.cat(self._classes).aminmax())
         if least == most:
             notes.append(f"all {self._predictions} predictions are class {least}")
         return notes
 
-    def _samples(self, right: Sequence[Tensor], means: Tensor, index: int) -> Samples:
-        def of_member(batches: Sequence[Tensor]) -> list[Tensor]:
-            return [self._by_member(batch)[index].cpu() for batch in batches]
-
-        h, g, _, error = map(of_member, zip(*self._norms, strict=True))
-        directions = unit_rows(means[index])
+    def _samples(self, right: Sequence[Tensor], means: Tensor) -> Samples:
+        h, g, _, error = map(_on_cpu, zip(*self._norms, strict=True))
+        directions = unit_rows(means)
         return Samples(
             residual_norms=h,
             bp_grad_norms=g,
             error_norms=error,
-            right=[batch[index].cpu() for batch in right],
+            right=_on_cpu(right),
             drift_cosines=(directions @ directions.T).cpu(),
         )
 
@@ -333,20 +375,23 @@ class Accumulator:
         return self._way.endswith("token") and self._way != PER_TOKEN
 
     def _begin(self, done: Pass) -> None:
-        batch_size = done.logits.shape[self._axis]
+        batch_size = len(done.logits)
         self._names = done.names
         self._dtype = done.dtype
         self._terms = self._label_count(done)
-        hidden = [self._by_member(h) for h in done.hidden]
-        check_states([h[0] for h in hidden], done.names, batch_size)
-        last = len(hidden) - 1
-        self._layer = drift_layer(self._asked_layer, len(hidden))
+        check_states(done.hidden, done.names, batch_size)
+        last = len(done.hidden) - 1
+        self._layer = drift_layer(self._asked_layer, len(done.hidden))
         if not 0 <= self._layer <= last:
             raise UsageError(
                 f"stability_layer {self._layer} does not exist",
                 hint=f"the taps are layers 0..{last}",
             )
-        self._way = self._only_way(done, hidden)
+        self._way = PER_TOKEN
+        if done.label_mask is None:
+            self._way = choose_way(done.hidden, done.gradients[-1])
+        else:
+            check_tokens(done.hidden, done.names, done.label_mask)
         device = done.logits.device.type
         self.facts = {
             "classes": done.logits.shape[-1],
@@ -363,36 +408,18 @@ class Accumulator:
             if not done.gradient_unknown:
                 self.facts[GRADIENT_BY] = "trace of the forward"
 
-    def _only_way(self, done: Pass, hidden: list[Tensor]) -> str:
-        """The one way in which all members' states are flattened.
-
-        Raises:
-            TapError: states that do not fit the labels (B, T).
-            CannotStack: the members differ.
-        """
-        if done.label_mask is not None:
-            check_tokens(done.hidden, done.names, done.label_mask)
-            return PER_TOKEN
-        g_L = self._by_member(done.gradients[-1])
-        ways = sorted(set(choose_ways(hidden, g_L)))
-        if len(ways) > 1:
-            raise CannotStack(f"their states are read {' or '.join(ways)}")
-        return ways[0]
-
     def _add_classes(self, done: Pass) -> None:
-        """Record every member's least and greatest predicted class."""
-        logits = self._by_member(done.logits)
-        predicted = logits.argmax(dim=-1).flatten(1)
+        """Record the least and the greatest predicted class."""
+        predicted = done.logits.argmax(dim=-1)
         if done.label_mask is not None:
-            predicted = predicted[:, done.label_mask.flatten()]
-        extremes = predicted.aminmax(dim=1)
-        self._classes.append(torch.stack(extremes, dim=-1))
-        self._predictions += predicted.shape[1]
+            predicted = predicted[done.label_mask]
+        self._classes.append(torch.stack(predicted.aminmax()))
+        self._predictions += predicted.numel()
 
     def _add_norms(self, done: Pass, flattening: Flattening) -> None:
         # stacked first, as each small operation takes 40 µs with the caches just emptied by a pass
         states = (*done.hidden, *done.gradients)
-        vectors = [flattening.vectors(state, self._axis) for state in states]
+        vectors = [flattening.vectors(state) for state in states]
         depth = len(done.hidden)
         pairs = list(pairwise(vectors[:depth]))
         self._reshaping = [before.shape != after.shape for before, after in pairs]
@@ -412,50 +439,36 @@ class Accumulator:
         self._norms.append(_Norms(h, g, f, error))
 
     def _batch_means(self) -> Tensor:
-        """Mean gradients times the batch size, (N, K, D)."""
+        """Mean gradients times the batch size, (K, D)."""
         means = self._means
         if self._way == PER_TOKEN:
             # pad shorter batches: a missing position has no gradient
-            longest = max(mean.shape[-1] for mean in means)
-            means = [pad(mean, (0, longest - mean.shape[-1])) for mean in means]
-        stacked = torch.stack(means, dim=self._axis)
-        return self._by_member(stacked)
+            longest = max(len(mean) for mean in means)
+            means = [pad(mean, (0, longest - len(mean))) for mean in means]
+        return torch.stack(means)
 
-    def _shares_of_mean_errors(self, means: Tensor) -> list[MeanError | None]:
-        """Every member's mean error, with its part of (c)."""
-        members, k, _ = means.shape
+    def _mean_error(self, means: Tensor) -> MeanError | None:
+        """The mean error, with its part of (c)."""
+        k = len(means)
         if k < 2 or len(self._of_mean_errors) < min(k, MEAN_ERROR_BATCHES):
-            return [None] * members
-        of_mean_errors = self._by_member(torch.stack(self._of_mean_errors, dim=self._axis))
-        errors = self._by_member(torch.stack(self._mean_errors, dim=self._axis)).mean(dim=1)
-        labels = errors.abs().argmax(dim=-1)
-        excess = errors.gather(-1, labels[:, None])[:, 0]
-        parts = mean_error_part(means, of_mean_errors)
-        norms = torch.linalg.vector_norm(errors, dim=-1)
-        rows = torch.stack((parts, norms, labels.to(parts), excess), dim=-1)
-        found: list[MeanError | None] = []
-        for part, norm, label, most in rows.tolist():
-            if math.isfinite(part):
-                found.append(MeanError(cosine=part, norm=norm, label=int(label), excess=most))
-            else:
-                found.append(None)
-        return found
-
-    def _joined(self, batches: tuple[Tensor, ...]) -> Tensor:
-        """Norms of all batches, (N, ..., n)."""
-        return self._by_member(torch.cat(batches, dim=-1))
-
-    def _by_member(self, tensor: Tensor) -> Tensor:
-        """The tensor with the axis of members, also for a single network."""
-        if self._axis:
-            return tensor
-        return tensor[None]
+            return None
+        part = mean_error_part(means, torch.stack(self._of_mean_errors)).item()
+        if not math.isfinite(part):
+            return None
+        error = torch.stack(self._mean_errors).mean(dim=0)
+        label = int(error.abs().argmax())
+        norm = torch.linalg.vector_norm(error).item()
+        return MeanError(cosine=part, norm=norm, label=label, excess=error[label].item())
 
     def _label_count(self, done: Pass) -> int:
         """Number of labels that a batch's CE averages over."""
         if done.label_mask is not None:
             return int(done.label_mask.sum())
-        return done.logits.shape[self._axis]
+        return len(done.logits)
+
+
+def _on_cpu(batches: Iterable[Tensor]) -> list[Tensor]:
+    return [batch.cpu() for batch in batches]
 
 
 def _added(before: Tensor, after: Tensor) -> Tensor:
@@ -465,26 +478,38 @@ def _added(before: Tensor, after: Tensor) -> Tensor:
     return torch.full_like(before, torch.nan)
 
 
-def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs of the intervals of (a) and (b), for N networks at once.
+def _norm_intervals(
+    norms: _Norms, h_medians: Sequence[float], g_medians: Sequence[float]
+) -> dict[str, Interval]:
+    """The intervals of (a) and (b) that are defined."""
+    samples = norms.h.shape[-1]
+    (*low, g_low), (*high, g_high), agreement = bounds_of_medians(norms.h, norms.g[-1])
+    found: dict[str, Interval] = {}
+    growth = growth_interval(h_medians, low, high, agreement, samples)
+    if growth is not None:
+        found["growth"] = growth
+    if median_ranks(samples) and math.isfinite(sum(g_medians)):
+        found["g_L"] = (g_low, g_high)
+    return found
+
+
+def bounds_of_medians(h: Tensor, g_last: Tensor) -> tuple[list[float], list[float], list[float]]:
+    """Inputs of the intervals of (a) and (b).
 
     Args:
-        h: (N, L+1, n), ‖h_l,i‖.
-        g_last: (N, n), ‖g_L,i‖.
-        medians: (N, L+1), the medians of h.
+        h: (L+1, n), ‖h_l,i‖.
+        g_last: (n,), ‖g_L,i‖.
 
     Returns:
-        low, high: (N, L+2), values at `median_ranks` of h_0..h_L and g_L; least and greatest where
+        low, high: L+2 values at `median_ranks` of h_0..h_L and g_L; least and greatest where
             n < 6.
-        agreement: (N, L), how often a sample lies on the same side of the medians of two following
-            layers, as a correlation.
+        agreement: L values, how often a sample lies on the same side of the medians of two
+            following layers, as a correlation.
 
     Source: `fa_core.judgement.intervals.growth_interval`.
     """
     low, high = median_ranks(h.shape[-1]) or (0, -1)
-    norms = torch.cat((h, g_last[:, None]), dim=1)
-    ordered = norms.sort(dim=-1).values
-    side = (h - medians[..., None]).sign()
-    same_side = side[:, 1:] * side[:, :-1]
-    agreement = same_side.mean(dim=-1)
-    return ordered[..., low], ordered[..., high], agreement
+    ordered = torch.cat((h, g_last[None])).sort(dim=-1).values
+    side = (h - lower_median(h)[:, None]).sign()
+    agreement = (side[1:] * side[:-1]).mean(dim=-1)
+    return ordered[:, low].tolist(), ordered[:, high].tolist(), agreement.tolist()

@@ -72,7 +72,8 @@ class AccuracyMeter:
 
     def __init__(self, net: EvalNetwork, logits_of: LogitsFunction) -> None:
         self._net = net
-        self._twin = Float64Twin(net.model, logits_of)
+        self._logits_of = logits_of
+        self._twin: nn.Module | None = None
         self.right: list[Tensor] = []
 
     def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
@@ -87,31 +88,24 @@ class AccuracyMeter:
         elif not (self._net.as_is and logits.dtype in HALF):
             near = near_ties(logits)
             if bool(near.any()):
-                decide(right, near, x, y, self._twin)
+                self._decide(right, near, x, y)
         self.right.append(right)
 
+    def _decide(self, right: Tensor, near: Tensor, x: Inputs, y: Tensor) -> None:
+        """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
+        again = self._float64_logits(select_samples(x, near))
+        if again is not None:
+            decided = is_correct(again, y[near].to(again.device))
+            right[near] = decided.to(right.device)
 
-class Float64Twin:
-    """A copy of a network in float64 and eval mode, made on first use.
-
-    Args:
-        network: the network; it is left unchanged.
-        logits_of: how to run it.
-    """
-
-    def __init__(self, network: nn.Module, logits_of: LogitsFunction = plain_logits) -> None:
-        self._network = network
-        self._logits_of = logits_of
-        self._model: nn.Module | None = None
-
-    def logits(self, x: Inputs) -> Tensor | None:
+    def _float64_logits(self, x: Inputs) -> Tensor | None:
         """float64 logits; None if the network cannot run in float64 (a cast inside)."""
         try:
-            if self._model is None:
-                self._model = float64_copy(self._network).eval()
-            device = next(self._model.parameters(), first_of(x)).device
+            if self._twin is None:
+                self._twin = float64_copy(self._net.model).eval()
+            device = next(self._twin.parameters(), first_of(x)).device
             inputs, _ = move_batch(x, torch.empty(0), device, torch.float64)
-            return self._logits_of(self._model, inputs)
+            return self._logits_of(self._twin, inputs)
         except (RuntimeError, FaError):
             return None
 
@@ -120,23 +114,15 @@ def is_correct(logits: Tensor, y: Tensor) -> Tensor:
     """Whether each prediction is correct; never for a sample with NaN.
 
     Args:
-        logits: (..., B, C).
-        y: (B,).
+        logits: (..., C).
+        y: (...).
 
     Returns:
-        (..., B) bool.
+        (...) bool.
     """
     # max gives the first of equals, and NaN before all others
     largest, predicted = logits.max(dim=-1)
     return (predicted == y) & (largest == largest)
-
-
-def decide(right: Tensor, near: Tensor, x: Inputs, y: Tensor, twin: Float64Twin) -> None:
-    """Classify the samples `near`, (B,) bool, in float64; changes `right` in place."""
-    again = twin.logits(select_samples(x, near))
-    if again is not None:
-        decided = is_correct(again, y[near].to(again.device))
-        right[near] = decided.to(right.device)
 
 
 def accuracy(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import Any
 
 import msgspec
 import torch
@@ -17,8 +17,7 @@ from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import as_batches, label_note, to_device
-from fa_core.measure.batches import BatchLog
+from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.isolate import DREW, eval_mode
 from fa_core.measure.microbatches import microbatches
@@ -29,34 +28,41 @@ from fa_core.measure.taps import LogitsChoice, Taps, choosing_logits
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
 
 
-class MeasureOptions(TypedDict, total=False):
-    """Options of `diagnose` by name, except ``frozen_baseline_acc``."""
+@dataclass(frozen=True)
+class PassOptions:
+    """How the batches of a network are measured: options of `diagnose`, passed on as a whole.
 
-    headline_acc: float | None
-    method_name: str
-    notes: str
-    thresholds: DiagnosticThresholds | None
-    taps: Taps
-    device: str | torch.device | None
-    stability_layer: int | None
-    norm_batches: int
-    dtype: str | None
-    on_batch: Progress | None
-    largest_pass: int | None
-    precision: bool | None
+    Attributes:
+        taps, device, stability_layer, norm_batches, dtype, largest_pass: as for `diagnose`.
+        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
+    """
 
+    taps: Taps = None
+    device: str | torch.device | None = None
+    stability_layer: int | None = None
+    norm_batches: int = 1
+    dtype: str | None = None
+    largest_pass: int | None = None
+    decide_at: float | None = None
 
-class DiagnoseOptions(MeasureOptions, total=False):
-    """Options of `diagnose` by name."""
+    def check(self) -> None:
+        """Check the counts.
 
-    frozen_baseline_acc: float | None
+        Raises:
+            UsageError: one that is below 1.
+        """
+        if self.norm_batches < 1:
+            raise UsageError(
+                f"norm_batches is {self.norm_batches}", hint="at least one batch gives the norms"
+            )
+        if self.largest_pass is not None and self.largest_pass < 1:
+            raise UsageError(
+                f"largest_pass is {self.largest_pass}", hint="a pass needs at least one sample"
+            )
 
 
 def diagnose(  # noqa: PLR0913 (the contract of the library)
@@ -137,17 +143,8 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     if logits is not None and callable(taps):
         raise UsageError("taps is a function, which returns the logits", hint="leave logits out")
     with choosing_logits(model, logits):
-        diagnosis = run_diagnosis(
-            model,
-            eval_batches,
-            taps,
-            device,
-            stability_layer,
-            norm_batches,
-            dtype,
-            on_batch,
-            largest_pass,
-        )
+        how = PassOptions(taps, device, stability_layer, norm_batches, dtype, largest_pass)
+        diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
         report = diagnosis.report(
             headline_acc,
             frozen_baseline_acc,
@@ -183,9 +180,7 @@ def with_precision(
     return msgspec.structs.replace(report, reference_precision=found)
 
 
-def residual_norms(
-    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
-) -> list[float]:
+def residual_norms(model: nn.Module, eval_batches: Iterable[object], **options: Any) -> list[float]:
     """(a) alone: the median over samples of ‖h_l‖₂, l = 0..L.
 
     Arguments, errors and source: `diagnose`.
@@ -194,7 +189,7 @@ def residual_norms(
 
 
 def bp_gradient_norms(
-    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
+    model: nn.Module, eval_batches: Iterable[object], **options: Any
 ) -> list[float]:
     """(b) alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B.
 
@@ -204,7 +199,7 @@ def bp_gradient_norms(
 
 
 def cross_batch_stability(
-    model: nn.Module, eval_batches: Iterable[object], **options: Unpack[DiagnoseOptions]
+    model: nn.Module, eval_batches: Iterable[object], **options: Any
 ) -> float | None:
     """(c) alone: a mean cosine in [-1, 1]; None if not measured.
 
@@ -217,7 +212,7 @@ def depth_utility(
     model: nn.Module,
     eval_batches: Iterable[object],
     frozen_baseline_acc: float,
-    **options: Unpack[MeasureOptions],
+    **options: Any,
 ) -> float | None:
     """(d) alone: the margin over frozen blocks, in percentage points.
 
@@ -227,36 +222,28 @@ def depth_utility(
     return report.margin_pp
 
 
-def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
+def run_diagnosis(
     model: nn.Module,
     eval_batches: Iterable[object],
-    taps: Taps = None,
-    device: str | torch.device | None = None,
-    stability_layer: int | None = None,
-    norm_batches: int = 1,
-    dtype: str | None = None,
+    how: PassOptions = PassOptions(),
     on_batch: Progress | None = None,
-    largest_pass: int | None = None,
     on_note: Callable[[str], None] | None = None,
-    decide_at: float | None = None,
 ) -> Diagnosis:
     """Measure every batch: `diagnose` without the report.
 
-    Args as there, and:
+    Args:
+        model: as for `diagnose`.
+        eval_batches: as for `diagnose`.
+        how: the options.
+        on_batch: as for `diagnose`.
         on_note: called with the note on guessed taps.
-        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
     """
-    if norm_batches < 1:
-        raise UsageError(
-            f"norm_batches is {norm_batches}", hint="at least one batch gives the norms"
-        )
-    if largest_pass is not None and largest_pass < 1:
-        raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
+    how.check()
     batches = as_batches(eval_batches)
-    with eval_mode(model, dtype, device) as net:
-        taps_found = resolve_taps(net.model, taps, on_note)
+    with eval_mode(model, how.dtype, how.device) as net:
+        taps_found = resolve_taps(net.model, how.taps, on_note)
         runner = PassRunner(taps_found, net.model)
-        accumulator = Accumulator(stability_layer, norm_batches)
+        accumulator = Accumulator(how.stability_layer, how.norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
         first_batch: object = None
@@ -271,12 +258,12 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
                 runner.mean_error_at = accumulator.mean_error_at
                 with net.rng.isolated():
                     run = partial(runner.run, layers=accumulator.layers, where=where)
-                    done = microbatches(run, x, y, largest_pass)
+                    done = microbatches(run, x, y, how.largest_pass)
                     accumulator.add(done, where)
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
-                if decide_at is not None and accumulator.is_decided(decide_at):
+                if how.decide_at is not None and accumulator.is_decided(how.decide_at):
                     break
         notes = [log.note()]
         if net.rng.noticed:
@@ -286,7 +273,7 @@ def run_diagnosis(  # noqa: PLR0913 (as `diagnose`)
         if isinstance(taps_found, GuessedTaps):
             accumulator.facts["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
-        found = accumulator.measured([right[None] for right in meter.right])[0]
+        found = accumulator.measured(meter.right)
         return replace(found, notes=[*found.notes, *notes], first_batch=first_batch)
 
 

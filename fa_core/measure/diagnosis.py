@@ -42,7 +42,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The numbers of one network, measured by itself or in a group.
+    """The numbers of one network.
 
     Attributes:
         numbers: its report without the accuracy and the fields the caller gives.
@@ -50,7 +50,7 @@ class Diagnosis:
         counted: number of labels in the eval batches.
         samples: fetches the values before any median or mean, to the CPU.
         notes: notes on the measurement.
-        first_batch: the first batch as it was given; None for a group's.
+        first_batch: the first batch as it was given.
     """
 
     numbers: DiagnosticReport

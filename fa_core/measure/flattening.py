@@ -25,7 +25,7 @@ class Flattening:
     Attributes:
         way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"``, ``"read token"`` or
             ``"per token"``.
-        tokens: (..., B), the token of every sample that the head reads; for ``"per token"`` (B, T)
+        tokens: (B,), the token of every sample that the head reads; for ``"per token"`` (B, T)
             bool, the labels that are not ignored; None if the whole state is the vector.
     """
 
@@ -51,30 +51,26 @@ class Flattening:
 
         Source: docs/protocol.md §2.
         """
-        way = choose_ways([h[None] for h in hidden], g_L[None])[0]
+        way = choose_way(hidden, g_L)
         if way in (AS_IS, FLATTENED):
             return cls(way)
         return cls(way, read_tokens(g_L))
 
-    def vectors(self, state: Tensor, samples_axis: int = 0) -> Tensor:
-        """`state` as one vector per sample.
-
-        Args:
-            state: (B, ...), or (N, B, ...) of N networks, whose tokens are (N, B).
-            samples_axis: the axis of the samples.
+    def vectors(self, state: Tensor) -> Tensor:
+        """`state`, (B, ...), as one vector per sample.
 
         Returns:
-            (B, D) or (N, B, D); for ``"per token"`` (n, d), of the n labels not ignored.
+            (B, D); for ``"per token"`` (n, d), of the n labels not ignored.
 
         >>> Flattening(LAST_TOKEN, torch.tensor([4, 4])).vectors(torch.zeros(2, 5, 3)).shape
         torch.Size([2, 3])
         """
         if self.tokens is None:
-            return state.flatten(samples_axis + 1)
+            return state.flatten(1)
         if self.way == PER_TOKEN:
             return by_position(state)[self.tokens]
-        places = self.tokens[..., None, None]
-        return torch.take_along_dim(state, places, dim=-2).squeeze(-2)
+        places = self.tokens[:, None, None]
+        return torch.take_along_dim(state, places, dim=1).squeeze(1)
 
     def moved(self, state: Tensor, steps: Tensor) -> Tensor:
         """The state plus each of M steps, which are given as vectors (see `vectors`).
@@ -99,53 +95,38 @@ class Flattening:
         return moved
 
 
-def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
-    """The ways of N networks with states of one shape (see `Flattening.of`).
+def choose_way(hidden: Sequence[Tensor], g_L: Tensor) -> str:
+    """The way of a network's states (see `Flattening.of`).
 
     Args:
-        hidden: h_0..h_L, each (N, B, ...).
-        g_L: the gradients at h_L, (N, B, ...).
-
-    Returns:
-        N ways.
+        hidden: h_0..h_L, each (B, ...).
+        g_L: the gradient at h_L.
 
     Raises:
         TapError: as for `Flattening.of`.
     """
-    if all(h.dim() == 3 for h in hidden):
-        return [AS_IS] * len(g_L)
-    if any(h.dim() != 4 or h.shape[2] == 1 for h in hidden):
-        return [FLATTENED] * len(g_L)
-    count = (g_L != 0).any(dim=-1).sum(dim=-1)
-    tokens = read_tokens(g_L)
-    facts = (count.amax(dim=1), *tokens.aminmax(dim=1))
-    last = g_L.shape[2] - 1
-    # fetched as one table: every fetch waits for the device
-    ways = []
-    for read, lowest, highest in torch.stack(facts, dim=1).tolist():
-        ways.append(_way_of_tokens(read, lowest, highest, last))
-    if set(ways) != {FLATTENED}:
-        _check_same_tokens(hidden)
-    return ways
-
-
-def _way_of_tokens(read: int, lowest: int, highest: int, last: int) -> str:
-    """The way of one network: tokens read per sample, range of these tokens, last token."""
+    if all(h.dim() == 2 for h in hidden):
+        return AS_IS
+    if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
+        return FLATTENED
+    read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
+    lowest, highest = read_tokens(g_L).aminmax()
     if read != 1:
         return FLATTENED
+    _check_same_tokens(hidden)
     if highest == 0:
         return CLS_TOKEN
-    if lowest == last:
+    if lowest == g_L.shape[1] - 1:
         return LAST_TOKEN
     return READ_TOKEN
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
-    tokens = hidden[-1].shape[2]
+    tokens = hidden[-1].shape[1]
     for l, h in enumerate(hidden):
-        if h.shape[2] != tokens:
+        if h.shape[1] != tokens:
             raise TapError(
-                f"h_{l} has {h.shape[2]} tokens, h_{len(hidden) - 1} has {tokens}, "
+                f"h_{l} has {h.shape[1]} tokens, h_{len(hidden) - 1} has {tokens}, "
                 "of which the head reads one",
                 hint="tap states that hold the same tokens, or give a function that returns "
                 "that token's states (B, d)",
@@ -158,10 +139,10 @@ def read_tokens(g_L: Tensor) -> Tensor:
     For a sample without one (a loss of exactly 0): the lower median of the other samples' tokens.
 
     Args:
-        g_L: (..., B, T, d).
+        g_L: (B, T, d).
 
     Returns:
-        (..., B) int64.
+        (B,) int64.
 
     >>> g = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]])
     >>> read_tokens(g[..., None]).tolist()

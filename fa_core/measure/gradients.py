@@ -58,12 +58,12 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 for ignored labels.
 
     Args:
-        logits: (..., B, C) for labels (B,), or (B, T, C) for labels (B, T).
+        logits: (B, C) for labels (B,), or (B, T, C) for labels (B, T).
         y: class indices; N of them are not ignored (`loss_terms`).
 
     Returns:
-        ∂CE/∂logits, shaped like the logits, and e_T in float64: (..., B, C), or for labels (B, T)
-        only its norm, (B, T, 1).
+        ∂CE/∂logits, shaped like the logits, and e_T in float64: (B, C), or for labels (B, T) only
+        its norm, (B, T, 1).
 
     Source: docs/protocol.md §2.
     """
@@ -93,7 +93,7 @@ def activation_gradients(
     """g_l = ∂CE/∂h_l at some layers, and e_T, from one backward pass.
 
     CE is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
-    gradient. Networks stacked as (N, B, C) each have their own mean.
+    gradient.
 
     Args:
         stream: a forward pass.
@@ -143,7 +143,7 @@ def mean_error_gradient(stream: Stream, error: Tensor, layer: int) -> Tensor | N
 
     Args:
         stream: a forward pass whose graph is kept; it is freed.
-        error: e_T, (..., B, C).
+        error: e_T, (B, C).
         layer: l.
 
     Returns:

@@ -134,8 +134,7 @@ def medians_of_samples(values: Tensor, label_mask: Tensor) -> Tensor:
     tensor([1., 2.])
     """
     label_mask = label_mask[label_mask.any(dim=1)]
-    networks = values.shape[:-1]
-    table = values.new_full((*networks, *label_mask.shape), torch.inf)
+    table = values.new_full((*values.shape[:-1], *label_mask.shape), torch.inf)
     table[..., label_mask] = values
     middle = (label_mask.sum(dim=1) - 1) // 2
     places = middle.expand(table.shape[:-1])

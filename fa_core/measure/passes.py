@@ -80,7 +80,7 @@ LayerOf: TypeAlias = Callable[[int], int]
 def backward(
     stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
 ) -> Pass:
-    """Run the backward pass of a forward pass, of one network or of several stacked ones.
+    """Run the backward pass of a forward pass.
 
     Args:
         stream: the forward pass.

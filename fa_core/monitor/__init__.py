@@ -18,20 +18,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import distributed, nn
 
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
-from fa_core.measure.diagnose import DiagnoseOptions, diagnose
+from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.trace import EPOCH, STEP, trace_entry, write_trace
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]
@@ -116,7 +113,7 @@ class ProtocolMonitor:
         to: Send | None = None,
         trace: str | Path | None = None,
         unit: str = STEP,
-        **measure: Unpack[DiagnoseOptions],
+        **measure: Any,
     ) -> None:
         if every < 1:
             raise UsageError(
@@ -179,41 +176,33 @@ class ProtocolMonitor:
         return report
 
 
-class MonitorOptions(DiagnoseOptions, total=False):
-    """Options of `ProtocolMonitor` by name, except ``every``."""
-
-    on_fire: Callable[[Firing], object] | None
-    to: Send | None
-    trace: str | Path | None
-
-
-class CallbackOptions(MonitorOptions, total=False):
-    """Options of the callbacks by name, see `MonitorCallback`."""
-
-    network: Callable[[Any], nn.Module] | None
-    stop_on: str
-
-
 class MonitorCallback:
     """Common base of the callbacks for training libraries.
 
     Args:
         eval_batches: (x, y) pairs, the same at every measurement.
-        options: ``network``: the library's model → the network to measure; None = the model itself.
-            ``stop_on``: letters of diagnostics that stop the training when they fire. The others
-            are options of `ProtocolMonitor`.
+        network: the library's model → the network to measure; None = the model itself.
+        stop_on: letters of diagnostics that stop the training when they fire.
+        options: options of `ProtocolMonitor`.
 
     Attributes:
         monitor: the `ProtocolMonitor`, from the start of training on.
     """
 
-    def __init__(self, eval_batches: Sequence[object], **options: Unpack[CallbackOptions]) -> None:
+    def __init__(
+        self,
+        eval_batches: Sequence[object],
+        *,
+        network: Callable[[Any], nn.Module] | None = None,
+        stop_on: str = "",
+        **options: Any,
+    ) -> None:
         self.monitor: ProtocolMonitor | None = None
         self._measures = True
         self._batches = eval_batches
-        self._stop_on = diagnostic_letters(options.pop("stop_on", ""), "stop_on")
-        self._network = options.pop("network", None)
-        self._options: MonitorOptions = options
+        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+        self._network = network
+        self._options = options
 
     def begin(self, model: nn.Module, every: int, unit: str = STEP) -> None:
         """Start a monitor of this model that measures on every `every`-th step or epoch."""

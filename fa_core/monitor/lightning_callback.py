@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fa_core.errors import missing_package
-from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
+from fa_core.monitor import MonitorCallback, scalars
 from fa_core.trace import EPOCH
 
 try:
     import lightning.pytorch as pl
 except ImportError:
     raise missing_package("lightning", "ProtocolCallback") from None
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class ProtocolCallback(MonitorCallback, pl.Callback):
@@ -43,7 +40,7 @@ class ProtocolCallback(MonitorCallback, pl.Callback):
         eval_batches: Sequence[object],
         *,
         every_n_epochs: int = 1,
-        **options: Unpack[CallbackOptions],
+        **options: Any,
     ) -> None:
         super().__init__(eval_batches, **options)
         self._every = every_n_epochs

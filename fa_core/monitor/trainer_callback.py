@@ -6,21 +6,18 @@ Needs ``pip install 'transformers>=4.46' 'accelerate>=1.1'``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from torch import nn
 
 from fa_core.errors import missing_package
-from fa_core.monitor import CallbackOptions, MonitorCallback, scalars
+from fa_core.monitor import MonitorCallback, scalars
 from fa_core.trace import EPOCH, STEP
 
 try:
     import transformers
 except ImportError:
     raise missing_package("transformers", "ProtocolTrainerCallback") from None
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
 
 
 class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
@@ -50,7 +47,7 @@ class ProtocolTrainerCallback(MonitorCallback, transformers.TrainerCallback):
         eval_batches: Sequence[object],
         *,
         every_n_steps: int | None = None,
-        **options: Unpack[CallbackOptions],
+        **options: Any,
     ) -> None:
         super().__init__(eval_batches, **options)
         self._every_n_steps = every_n_steps

@@ -21,9 +21,9 @@ from torch import Tensor
 from fa_core.atomic import write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.decode import Json, loads, reading
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, JobProgress, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
+from fa_core.engine.measuring import measure_run
 from fa_core.engine.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN

@@ -116,17 +116,25 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
-    given = locals()
     from fa_core.engine.audit import Measuring, audit, measurable
-    from fa_core.engine.jobs import MeasureOptions
+    from fa_core.engine.jobs import AUTO, DECIDE_AT, MeasureOptions
 
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
-    given |= batch_settings(batches, criteria)
-    given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(
-        **{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given}
+        data=data,
+        model=model,
+        weights=weights,
+        taps=options.split_list(taps),
+        batches=number_of_batches(batches),
+        decide_at=criteria.thresholds.stability_drift_ceiling if batches == AUTO else DECIDE_AT,
+        batch_size=batch_size,
+        norm_batches=norm_batches,
+        dtype=None if dtype == "auto" else dtype,
+        credit=credit,
+        precision=precision,
+        ablate=ablate,
     )
 
     as_recorded = Criteria(criteria.thresholds)
@@ -168,18 +176,18 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     raise typer.Exit(3 if incomplete else 0)
 
 
-def batch_settings(text: str | None, criteria: Criteria) -> Json:
-    """``--batches`` as settings: a number, or ``"auto"`` and the ceiling that decides.
+def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
+    """``--batches`` as a number, or ``"auto"``.
 
-    >>> batch_settings("auto", Criteria(DiagnosticThresholds()))
-    {'batches': 'auto', 'decide_at': 0.3}
+    >>> number_of_batches("auto"), number_of_batches("8")
+    ('auto', 8)
     """
     if text is None:
-        return {"batches": None}
+        return None
     if text == "auto":
-        return {"batches": text, "decide_at": criteria.thresholds.stability_drift_ceiling}
+        return "auto"
     try:
-        return {"batches": int(text)}
+        return int(text)
     except ValueError:
         hint = "give a number of batches, or auto"
         raise UsageError(f"--batches {text}", hint=hint) from None
@@ -241,13 +249,12 @@ def verify_command(
     workers: ExecutionOptions,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
-    """Measure recorded audits again and compare every value.
+    """Measure recorded audits again and compare their quantities.
 
     Weights, data, settings, accuracies and the verdict must be the same, and so must every number
     on the same processor with the same versions. Elsewhere norms and cosines may differ by what
-    rounding can do in a network of that depth and width. Versions and devices that changed are
-    shown, and so is what the record lacks, what could not be compared and why, and what no
-    measurement gives.
+    rounding can do in a network of that depth and width. What differs of the machine is shown, and
+    so is what could not be compared and why, and the names of what is not compared.
 
     Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured
     again, 4 if a recorded value could not be compared.
@@ -300,5 +307,5 @@ def verification_record(run: Verification) -> Json:
         "largest_over_tolerance": comparison.largest,
         "differences": msgspec.to_builtins(comparison.differences),
         "unchecked": comparison.unchecked,
-        "outside": comparison.outside,
+        "not_compared": comparison.not_compared,
     }

@@ -81,11 +81,11 @@ def check_command(
     required = diagnostic_letters(require, "--require")
     if only_claims and claims is None:
         raise UsageError("--only-claims without --claims", hint="add --claims claims.toml")
+    chosen = selection.chosen()
     with _said_in_form(format):
-        found = inputs.open_paths(paths)
+        found = inputs.open_paths(paths, columns=chosen.log.given)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    chosen = selection.chosen()
     criteria, rows = chosen.criteria, inputs.selected(found, chosen)
     doubts: list[str] = []
     detailed = format == "json"

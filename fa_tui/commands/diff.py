@@ -45,7 +45,7 @@ def diff_command(
     from fa_tui.views.differences import difference_grid, difference_summary
 
     chosen = selection.chosen()
-    old, new = inputs.open_paths([before]), inputs.open_paths([after])
+    old, new = (inputs.open_paths([path], columns=chosen.log.given) for path in (before, after))
     for path, found in ((before, old), (after, new)):
         if not found.rows:
             raise inputs.nothing_to_analyse([path], found.traces)

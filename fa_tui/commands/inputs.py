@@ -25,23 +25,27 @@ from fa_tui.views.filters import ViewState, arranged
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
+    from fa_core.formats.log_columns import Given
     from fa_core.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
 
 
-def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan:
+def open_paths(
+    paths: Sequence[Path] | None, *, run_traces: bool = True, columns: Given | None = None
+) -> Scan:
     """Scan the paths (the sample runs for none); problems are reported on stderr.
 
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, too.
+        columns: of logs, as the user named them.
     """
     from fa_core.engine.jobs import changed_since
     from fa_core.formats import scan
 
-    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces)
+    found = scan(list(paths) if paths else default_paths(), run_traces=run_traces, columns=columns)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 
@@ -137,7 +141,7 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
         UsageError: a method or seed without runs, a malformed seed or filter, or a filter that no
             run passes.
     """
-    found = open_paths(paths)
+    found = open_paths(paths, columns=chosen.log.given)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
     rows, traces = of_methods_and_seeds(found, chosen)

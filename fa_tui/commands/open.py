@@ -30,8 +30,8 @@ _SHOW = typer.Option(
 _ROWS = typer.Option(
     "--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method"
 )
-_COLUMNS = typer.Option(
-    "--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed"
+_ACROSS = typer.Option(
+    "--across", metavar="AXIS", help="Its columns, likewise.", show_default="seed"
 )
 
 
@@ -43,7 +43,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     taps: options.TapsOption = None,
     show: Annotated[str, _SHOW] = "",
     rows: Annotated[str, _ROWS] = "",
-    columns: Annotated[str, _COLUMNS] = "",
+    across: Annotated[str, _ACROSS] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[
@@ -68,7 +68,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui open runs/ --frozen-baseline 0.349
 
-        fa-tui runs/ --show growth --columns lam --filter method:dfa
+        fa-tui runs/ --show growth --across lam --filter method:dfa
 
         fa-tui nets/ --data cifar10:/data/cifar   # bare checkpoints can be measured
 
@@ -77,7 +77,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     execution = workers.execution()
     execution.check()
     criteria = judged_by.criteria()
-    look = ViewState(show, rows, columns, filter, sort, long)
+    look = ViewState(show, rows, across, filter, sort, long)
     if not opening.on_a_terminal():
         if sys.stdout.isatty():
             print(_NO_SCREEN, file=sys.stderr)

@@ -162,7 +162,7 @@ class AuditProgress(_Bars):
             self._silent.add(view.pid)
         elif not view.silent:
             self._silent.discard(view.pid)
-        # a group's runs have equal notes, and so have a cluster's waiting runs
+        # a cluster's waiting runs have equal notes
         if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
             self._printed.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")

@@ -181,7 +181,7 @@ def print_paths(
     verdict: Verdict = AuditRow.words,
 ) -> int:
     """Print the rows under the paths; returns the exit code (3 if something could not be read)."""
-    found = inputs.open_paths(paths)
+    found = inputs.open_paths(paths, columns=chosen.log.given)
     if found.traces and not found.rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
     rows = inputs.selected(found, chosen, look, may_be_none=True)

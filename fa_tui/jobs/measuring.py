@@ -50,13 +50,11 @@ class Setup(msgspec.Struct, frozen=True):
         execution: engine, devices and number of workers.
         options: data, network and settings.
         out: results file for checkpoints outside run folders.
-        measure: ``module:callable`` of the workers' runner; replaced in tests.
     """
 
     execution: Execution | None = None
     options: MeasureOptions | None = None
     out: Path | None = None
-    measure: str | None = None
 
     def as_options(self) -> list[str]:
         """The options of `fa-tui open` for this setup, without defaults.
@@ -272,14 +270,10 @@ class Measuring:
         runs."""
         from fa_core.engine.audit import Measuring as How
         from fa_core.engine.devices import LOCAL, Execution, workers_for
-        from fa_core.engine.jobs import DEFAULT_MEASURE
 
-        setup = self._setup.preferring(self._device)
-        execution, measure = setup.execution or Execution(), setup.measure or DEFAULT_MEASURE
+        execution = self._setup.preferring(self._device).execution or Execution()
         if self._pool is None:
-            self._pool = How(
-                execution, self._moved, on_notice=self._on_notice, measure=measure
-            ).pool(runs)
+            self._pool = How(execution, self._moved, on_notice=self._on_notice).pool(runs)
         elif execution.engine == LOCAL:
             self._pool.make_room(workers_for(runs, execution.device, execution.jobs))
         return self._pool
@@ -331,10 +325,9 @@ class Measuring:
 
     @property
     def has_data(self) -> bool:
-        """Whether the explorer was started with data for every run, or measures in a way of its
-        own."""
-        options, own = self._setup.options, self._setup.measure
-        return own is not None or (options is not None and options.data is not None)
+        """Whether the explorer was started with data for every run."""
+        options = self._setup.options
+        return options is not None and options.data is not None
 
     def where(self) -> str:
         """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""

@@ -78,7 +78,7 @@ def commands(
         "show",
         *ViewState(filter=look.filter, sort=look.sort).options(),
     )
-    if session.log:
+    if session.log is not None:
         log = session.log.arguments
     else:
         log = []

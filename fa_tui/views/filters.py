@@ -410,7 +410,7 @@ class ViewState(NamedTuple):
             usual: what a cell shows without an option.
 
         >>> list(ViewState(show="growth", columns="lam", sort="-acc").options())
-        ['--show', 'growth', '--columns', 'lam', '--sort', '-acc']
+        ['--show', 'growth', '--across', 'lam', '--sort', '-acc']
         """
         if self.show and not self.show == usual == CELL_LETTERS:
             yield from ("--show", self.show)
@@ -418,7 +418,7 @@ class ViewState(NamedTuple):
         if axes.lines != METHODS_BY_SEEDS.lines:
             yield from ("--rows", axes.lines)
         if axes.columns != METHODS_BY_SEEDS.columns:
-            yield from ("--columns", axes.columns)
+            yield from ("--across", axes.columns)
         if self.filter:
             yield from ("--filter", self.filter)
         if self.sort:
@@ -438,9 +438,9 @@ def understood(view: ViewState, session: Session) -> ViewState:
     if view.rows or view.columns:
         axes = axes_of(session.rows)
         rows = view.rows and _value_of_option("--rows", view.rows, axes)
-        columns = view.columns and _value_of_option("--columns", view.columns, axes)
+        columns = view.columns and _value_of_option("--across", view.columns, axes)
         if rows == columns:
-            raise UsageError(f"--rows and --columns are both {rows}", hint="name two axes")
+            raise UsageError(f"--rows and --across are both {rows}", hint="name two axes")
         view = view._replace(rows=rows, columns=columns)
     if view.filter:
         filter_of(view, session)

@@ -1,4 +1,4 @@
-"""Every budget and every curve, measured one after the other on this machine.
+"""Every budget, measured one after the other on this machine.
 
     python -m tests.bench [NAME …] [--markdown]
 
@@ -21,19 +21,11 @@ from tests.bench.figures import MARKDOWN
 
 BENCHES: Mapping[str, str] = {
     "explorer": "bench_explorer",
-    "many": "bench_many",
-    "blocks": "bench_blocks",
     "read": "bench_read",
-    "folders": "bench_folders",
-    "limits": "bench_limits",
     "diagnose": "bench_diagnose",
-    "own_backward": "bench_own_backward",
-    "monitor": "bench_monitor",
     "training": "bench_training",
-    "group": "bench_group",
-    "cluster": "bench_cluster",
-    "curves": "bench_curves",
-    "cost": "cost_model",
+    "passes": "bench_passes",
+    "audit": "bench_audit",
     "coverage": "coverage",
 }
 

@@ -18,40 +18,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from tests.bench.bench_group import clock_for
+from fa_core.models import build
+from tests.bench.clock import clock_for
 from tests.bench.figures import amount, ratio_within, report
 
 Batches = list[tuple[Tensor, Tensor]]
-BUDGET = 1.10
-
-
-class Block(nn.Module):
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.f = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        )
-
-    def forward(self, h: Tensor) -> Tensor:
-        out: Tensor = h + self.f(h)
-        return out
-
-
-class ResMLP(nn.Module):
-    def __init__(self, width: int, depth: int) -> None:
-        super().__init__()
-        self.embed = nn.Linear(3072, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
-        self.readout = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
-
-    def forward(
-        self, x: Tensor, return_hidden: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
-        logits: Tensor = self.readout(hidden[-1])
-        return (logits, hidden) if return_hidden else logits
+BUDGET = 1.15
 
 
 def floor(net: nn.Module, batches: Batches) -> None:
@@ -68,13 +40,17 @@ def main() -> None:
     )
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--depth", type=int, default=4)
-    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--batches", type=int, default=40)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     clock = clock_for(given.device)
-    torch.manual_seed(0)
-    net = ResMLP(given.width, given.depth).to(given.device).eval().requires_grad_(False)
+    net = (
+        build("resmlp", d=given.width, L=given.depth, seed=0)
+        .to(given.device)
+        .eval()
+        .requires_grad_(False)
+    )
     batches = [
         (
             torch.randn(128, 3072, device=given.device),
@@ -85,7 +61,7 @@ def main() -> None:
     ways: dict[str, Callable[[], object]] = {
         "own stream": lambda: diagnose(net, batches),
         "all batches for norms": lambda: diagnose(net, batches, norm_batches=given.batches),
-        "module taps": lambda: diagnose(net, batches, taps=["embed", "blocks.*"]),
+        "module taps": lambda: diagnose(net, batches, taps=["blocks.*:in", "out_ln:in"]),
     }
     figures = []
     for name, way in ways.items():

@@ -1,16 +1,15 @@
 """How often each interval holds the number it is about: simulations, with the functions of `fa_core.judgement.intervals`.
 
-    python -m tests.bench.coverage [--repeats 2000] [--markdown]
+    python -m tests.bench.coverage [--repeats 2000]
 
 Nominal: 95 %. Samples are drawn from distributions whose true number is known: in closed form for medians and shares,
-as the mean of 10,000 draws for the drift.
+as the mean of 20,000 draws for the drift.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fa_core.judgement.intervals import (
-    LOOKS,
     Interval,
     drift_interval,
     growth_interval,
@@ -29,12 +27,9 @@ from fa_core.judgement.intervals import (
     paired_margin,
     share_interval,
 )
-from tests.bench.figures import MARKDOWN, table
-
-CEILING = 0.3
+from tests.bench.figures import table
 
 Floats = NDArray[np.float64]
-Draw = Callable[[int], Floats]
 
 RNG = np.random.default_rng(0)
 
@@ -129,33 +124,11 @@ def drift(
     true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
     hits = 0
     for units in directions(batches, noise_over_batch, spectrum, repeats, tail):
-        cosines = units @ units.T
-        sums = cosines.sum(axis=1) - 1
+        sums = (units @ units.T).sum(axis=1) - 1
         ends = drift_interval(float(sums.sum()) / (batches * (batches - 1)), sums.tolist())
         assert ends is not None
         hits += ends[0] <= true <= ends[1]
     return true, hits / repeats
-
-
-def stopped(noise_over_batch: float, spectrum: str, tail: str, repeats: int) -> tuple[float, float]:
-    """`--batches auto`: its true (c), and how often the look that decides is on the right side of 0.3."""
-    drawn = (directions(10, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
-    true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
-    right = 0
-    for units in directions(max(LOOKS), noise_over_batch, spectrum, repeats, tail):
-        right += decided(units @ units.T) in (None, true > CEILING)
-    return true, right / repeats
-
-
-def decided(cosines: Floats) -> bool | None:
-    """Whether (c) fires at the first look that decides; None if none does."""
-    for k, t in LOOKS.items():
-        sums = cosines[:k, :k].sum(axis=1) - 1
-        ends = drift_interval(float(sums.sum()) / (k * (k - 1)), sums.tolist(), t)
-        assert ends is not None
-        if ends[0] > CEILING or ends[1] <= CEILING:
-            return ends[0] > CEILING
-    return None
 
 
 def margin(samples: int, better: float, worse: float) -> Interval | None:
@@ -172,48 +145,29 @@ Case = tuple[str, str, float]
 def cases(repeats: int) -> Iterator[Case]:
     """One simulation each."""
     for noise, samples in product(NOISE, (20, 128, 1280)):
+        where = f"{noise}, n = {samples}"
         for shared, (label, steps) in product((0.0, 0.9), STEPS.items()):
             share = covered(partial(growth, samples, steps, noise, shared), max(steps), repeats)
-            yield (
-                "(a) growth",
-                f"{noise}, n = {samples}, {label}, {shared:.0%} of the noise shared",
-                share,
-            )
-        yield (
-            "(b) ‖g_L‖",
-            f"{noise}, n = {samples}",
-            covered(partial(median, samples, noise), 1.0, repeats),
-        )
+            yield "(a) growth", f"{where}, {label}, {shared:.0%} of the noise shared", share
+        yield "(b) ‖g_L‖", where, covered(partial(median, samples, noise), 1.0, repeats)
     for tail, spectrum, batches, ratio in product(
         TAILS, SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 10.0)
     ):
         true, share = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
         case = f"noise {spectrum}, {tail}, K = {batches}, c = {true:.2f}"
         yield f"(c) drift, {tail}", case, share
-    for tail, spectrum, ratio in product(TAILS, SPECTRA, (0.5, 1.5, 2.0, 2.7, 4.0, 10.0)):
-        true, share = stopped(ratio, spectrum, tail, max(repeats // 4, 1))
-        case = f"noise {spectrum}, {tail}, c = {true:.2f}"
-        yield f"(c) by --batches auto, {tail}", case, share
     for samples in (20, 100, 360, 10_000):
-        for better, worse in (
-            (0.01, 0.01),
-            (0.025, 0.008),
-            (0.1, 0.0005),
-            (0.06, 0.04),
-            (0.18, 0.13),
-            (0.45, 0.001),
-        ):
-            share = covered(
-                partial(margin, samples, better, worse), 100 * (better - worse), repeats
-            )
-            yield (
-                "(d) margin, paired",
-                f"n = {samples}, right alone {better:.1%} and {worse:.1%}",
-                share,
-            )
+        for better, worse in MARGINS:
+            draw = partial(margin, samples, better, worse)
+            share = covered(draw, 100 * (better - worse), repeats)
+            yield "(d) margin, paired", f"n = {samples}, {better:.1%}, {worse:.1%}", share
         for acc in (0.1, 0.5, 0.9, 0.98):
             share = covered(partial(accuracy, samples, acc), acc, repeats)
             yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share
+
+
+MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.13), (0.45, 0.001))
+"""Shares of samples on which only the run, and only its baseline, is right."""
 
 
 def accuracy(samples: int, acc: float) -> Interval:
@@ -221,38 +175,25 @@ def accuracy(samples: int, acc: float) -> Interval:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description="How often each interval holds its number.")
     parser.add_argument(
-        "--repeats", type=int, default=2000, metavar="R", help="per simulation; the drift takes R/4"
+        "--repeats", type=int, default=2000, metavar="R", help="the drift takes R/4"
     )
-    parser.add_argument("--markdown", action="store_true")
-    options = parser.parse_args()
-    if options.markdown:
-        os.environ[MARKDOWN] = "1"
-    print(
-        f"Coverage of the 95 % intervals, {options.repeats} repeats (drift: {max(options.repeats // 4, 1)})\n"
-    )
-    found = list(cases(options.repeats))
-    shown = [(name, case, f"{share:.3f}") for name, case, share in found]
-    table(("interval", "drawn from", "coverage"), shown)
+    repeats = parser.parse_args().repeats
+    print(f"Coverage of the 95 % intervals, {repeats} repeats (drift: {max(repeats // 4, 1)})\n")
+    found = list(cases(repeats))
     table(
-        ("interval", "cases", "coverage"),
-        list(summary(found)),
-        "Least, median and greatest",
+        ("interval", "drawn from", "coverage"),
+        [(name, case, f"{share:.3f}") for name, case, share in found],
     )
-
-
-def summary(found: list[Case]) -> Iterator[tuple[str, ...]]:
-    """Per interval, the extremes and the median over its cases."""
-    for name in dict.fromkeys(name for name, *_ in found):
-        shares = [share for other, _, share in found if other == name]
-        yield name, str(len(shares)), spread(shares)
-
-
-def spread(shares: list[float]) -> str:
-    return f"{min(shares):.3f}, {statistics.median(shares):.3f}, {max(shares):.3f}"
+    by_name: dict[str, list[float]] = {}
+    for name, _, share in found:
+        by_name.setdefault(name, []).append(share)
+    rows = [
+        (name, str(len(each)), f"{min(each):.3f}, {statistics.median(each):.3f}, {max(each):.3f}")
+        for name, each in by_name.items()
+    ]
+    table(("interval", "cases", "coverage"), rows, "Least, median and greatest")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,10 @@
-"""Figures against their budgets, and curves, as tables for a terminal or for docs/performance.md.
-
-    python -m tests.bench.figures FILE.md …
-
-prints the rows that have a budget, out of what `python -m tests.bench --markdown` printed, as one table.
-"""
+"""Figures against their budgets, as tables for a terminal or for docs/performance.md."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 MARKDOWN = "FA_BENCH_MARKDOWN"
 """Set by `--markdown`: the benchmarks, processes of their own, print what docs/performance.md holds."""
@@ -104,26 +97,3 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -
             *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True)),
         ]
         print("  " + "  ".join(cells).rstrip(), flush=True)
-
-
-def budget_rows(markdown: str) -> list[list[str]]:
-    """The rows with a budget, each under the heading of its table.
-
-    >>> budget_rows("**Explorer**\\n| step | 300 B | | | ≤ 800 B | held |\\n| jump | 900 B | | | | |")
-    [['Explorer: step', '300 B', '', '', '≤ 800 B', 'held']]
-    """
-    rows, title = [], ""
-    for line in markdown.splitlines():
-        if line.startswith("**"):
-            title = line.strip("*").split(":")[0]
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == len(HEAD) and cells[-2].startswith(("≤", "≥")):
-            rows.append(
-                [cells[0] if cells[0].startswith(title) else f"{title}: {cells[0]}", *cells[1:]]
-            )
-    return rows
-
-
-if __name__ == "__main__":
-    os.environ[MARKDOWN] = "1"
-    table(HEAD, [row for name in sys.argv[1:] for row in budget_rows(Path(name).read_text())])

@@ -256,11 +256,6 @@ class PseudoTerminal:
         os.close(self._fd)
         self._fd = -1
 
-    def click(self, column: int, line: int) -> Burst:
-        """Press and release the left mouse button on a cell (from 0)."""
-        at = f"{column + 1};{line + 1}"
-        return self.send(f"\x1b[<0;{at}M\x1b[<0;{at}m".encode())
-
     def send(self, data: bytes, quiet: float = 0.15, limit: float = 20.0) -> Burst:
         """Send bytes and read what comes of it."""
         start = time.perf_counter()
@@ -270,11 +265,6 @@ class PseudoTerminal:
     def slow_down(self, bytes_per_second: int) -> None:
         """From now on read no faster than a line of that speed would."""
         self._rate = bytes_per_second
-
-    def cpu_seconds(self) -> float:
-        """Processor time the program has used: what a busy machine cannot falsify (Linux; in ticks of 10 ms)."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def _waits_for_a_processor(self) -> bool:
         """Whether one of the program's threads runs, or is kept from running by others (Linux)."""

@@ -47,7 +47,7 @@ def test_the_explorer_paints_them_without_their_control_codes(
     assert b"\x1b]0;stolen" not in terminal.sent
 
 
-@pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility"])
+@pytest.mark.parametrize("command", ["show", "check", "sweep"])
 def test_commands_print_them_escaped(hostile: Path, command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False

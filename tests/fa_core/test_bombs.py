@@ -12,6 +12,7 @@ import pytest
 from tests.fa_core.bombs import CHECKPOINTS, DATA, FILES, HUB, TOML
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs limits on memory that hold")
 def test_every_bomb_is_read_or_refused_in_one_line_within_a_gigabyte(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.fa_core.bombs", str(tmp_path)]

@@ -20,7 +20,6 @@ from fa_core.facts.names import (
     numbered,
     run_names,
     split_key,
-    stated,
     unique_names,
 )
 from fa_core.formats import scan
@@ -105,16 +104,6 @@ def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs:
         stated_method = canonical_method(report.method_name)
         assert stated_method == row.method and report.seed in (None, row.seed)
         assert row.is_control == is_control(report.method_name)
-
-
-def test_fields_of_a_file_state_method_and_seed_or_leave_them() -> None:
-    for fields, expected in (
-        ({"method": "Equilibrium Propagation", "seed": 3}, ("ep", 3)),
-        ({"method_name": "SB", "seed": "4"}, ("state_bridge", 4)),
-        ({"method": " ", "seed": True}, ("dfa", 1)),
-        ({"method": 5, "seed": "9" * 19}, ("dfa", 1)),
-    ):
-        assert stated(fields, "dfa", 1) == expected
 
 
 HOSTILE = st.text(

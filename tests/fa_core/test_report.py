@@ -53,11 +53,6 @@ def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold: DiagnosticRe
     assert at_threshold.verdict == TRUSTWORTHY
 
 
-def test_margin_is_rounded_before_it_is_compared() -> None:
-    assert 100 * (0.369 - 0.349) != 2.0
-    assert report(headline_acc=0.369, frozen_baseline_acc=0.349).margin_pp == 2.0
-
-
 def test_growth_is_per_block_and_not_relative_to_the_first_layer() -> None:
     healthy = report(residual_norms=[0.01, 0.4, 4.0, 30.0])
     assert healthy.max_per_block_growth == pytest.approx(40.0)
@@ -154,12 +149,6 @@ def test_flags_are_among_what_was_measured(measured: DiagnosticReport) -> None:
 def test_a_report_comes_back_from_json_as_it_went(measured: DiagnosticReport) -> None:
     back = DiagnosticReport.from_dict(json.loads(json.dumps(measured.to_dict())))
     assert repr(back) == repr(msgspec.structs.replace(measured, recorded_verdict=measured.verdict))
-
-
-def test_a_differing_recorded_verdict_survives_two_round_trips() -> None:
-    odd = report(residual_norms=[1.0, 100.0], recorded_verdict=TRUSTWORTHY)
-    once = DiagnosticReport.from_dict(odd.to_dict())
-    assert DiagnosticReport.from_dict(once.to_dict()).recorded_verdict == TRUSTWORTHY
 
 
 @pytest.mark.parametrize(
@@ -298,29 +287,9 @@ def test_what_is_no_number_is_refused_in_one_line(fields: dict[str, Any]) -> Non
     assert "\n" not in str(refused.value)
 
 
-def test_thresholds_may_be_given_in_their_order() -> None:
-    assert [*DiagnosticThresholds(1e-8, 12.0, 0.3, 2.0).numbers().values()] == [
-        1e-8,
-        12.0,
-        0.3,
-        2.0,
-    ]
-    exploded = report(residual_norms=[1.0, 100.0])
-    fired = [
-        bool(exploded.with_thresholds(DiagnosticThresholds(1e-7, limit)).flags)
-        for limit in np.logspace(0, 3, 4)
-    ]
-    assert fired == [True, True, False, False]
-
-
 def test_what_assigns_a_threshold_is_told_how_to_judge_by_another() -> None:
     measured = report(residual_norms=[1.0, 2.0])
     with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
         measured.thresholds = DiagnosticThresholds()  # type: ignore[misc]
     with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
         measured.thresholds.g_norm_floor = 1e-6  # type: ignore[misc]
-
-
-def test_the_drift_has_the_name_of_the_protocols_own_class_too() -> None:
-    measured = DiagnosticReport.from_dict({"cross_batch_direction_stability": 0.5})
-    assert measured.cross_batch_direction_stability == measured.cross_batch_stability == 0.5

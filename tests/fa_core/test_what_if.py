@@ -14,14 +14,10 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timeline, timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.facts.provenance import BASELINE_FROM, GIVEN
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.blocks import to_html, to_markdown
-from fa_core.reporting.figures import methods_figure
-from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -65,14 +61,6 @@ def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
     assert "[baseline 0.1 assumed, 0.5 recorded]" in report.describe()[3]
 
 
-def test_one_that_was_given_while_the_run_was_measured_says_so() -> None:
-    given = msgspec.structs.replace(KNOWN, provenance={BASELINE_FROM: GIVEN})
-    assert "[baseline 0.5 given by hand]" in given.describe()[3]
-    beside = msgspec.structs.replace(KNOWN, provenance={BASELINE_FROM: "runs/frozen_s42"})
-    assert "[" not in beside.describe()[3]
-    assert "[baseline 0.1 assumed, 0.5 recorded]" in given.with_assumed_baseline(0.1).describe()[3]
-
-
 def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
     assert REPORT.with_assumed_baseline(0.349).to_dict() == REPORT.to_dict()
     write_audit_table(tmp_path / "assumed.json", both_assumed().rows())
@@ -95,12 +83,6 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> No
     assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
 
 
-def test_without_accuracy_there_is_nothing_to_assume_of() -> None:
-    mute = msgspec.structs.replace(REPORT, headline_acc=None)
-    table = assuming(AuditTable.from_rows([msgspec.structs.replace(rows()[0], report=mute)]), 0.349)
-    assert table.assumed.tolist() == [False] and table.assumed_notes == ()
-
-
 def test_every_analysis_says_it() -> None:
     words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
     table = both_assumed()
@@ -109,21 +91,6 @@ def test_every_analysis_says_it() -> None:
     assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
     assert words in decision_utility(table).skipped
     assert [words in one.skipped for one in sensitivities(table)] == [False, False, False, True]
-
-
-def test_every_form_of_a_report_says_it() -> None:
-    blocks = reporting_form(both_assumed())
-    for text in (to_markdown(blocks), to_html(blocks)):
-        assert text.count(", d assumed") == 2
-        assert (
-            "+1.10 (baseline 0.349 assumed)" in text
-            and "+26.00 (baseline 0.1 assumed, 0.5 recorded)" in text
-        )
-        assert "is assumed, not measured, on 2 of 2 runs" in text
-    assert methods_figure(both_assumed()).axes[3].get_xlabel() == "baseline assumed"
-    assert "assumed" not in to_markdown(reporting_form(AuditTable.from_rows(rows())))
-    some = assuming(AuditTable.from_rows(rows()), 0.349)
-    assert "baseline assumed on 1 of 2 runs" in methods_figure(some).axes[3].get_xlabel()
 
 
 def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:

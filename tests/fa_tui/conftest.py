@@ -11,6 +11,8 @@ import pytest
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from fa_core.engine.devices import Execution
+from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.worker import MEASURE
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
@@ -47,6 +49,7 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
     monkeypatch.chdir(
         Path(__file__).parents[1] / "fa_core" / "engine"
     )  # workers import `faults` from there
+    monkeypatch.setenv(MEASURE, "faults:measure_shown")
 
     def make(*names: str, **different: Any) -> ExplorerApp:
         rows = [
@@ -59,9 +62,8 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
             )
             for name in names
         ]
-        setup = Setup(
-            Execution(device="cpu"), out=tmp_path / "results.json", measure="faults:measure_shown"
-        )
+        options = MeasureOptions(data="synthetic")
+        setup = Setup(Execution(device="cpu"), options, tmp_path / "results.json")
         setup = msgspec.structs.replace(setup, **different)
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 

@@ -14,6 +14,7 @@ from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.reading import Reading
+from fa_tui.settings import settings_file
 from tests.fa_tui.looks import SIZE
 
 GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
@@ -108,3 +109,51 @@ def test_half_of_a_bound_opens_no_explorer(
 ) -> None:
     monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
     assert main(["open", str(penalty_log), "--h0", "8.7"]) == 2
+
+
+@pytest.fixture
+def foreign_log(tmp_path: Path) -> Path:
+    path = tmp_path / "dfa_s1.csv"
+    path.write_text("epoch,val_acc\n1,0.25\n2,0.5\n")
+    return path
+
+
+def test_commands_read_columns_that_are_named(
+    foreign_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["timeline", str(foreign_log), "--format", "json"]
+    assert main([*line, "--columns", "acc=val_acc"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["final_acc"] == 0.5
+    assert main(line) == 3
+    assert "epoch, val_acc; name them, --columns acc=val_acc" in capsys.readouterr().err
+    assert main([*line, "--columns", "accuracy=val_acc"]) == 2
+    assert "unknown number in --columns 'accuracy'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "read"),
+    [
+        ("", ["--columns", "acc=val_acc"], [0.25, 0.5]),
+        ('columns = "acc=val_acc"', [], [0.25, 0.5]),
+        ('columns = "acc=other"', ["--columns", "acc=val_acc"], [0.25, 0.5]),
+        ('columns = "x=val_acc"', [], []),
+    ],
+)
+def test_the_explorer_reads_columns_of_the_command_line_or_of_the_settings(
+    foreign_log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    options: list[str],
+    read: list[float],
+) -> None:
+    started: list[ExplorerApp] = []
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
+    settings_file().parent.mkdir(parents=True, exist_ok=True)
+    settings_file().write_text(settings)
+    assert main(["open", str(foreign_log.parent), *options]) == 0
+    session = started[0].session
+    assert [epoch.test_acc for trace in session.traces for epoch in trace.epochs] == read
+    said = "\n".join(problem.message for problem in session.problems)
+    assert ("settings.toml: unknown number in columns" in said) == (not read)

@@ -72,7 +72,7 @@ REPORT: dict[str, Any] = {
 }  # fmt: skip
 
 EPOCH = {
-    "epoch": 1, "step": 10, "test_acc": 0.5, "train_acc": 0.6, "loss": 1.5, "residual_norms": [1.0, 2.0],
+    "epoch": 1, "step": 10, "test_acc": 0.5, "loss": 1.5, "residual_norms": [1.0, 2.0],
     "bp_grad_norms": [0.1, 0.2], "gamma": [0.1, None], "seconds": 1.0, "h_0_norm": 1.0, "h_L_norm": 9.0, "L": 4,
     "method": "dfa", "seed": 42,
 }  # fmt: skip
@@ -112,7 +112,7 @@ DOCUMENTS: dict[str, Any] = {
     ],
     "trainer_state.json": {
         "global_step": 9,
-        "log_history": [{"epoch": 1.0, "eval_accuracy": 0.5, "loss": 1.0}],
+        "log_history": [{"epoch": 1.0, "fa/acc": 0.5, "fa/h_0": 1.0, "loss": 1.0}],
     },
     "weights.index.json": {"weight_map": {"a": "a.safetensors"}, "metadata": {}},
 }
@@ -515,36 +515,3 @@ def toml_case(number: int) -> bytes:
         )
         lines[at] = put()
     return _with_bytes_changed("\n".join(lines).encode("utf-8", "replace"), chance, 0.3)
-
-
-OPTIONS = (
-    (
-        "--filter",
-        (
-            "growth>1e999",
-            "flag:",
-            "((((",
-            "method:\x1b[2J",
-            "acc>nan",
-            "a" * 5000,
-            "not " * 2000,
-            "seed=9" * 99,
-        ),
-    ),
-    ("--sort", ("-growth", "\ud800", "", "-" * 3000, "acc,acc")),
-    ("--g-norm-floor", ("nan", "-1", "1e400", "x", "9" * 5000)),
-    ("--frozen-baseline", ("dfa=2", "nan", "=", "dfa=dfa=1", "1" * 5000, "\x1b=0.5")),
-    ("--h0", ("0", "-1", "nan", "inf", "x")),
-    ("--blocks", ("0", "-1", "9" * 400, "x", "1e9")),
-    ("--format", ("json", "csv", "markdown", "table", "\x07")),
-)
-
-
-def option_case(number: int) -> list[str]:
-    """Options of `fa-tui show`, one or two of them odd."""
-    chance = random.Random(number)
-    return [
-        word
-        for name, values in chance.sample(OPTIONS, chance.randint(1, 2))
-        for word in (name, chance.choice(values))
-    ]

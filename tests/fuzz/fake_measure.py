@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import time
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +14,8 @@ EMPTY = "is empty"
 """Why a checkpoint is refused."""
 
 
-class Measurer:
-    """Measures the jobs of a worker one by one, each in half a second at most; refuses one in eight.
-
-    Args:
-        device: where.
-    """
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def measure(self, jobs: Sequence[Job], outlet: Any, group: int | None = None) -> None:
-        """Send what becomes of each job."""
-        for job in jobs:
-            report = functools.partial(measured, job, outlet.begin([job]))
-            outlet.finish(job, report, lambda job, error: error)
-
-
-def measured(job: Job, watch: JobProgress) -> dict[str, Any]:
-    """A report."""
+def measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+    """A report after half a second at most; one job in eight is refused."""
     number = zlib.crc32(Path(job.checkpoint).name.encode())
     watch.update(0, 2)
     if number % 8 == 0:

@@ -43,10 +43,10 @@ from textual import Logger, LogGroup, events
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 from textual.pilot import Pilot
-from textual.screen import Screen
 
 import fa_tui
 from fa_core.engine.devices import Execution
+from fa_core.engine.worker import MEASURE
 from fa_core.facts.manifest import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
@@ -121,7 +121,6 @@ class Ran:
         asked_to_leave: how often it would have left.
         kinds: how many events there were of each kind.
         screens: how many events each kind of screen got.
-        actions: how often a key or a click did each.
         jobs: how many jobs ended in each state, and how many audits were replaced.
         slowest: the longest that a burst took, in seconds.
     """
@@ -131,7 +130,6 @@ class Ran:
     asked_to_leave: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     screens: Counter[str] = field(default_factory=Counter)
-    actions: Counter[str] = field(default_factory=Counter)
     jobs: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
 
@@ -176,12 +174,6 @@ class Cage(ExplorerApp):
     def action_suspend_process(self) -> None:
         """A stopped process would stop the test."""
 
-    async def run_action(self, action: Any, *given: Any, **more: Any) -> bool:
-        done = await super().run_action(action, *given, **more)
-        if done:
-            self.ran.actions[str(action).partition("(")[0]] += 1
-        return done
-
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         if "not saved" in text:
             self.ran.errors.append(text)
@@ -192,7 +184,7 @@ def cage_on(folder: Path, terminal: Terminal, ran: Ran) -> Cage:
     """A caged explorer on a folder; measurements of bare checkpoints go beside it."""
     found = scan([folder])
     out = folder.parent / "results.json"
-    setup = Setup(Execution(device="cpu"), out=out, measure="fake_measure:Measurer")
+    setup = Setup(Execution(device="cpu"), out=out)
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     began = time.time()
     app = Cage(session, title="monkey", paths=[folder], since=began, terminal=terminal, setup=setup)
@@ -279,6 +271,7 @@ def alone(folder: Path) -> Iterator[None]:
         name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
     }
     environment["PYTHONPATH"] = str(Path(__file__).parent)
+    environment[MEASURE] = "fake_measure:measured"
     os.chdir(folder)
     try:
         with (
@@ -484,17 +477,6 @@ def run(
         return ran, lost(before, hashes(folder))
 
 
-def not_reached(ran: Ran) -> list[str]:
-    """The explorer's kinds of screens that got no event."""
-    kinds, seen = [Screen], set()
-    while kinds:
-        kind = kinds.pop()
-        kinds += kind.__subclasses__()
-        if kind.__module__.startswith("fa_tui.") and not kind.__subclasses__():
-            seen.add(kind.__name__)
-    return sorted(seen - set(ran.screens))
-
-
 def main() -> int:
     """Run a monkey for every seed and print what became of it; 1 where one found something."""
     parser = argparse.ArgumentParser()
@@ -517,9 +499,8 @@ def main() -> int:
         print(f"seed {seed}: {ran.events} events in {seconds:.0f} s, {len(ran.errors)} errors,")
         print(f"  {len(gone)} files changed, slowest burst {ran.slowest:.2f} s")
         print(f"  it would have left {ran.asked_to_leave} times")
-        for name in ("kinds", "screens", "jobs", "actions"):
+        for name in ("kinds", "screens", "jobs"):
             print(f"  {name}: {dict(getattr(ran, name).most_common())}")
-        print(f"  screens not reached: {', '.join(not_reached(ran)) or 'none'}", flush=True)
         print(*ran.errors, *gone, sep="\n", end="\n", flush=True)
     return 1 if found else 0
 

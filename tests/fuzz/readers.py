@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import math
 from collections.abc import Callable
@@ -107,8 +106,8 @@ def read_checkpoint(folder: Path, number: int) -> None:
 
 
 def measure(folder: Path, number: int) -> None:
-    from fa_core.engine.group_runner import measure_run
     from fa_core.engine.jobs import Job, JobProgress
+    from fa_core.engine.measuring import measure_run
     from tests.fa_core.engine.runs_for_tests import make_run
 
     run = folder / ("dfa", "ep", "kp")[number % 3]
@@ -135,28 +134,11 @@ def read_settings(folder: Path, number: int) -> None:
         presets.save("strict", THRESHOLDS)
 
 
-def read_options(folder: Path, number: int) -> None:
-    from fa_tui.cli import main
-
-    path = folder / "table.json"
-    if not path.exists():
-        path.write_text(json.dumps(cases.DOCUMENTS["table.json"]))
-    said = io.StringIO()
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(said),
-        contextlib.suppress(SystemExit),
-    ):
-        main(["show", str(path), *cases.option_case(number)])
-    assert "Traceback" not in said.getvalue()
-
-
 KINDS: dict[str, Callable[[Path, int], None]] = {
     "json": read_json,
     "run folders": read_manifest,
     "checkpoints": read_checkpoint,
     "measured runs": measure,
     "toml": read_settings,
-    "options": read_options,
 }
 """Kind of case → reads the case of a number, in a folder of its own."""

@@ -47,6 +47,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
     monkeypatch.chdir(
         REPOSITORY / "tests" / "fa_core" / "engine"
     )  # the worker imports `faults` from there
+    monkeypatch.setenv("FA_TUI_MEASURE", "faults:measure_described")
     checkpoint = tmp_path / "dfa_s42.json"
     network = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
     checkpoint.write_text(json.dumps({"provenance": network, "growth": 99.0}))
@@ -54,7 +55,7 @@ def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monke
         source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
     )
     out = tmp_path / "audit.json"
-    how = Measuring(execution=Execution(device="cpu"), measure="faults:measure_described")
+    how = Measuring(execution=Execution(device="cpu"))
     finished = audit([row], out, MeasureOptions(data="synthetic"), how)
     assert finished.failures == []
     (read,) = scan([out]).rows

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import plateau, sensitivities, verdict_curve
 from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.table import AuditTable
@@ -57,7 +57,7 @@ def probes(runs: AuditTable, letter: str) -> list[float]:
 
 @given(tables, letters)
 def test_verdicts_change_exactly_at_the_flip_points(runs: AuditTable, letter: str) -> None:
-    points = set(flip_points(runs, letter).tolist())
+    points = set(verdict_curve(runs, letter, DEFAULT).points.tolist())
     places = probes(runs, letter)
     for lower, upper in pairwise(places):
         changes = verdicts_at(runs, letter, lower) != verdicts_at(runs, letter, upper)
@@ -98,7 +98,7 @@ def test_a_nan_threshold_is_refused() -> None:
 
 def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau() -> None:
     runs = table(row(), row(growth=math.nan))
-    assert flip_points(runs, "a").tolist() == []
+    assert verdict_curve(runs, "a", DEFAULT).points.tolist() == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
     assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 1)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.partial_audits import with_growth_bound
 from fa_core.analysis.seeds import over_seeds
 from fa_core.formats import load_audits, scan
 from fa_core.report import DiagnosticReport
+from fa_core.trace import with_growth_bound
 from tests.fa_core.strategies import assuming
 
 

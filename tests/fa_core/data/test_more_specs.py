@@ -12,8 +12,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, GivenBatches, load_data, load_test_data
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from tests.fa_core.data.test_cifar import write_binary10
@@ -104,13 +104,6 @@ def test_folders_without_images_say_what_is_missing(tmp_path: Path) -> None:
         load_test_data("imagefolder:")
 
 
-def test_classes_of_the_two_parts_must_agree(tmp_path: Path) -> None:
-    write_images(tmp_path / "train", {"cat": 1, "dog": 1})
-    write_images(tmp_path / "test", {"cat": 1, "emu": 1})
-    with pytest.raises(UnreadableInput, match="test: holds other classes than the training part"):
-        load_data(f"imagefolder:{tmp_path}")
-
-
 def test_cifar_is_standardised_as_asked_and_says_how(tmp_path: Path) -> None:
     folder = tmp_path / "cifar"
     write_binary10(folder)
@@ -167,10 +160,6 @@ def test_batches_of_the_users_are_kept_as_they_are(kind: str, own: str) -> None:
         load_data(f"{own}:{kind}", allow_code=True)
 
 
-def test_four_arrays_are_still_a_data_set(own: str) -> None:
-    assert isinstance(load_test_data(f"{own}:four", allow_code=True), DataSet)
-
-
 def test_one_hot_labels_are_refused_with_the_line_that_helps(own: str, tmp_path: Path) -> None:
     with pytest.raises(
         UnreadableInput, match=r"labels have shape \(96, 4\); give class indices: y.argmax\(1\)"
@@ -210,3 +199,10 @@ def test_given_batches_are_measured_in_their_order(own: str, tmp_path: Path) -> 
     assert report.headline_acc_source == "measured on 96 test samples"
     assert report.provenance["guessed_taps"] == ["blocks.*"]
     assert report.provenance["network"] == f"{Watched.__module__}.Watched"
+
+
+def test_classes_of_the_two_parts_must_agree(tmp_path: Path) -> None:
+    write_images(tmp_path / "train", {"cat": 1, "dog": 1})
+    write_images(tmp_path / "test", {"cat": 1, "emu": 1})
+    with pytest.raises(UnreadableInput, match="test: holds other classes than the training part"):
+        load_data(f"imagefolder:{tmp_path}")

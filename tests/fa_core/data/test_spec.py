@@ -6,17 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
-from fa_core.data import DataSet, load_data
+from fa_core.data import load_data
 from fa_core.errors import UnreadableInput, UsageError
-
-
-def test_an_unknown_data_set_names_the_nearest_one() -> None:
-    with pytest.raises(
-        UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"
-    ):
-        load_data("cifar")
 
 
 @pytest.mark.parametrize(
@@ -24,10 +16,8 @@ def test_an_unknown_data_set_names_the_nearest_one() -> None:
     [
         ("synthetic:alfa=1", "unknown option of synthetic 'alfa'; did you mean alpha"),
         ("synthetic:alpha=2", r"alpha=2 lies outside \[0, 1\]"),
-        ("synthetic:alpha=nan", "outside"),
         ("synthetic:ambient=999999999999", "may be 1,048,576 at most"),
         ("synthetic:train=999999999999", r"needs 3\.07e6 GB of memory; ask for fewer"),
-        ("synthetic:input=0", "must be at least 1"),
         ("synthetic:input=many", "input=many cannot be used"),
         ("synthetic:16", "'16' is not key=value"),
         ("cifar10", "write cifar10:DIR"),
@@ -73,13 +63,6 @@ def test_a_typed_callable_may_return_a_tuple(
 def test_a_callable_that_is_not_there_is_a_usage_error(spec: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         load_data(spec, allow_code=True)
-
-
-def test_a_callable_that_returns_no_data_set_says_what_it_returned() -> None:
-    with pytest.raises(
-        UnreadableInput, match=r"returned str.*return \(train_x, train_y, test_x, test_y\)"
-    ):
-        load_data("os:getcwd", allow_code=True)
 
 
 def test_digits_are_real_images(tmp_path: Path) -> None:
@@ -129,15 +112,6 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
             r"train samples are \(2,\), test samples \(3,\)",
         ),
         (
-            {
-                "train_x": np.ones((1, 2)),
-                "train_y": [0.5],
-                "test_x": np.ones((1, 2)),
-                "test_y": [0],
-            },
-            "not whole numbers",
-        ),
-        (
             {"train_x": np.ones((1, 2)), "train_y": [-1], "test_x": np.ones((1, 2)), "test_y": [0]},
             "labels run from -1 to -1",
         ),
@@ -160,33 +134,8 @@ def test_npz_that_is_no_archive_is_told_by_name(tmp_path: Path, content: bytes) 
         load_data(f"npz:{path}")
 
 
-def test_npz_that_is_missing_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no such file"):
-        load_data(f"npz:{tmp_path / 'nowhere.npz'}")
-
-
-@pytest.mark.parametrize("spec", ["npz:~nobody-here/x.npz", "cifar10:~nobody-here"])
-def test_the_home_of_an_unknown_user_is_no_such_file(spec: str) -> None:
-    with pytest.raises(UnreadableInput, match="no such f"):
-        load_data(spec)
-
-
-def test_a_link_to_itself_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(UnreadableInput, match="Too many levels"):
-        load_data(f"npz:{tmp_path / 'loop'}")
-
-
-def test_a_data_set_of_tensors_is_taken_as_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "ready.py").write_text(
-        "import torch\nfrom fa_core.data import DataSet\n"
-        "def make():\n"
-        "    x, y = torch.ones(4, 2), torch.tensor([0, 1, 0, 1])\n"
-        "    return DataSet('ready:make', x, y, x, y, 2)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    data = load_data("ready:make", allow_code=True)
-    assert isinstance(data, DataSet)
-    assert torch.equal(data.test_x, torch.ones(4, 2))
+def test_an_unknown_data_set_names_the_nearest_one() -> None:
+    with pytest.raises(
+        UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"
+    ):
+        load_data("cifar")

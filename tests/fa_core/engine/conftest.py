@@ -12,6 +12,7 @@ import pytest
 from fa_core.engine import pool
 from fa_core.engine.jobs import JobState, JobView
 from fa_core.engine.pool import WorkerPool
+from fa_core.engine.worker import MEASURE
 
 HERE = Path(__file__).parent
 
@@ -62,10 +63,15 @@ def make_pool(
     pools: list[WorkerPool] = []
 
     def make(
-        devices: tuple[str, ...] = ("cpu",), *, grace: float = pool.GRACE, **options: Any
+        devices: tuple[str, ...] = ("cpu",),
+        *,
+        grace: float = pool.GRACE,
+        measure: str = "faults:measure",
+        **options: Any,
     ) -> WorkerPool:
         monkeypatch.setattr(pool, "GRACE", grace)
-        pools.append(WorkerPool(devices, told, **{"measure": "faults:measure", **options}))
+        monkeypatch.setenv(MEASURE, measure)
+        pools.append(WorkerPool(devices, told, **options))
         return pools[-1]
 
     yield make

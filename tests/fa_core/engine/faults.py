@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
@@ -10,7 +9,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ if "cuda:9" in sys.argv:  # of the worker that imports this
     raise RuntimeError("there is no such card")
 
 
-def measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+def measure(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     fault = Path(job.checkpoint).name.partition("-")[0]
     watch.update(0, 2)
     if fault == "killed":
@@ -69,14 +67,14 @@ def measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     }
 
 
-def described_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
-    """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measured`."""
+def measure_described(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+    """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measure`."""
     described = json.loads(Path(job.checkpoint).read_text())
     watch.update(0, 1)
     if "wait_for" in described:
         Path(described["wait_for"]).read_bytes()
     if "fault" in described:
-        measured(Job(id=job.id, checkpoint=described["fault"]), device, watch)
+        measure(Job(id=job.id, checkpoint=described["fault"]), device, watch)
     return {
         "method_name": job.method,
         "residual_norms": [1.0, described.get("growth", 2.0)],
@@ -93,7 +91,7 @@ def described_measured(job: Job, device: str, watch: JobProgress) -> dict[str, A
     }
 
 
-def gate_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+def measure_at_gate(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     """Writes itself into the file ``begun``, then waits until the file ``until`` is there, then reports."""
     described = json.loads(Path(job.checkpoint).read_text())
     with Path(described["begun"]).open("a") as begun:
@@ -117,7 +115,7 @@ def gate_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     }
 
 
-def shown_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
+def measure_shown(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
     """A report that fires (a); ``wait`` waits for a file ``go``, ``broken`` fails
     until there is one, ``killed`` dies of SIGKILL."""
     checkpoint = Path(job.checkpoint)
@@ -136,36 +134,3 @@ def shown_measured(job: Job, device: str, watch: JobProgress) -> dict[str, Any]:
         "bp_grad_norms": [1e-3, 1e-3],
         "cross_batch_stability": 0.1,
     }
-
-
-class Runner:
-    """Measures the jobs of a worker with a function of this module, one by one."""
-
-    measured: Callable[[Job, str, JobProgress], dict[str, Any]]
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def measure(self, jobs: Sequence[Job], outlet: Any, group: int | None = None) -> None:
-        for job in jobs:
-            report = functools.partial(self.report, job, outlet)
-            outlet.finish(job, report, lambda job, error: error)
-
-    def report(self, job: Job, outlet: Any) -> dict[str, Any]:
-        return type(self).measured(job, self.device, outlet.begin([job]))
-
-
-class measure(Runner):  # noqa: N801 (named as what it measures with)
-    measured = staticmethod(measured)
-
-
-class measure_described(Runner):  # noqa: N801
-    measured = staticmethod(described_measured)
-
-
-class measure_at_gate(Runner):  # noqa: N801
-    measured = staticmethod(gate_measured)
-
-
-class measure_shown(Runner):  # noqa: N801
-    measured = staticmethod(shown_measured)

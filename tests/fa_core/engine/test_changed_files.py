@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.engine import group_runner
-from fa_core.engine.group_runner import measure_run
+from fa_core.engine import measuring
 from fa_core.engine.jobs import Job, changed_since
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import MeasureError
 from fa_core.facts.manifest import WEIGHTS
 from fa_core.rows import AuditRow
@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def measured(run: Path) -> AuditRow:
-    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", group_runner.JobProgress())
+    report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", measuring.JobProgress())
     return AuditRow(
         source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
     )
@@ -48,12 +48,12 @@ def test_weights_that_change_after_they_were_measured_are_said_on_opening(run: P
 def test_weights_that_change_while_they_are_measured_give_no_report(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = group_runner.run_diagnosis
+    real = measuring.run_diagnosis
 
     def meanwhile(*args: object, **given: object) -> object:
         os.utime(run / WEIGHTS, (1, 1))
         return real(*args, **given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(group_runner, "run_diagnosis", meanwhile)
+    monkeypatch.setattr(measuring, "run_diagnosis", meanwhile)
     with pytest.raises(MeasureError, match="changed while they were measured"):
         measured(run)

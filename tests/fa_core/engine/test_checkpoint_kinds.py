@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.facts.names import home_of
 from fa_core.formats import scan
@@ -81,10 +80,6 @@ class Holder:
         self.__dict__.update(held)
 
 
-class Slotted:
-    __slots__ = ("model",)
-
-
 class Listed(list[Any]):
     """A list of its own class."""
 
@@ -105,7 +100,7 @@ class Whole(ResMLP):
 def lab() -> Iterator[None]:
     """A module that holds these classes while files are written, and is gone when they are read."""
     module = types.ModuleType(LAB)
-    for kind in (Bag, Holder, Slotted, Listed, Whole):
+    for kind in (Bag, Holder, Listed, Whole):
         setattr(module, kind.__name__, kind)
         kind.__module__ = LAB
     sys.modules[LAB] = module
@@ -188,52 +183,31 @@ def lightning(weights: Weights) -> dict[str, Any]:
 
 CONTENTS: dict[str, Callable[[Weights], Any]] = {
     "bare": lambda w: w,
-    "ordered": lambda w: collections.OrderedDict(w),
     "model": lambda w: {"model": w, "epoch": 3},
-    "state_dict": lambda w: {"state_dict": w, "best_acc": torch.tensor(0.93)},
-    "net, acc and epoch": lambda w: {"net": w, "acc": 0.9, "epoch": 3},
     "any other name": lambda w: {"student_v2": w, "lr": 0.1},
     "two deep": lambda w: {"state": {"weights": w}, "iteration": 7},
-    "three deep": lambda w: {"run": {"last": {"params": w}}},
     "Namespace beside": lambda w: {
         "args": argparse.Namespace(lr=0.1, path=Path("/x")),
         "state_dict": w,
     },
-    "own config beside": lambda w: {"config": Bag(lr=Holder(value=1)), "model_state_dict": w},
     "inside a Namespace": lambda w: argparse.Namespace(model=w, epoch=1),
     "inside a dict of its own class": lambda w: Bag(model=Bag(w)),
-    "inside a defaultdict": lambda w: collections.defaultdict(list, model=w),
-    "inside an object with slots": lambda w: slotted(w),
     "inside a list of its own class": lambda w: Listed([3, w]),
     "optimizer beside": lambda w: {
         "model": w,
         "optimizer": trained(w)[1].state_dict(),
         "scheduler": {"last": 1},
     },
-    "NumPy numbers and generator beside": lambda w: {
-        "net": w,
-        "acc": np.float64(0.5),
-        "rng": {
-            "numpy": np.random.default_rng(0).bit_generator.state,
-            "torch": torch.get_rng_state(),
-        },
-    },
     "average beside": lambda w: {"model": w, "ema": other(w)},
-    "average first": lambda w: {"model_ema": other(w), "model": w},
-    "discriminator beside": lambda w: {"critic": {"scale": torch.ones(9, 999)}, "generator": w},
     "feedback beside": lambda w: {"model": w, "Bs": [torch.randn(10, 16) for _ in range(3)]},
     "whole module": lambda w: whole(w),
     "whole module and its optimizer": lambda w: list(trained(w)),
     "whole module in an object": lambda w: Holder(
         model=whole(w), device=torch.device("cpu"), dtype=torch.float32
     ),
-    "whole data-parallel module": lambda w: nn.DataParallel(whole(w)),
-    "parameters": lambda w: {name: nn.Parameter(tensor) for name, tensor in w.items()},
     "parameters with attributes": with_attribute,
-    "buffers": lambda w: {name: nn.Buffer(tensor) for name, tensor in w.items()},
     "strided views of one storage": strided,
     "module. before all names": lambda w: prefixed(w, "module."),
-    "_orig_mod.module. before all names": lambda w: prefixed(w, "_orig_mod.module."),
     "net. before some names": lambda w: prefixed(w, "net.", lambda name: name.startswith("blocks")),
     "model. and module. before some names": lambda w: prefixed(
         prefixed(w, "module.", lambda name: "weight" in name), "model.", lambda name: "head" in name
@@ -245,12 +219,6 @@ CONTENTS: dict[str, Callable[[Weights], Any]] = {
     "averaged model with its counter": averaged,
     "Lightning": lightning,
 }
-
-
-def slotted(weights: Weights) -> Slotted:
-    made = Slotted()
-    made.model = weights
-    return made
 
 
 def old_format(content: Any, path: Path) -> None:
@@ -269,8 +237,8 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("kind", CONTENTS)
-def test_every_kind_is_measured_as_its_plain_state_dict(
+@pytest.mark.parametrize("kind", ["two deep", "average beside", "Lightning"])
+def test_a_kind_is_measured_as_its_plain_state_dict(
     kind: str, net: ResMLP, plain: tuple[Any, ...], tmp_path: Path
 ) -> None:
     torch.save(CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
@@ -327,10 +295,6 @@ class TestSaid:
     def taken(self, path: Path, **options: Any) -> str:
         return str(measured(path, **options).provenance.get("weights_taken", ""))
 
-    def test_nothing_of_a_plain_state_dict(self, net: ResMLP, tmp_path: Path) -> None:
-        torch.save(net.state_dict(), tmp_path / "net.pt")
-        assert self.taken(tmp_path / "net.pt") == ""
-
     def test_what_was_taken_stripped_and_not_used(self, net: ResMLP, tmp_path: Path) -> None:
         torch.save(
             {"net": prefixed(net.state_dict(), "module."), "acc": 0.9, "epoch": 3},
@@ -338,10 +302,6 @@ class TestSaid:
         )
         said = "weights from 'net'; names without 'module.'; not used: acc, epoch"
         assert self.taken(tmp_path / "net.pt") == said
-
-    def test_a_counter_that_is_left_out(self, net: ResMLP, tmp_path: Path) -> None:
-        torch.save(averaged(net.state_dict()), tmp_path / "net.pt")
-        assert self.taken(tmp_path / "net.pt") == "names without 'module.'; not used: n_averaged"
 
     def test_an_average_and_how_to_take_it(
         self, net: ResMLP, plain: tuple[Any, ...], tmp_path: Path
@@ -444,13 +404,6 @@ class TestHubFolder:
         (named,) = scan([folder / "pytorch_model.bin"]).rows
         assert named.checkpoint == str(folder / "pytorch_model.bin")
 
-    def test_without_a_known_architecture_asks_for_the_network(self, folder: Path) -> None:
-        save_file({"wte.weight": torch.zeros(3, 3)}, folder / "model.safetensors")
-        with pytest.raises(
-            UnreadableInput, match=r"config\.json: architectures is None.*--model module:callable"
-        ):
-            measured(folder / "model.safetensors")
-
     def test_the_hash_is_of_its_shards_too(self, folder: Path, net: ResMLP) -> None:
         sharded(net.state_dict(), folder, "pytorch_model.bin", torch.save)
         index = folder / "pytorch_model.bin.index.json"
@@ -475,24 +428,15 @@ class TestHubFolder:
     @pytest.mark.parametrize(
         ("damage", "words"),
         [
-            (
-                lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(),
-                "00002-of-00002.*no such file",
-            ),
-            (
-                lambda folder: save_file(
-                    {"w": torch.ones(1)}, folder / "model-00002-of-00002.safetensors"
-                ),
-                "shards lack",
-            ),
+            (lambda folder: part_of(folder).unlink(), "00002-of-00002.*no such file"),
+            (lambda folder: save_file({"w": torch.ones(1)}, part_of(folder)), "shards lack"),
             (
                 lambda folder: index_of(folder).write_text('{"weight_map": {"a": "../../x.pt"}}'),
                 "outside its folder",
             ),
-            (lambda folder: index_of(folder).write_text('{"weight_map": {"a": 3}}'), "is no index"),
             (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
         ],
-        ids=["gone", "another", "outside", "a number", "cut off"],
+        ids=["gone", "another", "outside", "cut off"],
     )
     def test_a_damaged_one_is_one_line(
         self, damage: Callable[[Path], None], words: str, folder: Path, net: ResMLP
@@ -502,6 +446,10 @@ class TestHubFolder:
         with pytest.raises(UnreadableInput, match=words) as caught:
             measured(index_of(folder))
         assert "\n" not in str(caught.value)
+
+
+def part_of(folder: Path) -> Path:
+    return folder / "model-00002-of-00002.safetensors"
 
 
 def index_of(folder: Path) -> Path:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.engine.worker import MEASURE
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +36,7 @@ import sys, time
 from fa_core.engine.jobs import Job
 from fa_core.engine.pool import WorkerPool
 say = lambda view: print(view.state.value, *pool.pids(), flush=True)
-pool = WorkerPool(["cpu"], say, measure="faults:measure_described")
+pool = WorkerPool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))
 time.sleep(600)
 """
@@ -60,6 +62,7 @@ def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path: Path, fault: s
         env={
             **os.environ,
             "TMPDIR": str(temporary),
+            MEASURE: "faults:measure_described",
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ENGINE)]),
         },
     ) as client:

@@ -16,7 +16,8 @@ from fa_core.engine import messages
 from fa_core.engine.job_table import JobCancelled, JobFailed
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.messages import memory_limit
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pool import STRIKES, WorkerPool
+from fa_core.engine.worker import MEASURE
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
@@ -27,17 +28,13 @@ def wait_until(happened: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
-def test_a_report_comes_back_with_its_infinities(make_pool):
-    report = make_pool().submit(job("dfa")).result(30)
-    assert report.method_name == "dfa"
-    assert math.isinf(report.residual_norms[1])
-    assert report.flags == {"a"}
-
-
 def test_jobs_of_one_device_share_one_worker_and_run_in_order(make_pool, told):
     pool = make_pool()
     futures = [pool.submit(job(name)) for name in ("a", "b", "c")]
-    assert len({future.result(30).provenance["pid"] for future in futures}) == 1
+    reports = [future.result(30) for future in futures]
+    assert len({report.provenance["pid"] for report in reports}) == 1
+    assert (reports[0].method_name, reports[0].flags) == ("a", {"a"})
+    assert math.isinf(reports[0].residual_norms[1])
     pool.close()
     done = [view.job.id for view in told.views if view.state is JobState.DONE]
     assert done == ["a", "b", "c"]
@@ -184,6 +181,43 @@ def test_a_worker_that_does_not_start_is_named_in_a_queued_job(
     assert not any(view.silent for view in pool.jobs())
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"), [("gone", "the network failed"), ("filled", "others hold it")]
+)
+def test_the_work_of_a_device_that_spoils_its_jobs_goes_to_the_others(make_pool, fault, words):
+    pool = make_pool(("cuda:0", "cuda:1"))
+    futures = [pool.submit(job(f"{fault}-{number}")) for number in range(12)]
+    errors = [str(error) for future in futures if (error := future.exception(30)) is not None]
+    assert len(errors) <= STRIKES
+    assert all(words in error and "\n" not in error for error in errors)
+    measured = [future.result(0) for future in futures if future.exception(0) is None]
+    assert {report.notes for report in measured} == {"cuda:1"}
+
+
+def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(make_pool):
+    pool = make_pool(("cuda:0",))
+    futures = [pool.submit(job(f"gone-{number}")) for number in range(8)]
+    errors = [str(future.exception(30)) for future in futures]
+    for number, error in enumerate(errors):
+        assert f"/runs/gone-{number}: the network failed" in error
+        assert (f"{STRIKES} times in a row" in error) == (number >= STRIKES)
+    assert len(list(pool.log_dir.iterdir())) == STRIKES
+    assert pool.submit(job("later")).result(30).notes == "cuda:0"
+
+
+def test_a_device_whose_worker_cannot_start_costs_no_job_where_another_can(make_pool):
+    pool = make_pool(("cuda:9", "cpu"))
+    futures = [pool.submit(job(f"run-{number}")) for number in range(6)]
+    assert {future.result(30).notes for future in futures} == {"cpu"}
+
+
+def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool):
+    pool = make_pool(("cuda:9",))
+    errors = [str(pool.submit(job(f"run-{number}")).exception(30)) for number in range(8)]
+    assert all("no worker could start on cuda:9" in error for error in errors)
+    assert all("there is no such card" in error for error in errors)
+
+
 def test_a_limit_on_memory_is_named_where_memory_was_refused(monkeypatch):
     monkeypatch.setattr("resource.getrlimit", lambda which: (2_000_000_000, -1))
     assert (
@@ -199,11 +233,6 @@ def test_what_a_network_prints_goes_to_the_log_not_into_the_conversation(make_po
     assert make_pool().submit(job("chatty")).result(30).method_name == "chatty"
     log = told.wait_for(lambda view: view.state is JobState.DONE).log
     assert "must not reach the client" in Path(log).read_text()
-
-
-def test_a_worker_with_nothing_to_say_leaves_an_empty_log(make_pool, told):
-    make_pool().submit(job("dfa")).result(30)
-    assert Path(told.wait_for(lambda view: view.state is JobState.DONE).log).read_text() == ""
 
 
 def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
@@ -247,31 +276,20 @@ def test_a_job_that_does_not_stop_is_killed_after_the_grace_time(make_pool, told
     assert pool.submit(job("after")).result(30).method_name == "after"
 
 
-def test_a_finished_job_cannot_be_cancelled(make_pool):
+def test_a_failed_job_and_a_cancelled_one_can_be_retried(make_pool, told):
     pool = make_pool()
-    pool.submit(job("dfa")).result(30)
-    assert not pool.cancel("dfa")
-
-
-def test_a_cancelled_job_can_be_retried(make_pool, told):
-    pool = make_pool()
-    with pytest.raises(JobFailed):
-        pool.submit(job("refused")).result(30)
-    with pytest.raises(JobFailed):
-        pool.retry("refused").result(30)
-    assert [view.job.id for view in pool.jobs()] == ["refused"]
-    endless = pool.submit(job("endless"))
-    told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
-    pool.cancel("endless")
-    with pytest.raises(JobCancelled):
-        endless.result(30)
-    told.wait_for(lambda view: view.job.id == "endless" and view.state is JobState.CANCELLED)
-    told.views.clear()
-    again = pool.retry("endless")
-    told.wait_for(lambda view: view.done > 1)
-    pool.cancel("endless")
-    with pytest.raises(JobCancelled):
-        again.result(30)
+    for submit in (pool.submit, lambda again: pool.retry(again.id)):
+        with pytest.raises(JobFailed):
+            submit(job("refused")).result(30)
+        endless = submit(job("endless"))
+        told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
+        assert pool.cancel("endless")
+        with pytest.raises(JobCancelled):
+            endless.result(30)
+        told.wait_for(lambda view: view.job.id == "endless" and view.state is JobState.CANCELLED)
+        told.views.clear()
+    assert not pool.cancel("endless")
+    assert [view.job.id for view in pool.jobs()] == ["refused", "endless"]
 
 
 def test_a_job_of_a_live_id_is_refused(make_pool, told, tmp_path):
@@ -279,22 +297,6 @@ def test_a_job_of_a_live_id_is_refused(make_pool, told, tmp_path):
     with pytest.raises(ValueError, match="running already"):
         pool.submit(job("busy"))
     gate.write_bytes(b"go")
-
-
-def test_the_queue_is_measured_in_the_order_it_was_put_into(make_pool, told, tmp_path):
-    pool, gate = _busy_pool(make_pool, told, tmp_path)
-    futures = [pool.submit(job(name)) for name in ("a", "b", "c")]
-    assert [view.job.id for view in pool.jobs()] == ["busy", "a", "b", "c"]
-    gate.write_bytes(b"go")
-    for future in futures:
-        future.result(30)
-    pool.close()
-    assert [view.job.id for view in told.views if view.state is JobState.DONE] == [
-        "busy",
-        "a",
-        "b",
-        "c",
-    ]
 
 
 def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
@@ -313,9 +315,8 @@ def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
 def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
     monkeypatch.chdir(Path(__file__).parent)
     seen: list[int] = []
-    with WorkerPool(
-        ["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure"
-    ) as pool:
+    monkeypatch.setenv(MEASURE, "faults:measure")
+    with WorkerPool(["cpu"], lambda view: seen.append(len(pool.jobs()))) as pool:
         pool.submit(job("a")).result(30)
     assert seen and set(seen) == {1}
 
@@ -345,10 +346,8 @@ def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_lib
 def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
     here = Path(__file__).parent
     worker = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "fa_core.engine.worker"),
-            *("cpu", "faults:measure", str(here)),
-        ],
+        [sys.executable, "-m", "fa_core.engine.worker", "cpu", str(here)],
+        env={**os.environ, MEASURE: "faults:measure"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

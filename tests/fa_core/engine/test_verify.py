@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,12 +12,13 @@ from fa_core.engine.audit import Measuring, audit
 from fa_core.engine.devices import Execution
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.engine.verify import find_checkpoint, recorded_options, verify
+from fa_core.engine.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
-HOW = Measuring(Execution(device="cpu"), measure="faults:measure_described")
+HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
 
 
@@ -37,6 +39,7 @@ def row_of(path: Path, **provenance) -> AuditRow:
 def audited(tmp_path, monkeypatch):
     """An audit of a bare checkpoint, and the checkpoint."""
     monkeypatch.chdir(HERE)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
     checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"growth": 3.0}')
@@ -62,6 +65,16 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
     checkpoint.write_text('{"growth": 3.1}')
     (run,) = verified(out).runs
     assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
+
+
+def test_a_summary_that_contradicts_its_report_differs(audited):
+    out, _ = audited
+    table = json.loads(out.read_text())
+    table["summary"][0] |= {"method": "bp", "seed": 7, "acc": 0.99}
+    out.write_text(json.dumps(table))
+    (run,) = verified(out).runs
+    names = {each.name for each in run.comparison.differences if each.decides}
+    assert names == {"summary.method", "summary.seed", "summary.acc"}
 
 
 def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
@@ -141,40 +154,34 @@ def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
         verify(published)
 
 
-class TestSettings:
-    def test_are_those_recorded(self, tmp_path):
-        settings = {"data": "digits", "batches": 20, "taps": ["embed"]}
-        options = recorded_options(row_of(tmp_path / "a.pt", settings=settings))
-        assert (options.data, options.batches, options.taps) == ("digits", 20, ["embed"])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"batches": 8, "batch_size": 64, "norm_batches": 2, "data": None}),
+        (
+            {"data": "digits", "batches": 20, "taps": ["embed"], "batch_size": 32},
+            {"data": "digits", "batches": 20, "taps": ["embed"], "batch_size": 32},
+        ),
+    ],
+)
+def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expected):
+    facts = {"settings": settings} if settings else {}
+    options = recorded_options(row_of(tmp_path / "a.pt", **facts))
+    assert {name: getattr(options, name) for name in expected} == expected
 
-    def test_come_from_the_report_where_none_were_kept(self, tmp_path):
-        options = recorded_options(row_of(tmp_path / "a.pt"))
-        assert (options.batches, options.batch_size, options.norm_batches, options.data) == (
-            8,
-            64,
-            2,
-            None,
-        )
 
-    def test_measure_the_precision_again_and_leave_out_options_that_are_gone(self, tmp_path):
-        settings = {"resamples": 200, "precision": True}
-        assert recorded_options(row_of(tmp_path / "a.pt", settings=settings)).precision
+def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
+    row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
+    with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
+        recorded_options(row)
+    options = recorded_options(row, MeasureOptions(model="lab:net"))
+    assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
+    assert recorded_options(row, MeasureOptions(model="lab:net", data="lab:load")).data_typed
 
-    def test_are_the_recorded_ones_also_where_the_report_says_otherwise(self, tmp_path):
-        options = recorded_options(row_of(tmp_path / "a.pt", settings={"batch_size": 32}))
-        assert (options.batch_size, options.batches) == (32, None)
 
-    def test_name_no_code_unless_it_is_typed_again(self, tmp_path):
-        row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
-        with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
-            recorded_options(row)
-        options = recorded_options(row, MeasureOptions(model="lab:net"))
-        assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
-        assert recorded_options(row, MeasureOptions(model="lab:net", data="lab:load")).data_typed
-
-    def test_that_cannot_be_read_are_an_error_in_words(self, tmp_path):
-        with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):
-            recorded_options(row_of(tmp_path / "a.pt", settings={"batches": "many"}))
+def test_settings_that_cannot_be_read_are_an_error_in_words(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):
+        recorded_options(row_of(tmp_path / "a.pt", settings={"batches": "many"}))
 
 
 def test_a_place_that_cannot_be_meant_is_refused_before_anything_is_planned(audited):

@@ -15,53 +15,22 @@ def put(path: Path, text: str) -> Path:
     return path
 
 
-def lightning(folder: Path) -> Path:
-    """CSVLogger: a row for the training steps and one for the validation of each epoch."""
-    rows = ["epoch,step,train_loss_epoch,train_loss_step,val_acc,val_loss,lr-AdamW"]
-    for epoch in range(3):
-        rows += [f"{epoch},{10 * epoch + 5},,{2 - epoch},,,0.001"]
-        rows += [
-            f"{epoch},{10 * epoch + 9},,,{0.2 + epoch / 10:.1f},1.5,",
-            f"{epoch},{10 * epoch + 9},1.9,,,,",
-        ]
-    return put(folder / "metrics.csv", "\n".join(rows) + "\n")
-
-
-def timm(folder: Path) -> Path:
-    rows = [
-        "epoch,train_loss,eval_loss,eval_top1,eval_top5",
-        "0,2.3,2.2,20.5,60",
-        "1,2.1,2.0,31.25,70",
-    ]
-    return put(folder / "summary.csv", "\n".join(rows) + "\n")
+def lines(path: Path, *entries: Mapping[str, Any]) -> Path:
+    """An object a line."""
+    return put(path, "\n".join(map(json.dumps, entries)) + "\n")
 
 
 def trainer(folder: Path, epochs: int = 2) -> Path:
+    """The state of transformers' Trainer with the monitor's callback."""
     history: list[dict[str, Any]] = []
     for epoch in range(1, epochs + 1):
+        at = {"epoch": float(epoch), "step": 10 * epoch}
         history += [
-            {
-                "epoch": epoch - 0.5,
-                "step": 10 * epoch - 5,
-                "loss": 2.0,
-                "grad_norm": 1.5,
-                "learning_rate": 1e-4,
-            }
+            {"epoch": epoch - 0.5, "step": 10 * epoch - 5, "loss": 2.0, "grad_norm": 1.5},
+            {**at, "eval_accuracy": 0.99},
+            {**at, "fa/acc": epoch / 100, "fa/growth": 2.0},
         ]
-        history += [
-            {
-                "epoch": float(epoch),
-                "step": 10 * epoch,
-                "eval_accuracy": min(1.0, epoch / 10),
-                "eval_runtime": 1.0,
-            }
-        ]
-    state = {
-        "best_metric": 0.2,
-        "epoch": float(epochs),
-        "global_step": 10 * epochs,
-        "log_history": history,
-    }
+    state = {"global_step": 10 * epochs, "log_history": history}
     return put(folder / "trainer_state.json", json.dumps(state))
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fa_core.errors import FaError
 from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.report_object import row_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from tests.fa_core.strategies import audit_rows
@@ -106,6 +107,23 @@ def test_written_rows_are_read_again_as_they_were(
         assert repr(again.report.margin_pp) == repr(original.report.margin_pp)
         assert again.report.verdict == original.report.verdict == again.report.recorded_verdict
     assert len({row.key for row in back}) == len(back)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    name=st.text(min_size=1, max_size=8)
+    | st.sampled_from(["net_d64", "-2+3", "frozen_of_mine", "a_s1", "x@y", "dfa_shallow", "bp#2"]),
+    seed=st.none() | st.integers(0, 99),
+)
+def test_a_written_table_agrees_with_its_keys_whatever_the_method_is_called(
+    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int | None
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "names.json"
+    report = DiagnosticReport(method_name=name, seed=seed, residual_norms=[1.0, 2.0])
+    method = row_of("", "", report).method
+    row = AuditRow(source="", key="", method=method, seed=seed, report=report)
+    write_audit_table(path, [row])
+    assert scan([path]).problems == []
 
 
 def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.fa_core.strategies import json_values
 MAGICS = [
     b"",
     b"SQLite format 3\0",
-    b"epoch,acc\n",
+    b"epoch,test_acc\n",
     bytes(12) + b"brain.Event:2",
     b"PK\x03\x04",
     b"\x80\x02",
@@ -95,9 +95,9 @@ def test_any_bytes(path: Path, content: bytes, magic: bytes) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     """A log of each kind."""
     folder = tmp_path_factory.mktemp("whole")
-    scalars = {1: {"epoch": 1.0, "val/acc": 0.5}, 2: {"epoch": 2.0, "val/acc": 0.25}}
+    scalars = {1: {"epoch": 1.0, "fa/acc": 0.5}, 2: {"epoch": 2.0, "fa/acc": 0.25}}
     made = [
-        logs.lightning(folder / "a"),
+        logs.put(folder / "a.csv", ",epoch,fa/acc,fa/h_0\n0,1,0.5,2\n1,2,,NaN\n"),
         logs.trainer(folder / "b"),
         logs.events(folder / "c" / "events", scalars),
         logs.events(folder / "d" / "events", scalars, tensors=True),

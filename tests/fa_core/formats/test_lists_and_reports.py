@@ -77,24 +77,6 @@ def test_a_bad_entry_leaves_the_others(tmp_path: Path) -> None:
     ]
 
 
-def test_a_single_report_takes_method_and_seed_from_its_file_name(tmp_path: Path) -> None:
-    (row,) = read(tmp_path / "dfa_pen_lam0.01_s42.json", {"residual_norms": [1.0, 2.0]})
-    assert (row.method, row.seed, row.axes) == ("dfa", 42, {"lam": 0.01})
-
-
-def test_a_single_report_that_names_itself_is_believed(tmp_path: Path) -> None:
-    (row,) = read(
-        tmp_path / "result.json", {"method_name": "State Bridge", "seed": 5, "headline_acc": 0.2}
-    )
-    assert (row.key, row.method, row.seed) == ("result", "state_bridge", 5)
-
-
-def test_a_report_in_the_folder_of_its_run_takes_the_folders_name(tmp_path: Path) -> None:
-    (tmp_path / "ep_s7").mkdir()
-    (row,) = read(tmp_path / "ep_s7/audit.json", {"headline_acc": 0.2})
-    assert (row.method, row.seed) == ("ep", 7)
-
-
 def test_a_control_named_with_the_rule_that_trains_it_is_that_control(tmp_path: Path) -> None:
     listed = [
         {"method": name, "seed": 1, "acc": 0.4}
@@ -115,3 +97,20 @@ def test_a_control_named_with_the_rule_that_trains_it_is_that_control(tmp_path: 
         ("frozen", {"of": "bp"}),
         ("shallow", {}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "fields", "expected"),
+    [
+        ("dfa_pen_lam0.01_s42.json", {}, ("dfa", 42, {"lam": 0.01})),
+        ("result.json", {"method_name": "State Bridge", "seed": 5}, ("state_bridge", 5, {})),
+        ("ep_s7/audit.json", {}, ("ep", 7, {})),
+    ],
+)
+def test_a_single_report_is_named_by_itself_or_by_its_place(
+    tmp_path: Path, file: str, fields: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    (row,) = read(path, {**fields, "headline_acc": 0.2})
+    assert (row.method, row.seed, row.axes) == expected

@@ -15,7 +15,7 @@ from fa_core.judgement.intervals import packed, paired_margin
 from fa_core.report import DiagnosticReport
 from fa_core.row_baselines import with_measured_baselines
 from fa_core.rows import AuditRow
-from fa_core.text.notes import basis_text, caveats, other_margins_text
+from fa_core.text.notes import basis_text
 
 NET = {
     "arch": "resmlp",
@@ -145,26 +145,6 @@ def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
     assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
 
 
-def test_an_unfinished_run_is_judged_by_a_finished_baseline() -> None:
-    assert (
-        judged(row("bp", epochs_done=3), frozen("bp", 0.579, epochs_done=8)).frozen_baseline_acc
-        == 0.579
-    )
-
-
-def test_a_reader_of_the_numbers_learns_whose_blocks_they_are_against_and_of_another_b() -> None:
-    by_other = judged(row("bp"), frozen("dfa", 0.557))
-    assert "of frozen blocks trained by dfa" in caveats(by_other)[0]
-    both = judged(row("bp"), frozen("bp", 0.579), frozen("dfa", 0.557))
-    assert caveats(both) == ["(d) by frozen blocks of other rules: dfa +6.30 pp"]
-    assert both.margins_by_rule == {"dfa": pytest.approx(6.3)}
-    at_1000 = DiagnosticReport(
-        bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
-    )
-    assert [words[:17] for words in caveats(at_1000)] == ["(b) B = 1000, at ", "(c) N = 471; B = "]
-    assert at_1000.noise_scale == pytest.approx(470.6, abs=0.1)
-
-
 def test_controls_get_none() -> None:
     rows = [frozen("dfa", 0.5), frozen("bp", 0.4), row("shallow"), row("random_init")]
     assert with_measured_baselines(rows) == rows
@@ -183,20 +163,6 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
     assert found.margin_pp == pytest.approx(100 * 6 / 360)
     assert found.intervals["margin_pp"] == paired_margin(packed(right), packed(baseline))
     assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
-
-
-@pytest.mark.parametrize("odd", ["text", 3, None, [1]])
-def test_provenance_of_a_file_may_hold_anything(odd: Any) -> None:
-    for name in ("arch_args", "recipe", "method_args"):
-        assert judged(
-            replace(
-                row("dfa"), report=row("dfa", **{name: odd} if name != "method_args" else {}).report
-            )
-        )
-    report = DiagnosticReport(
-        headline_acc=0.5, frozen_baseline_acc=0.4, provenance={"other_frozen_baselines": odd}
-    )
-    assert other_margins_text(report) == ""
 
 
 def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known() -> None:

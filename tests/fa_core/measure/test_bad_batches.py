@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import TensorDataset
 
 from fa_core import diagnose
 from fa_core.errors import FaError, MeasureError, UsageError
@@ -17,12 +18,21 @@ BAD = {
     "no batches": ([], "no eval batches"),
     "an empty batch": ([(X, Y), (X[:0], Y[:0])], "eval batch 1: it has no samples"),
     "no pair": ([X], "eval batch 0: it is a Tensor"),
+    "dicts": (
+        [{"x": X, "y": Y}],
+        r"without labels; it needs 'labels' among 'x', 'y'; or give pairs \(x, y\)",
+    ),
+    "a batch by itself": ((X, Y), r"a pair \(x, y\), e\.g\. of a DataLoader"),
+    "a data set": (TensorDataset(X, Y), "DataLoader.*batch_size=128, shuffle=True"),
+    "nothing": (None, "the batches are a NoneType; give .*DataLoader"),
+    "labels (B, 1)": ([(X, Y[:, None])], r"y\.squeeze\(1\)"),
+    "inputs of another dtype": ([(X.long(), Y)], r"where they do, give x\.float\(\)"),
     "a triple": ([(X, Y, Y)], "a batch is a pair"),
     "a number for inputs": ([(1.0, Y)], "no samples"),
     "words": ([("ab", Y)], "no tensors"),
     "unequal lengths": ([(X, Y[:3])], r"labels have shape \(3,\) for inputs of shape \(4, 5\)"),
-    "one-hot labels": ([(X, torch.zeros(4, 4))], r"labels have shape \(4, 4\)"),
-    "float labels": ([(X, Y.float())], "labels are float32"),
+    "one-hot labels": ([(X, torch.zeros(4, 4))], r"labels have shape \(4, 4\).*y\.argmax\(1\)"),
+    "float labels": ([(X, Y.float())], r"labels are float32.*y\.long\(\)"),
     "a negative label": ([(X, Y - 1)], "label -1 is negative"),
     "a label out of range": (
         [(X, Y), (X, Y + 4)],

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 import zipfile
 
 import pytest
@@ -13,7 +11,6 @@ from torch import Tensor, nn
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import fitted
-from fa_core.models import ARCHS, build
 
 
 @pytest.fixture
@@ -75,7 +72,7 @@ def test_a_torchscript_program_is_not_run(tmp_path):
 
 
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
-@pytest.mark.parametrize("kept", [20, 0.5, 0.98])
+@pytest.mark.parametrize("kept", [20, 0.98])
 def test_a_truncated_torch_file_is_one_line(tmp_path, weights, zipped, kept):
     path = tmp_path / "a.pt"
     torch.save({"w": torch.randn(64, 64)}, path, _use_new_zipfile_serialization=zipped)
@@ -170,30 +167,3 @@ class TestParts:
         assert named.taken == "weights from 'teacher'; not used: student"
         with pytest.raises(UsageError, match=r"holds no --weights ema; it holds student, teacher"):
             load_checkpoint(tmp_path / "a.safetensors", "ema")
-
-    def test_a_part_that_lacks_a_tensor_is_not_taken(self, tmp_path, weights):
-        torch.save(
-            {"model.head.weight": weights["head.weight"], "loss.weight": torch.ones(3)},
-            tmp_path / "a.pt",
-        )
-        checkpoint = load_checkpoint(tmp_path / "a.pt")
-        assert fitted(checkpoint, weights) is checkpoint
-
-    def test_whole_mappings_go_before_parts(self, tmp_path, weights):
-        flat = {f"model.{name}": tensor + 1 for name, tensor in weights.items()} | {
-            "loss.weight": torch.ones(3)
-        }
-        torch.save({"state_dict": flat, "ema": weights}, tmp_path / "a.pt")
-        found = fitted(load_checkpoint(tmp_path / "a.pt"), weights)
-        assert found.taken == "weights from 'ema'; not used: state_dict"
-
-
-def test_no_network_of_a_checkpoint_imports_torchs_compiler(tmp_path):
-    for arch in ARCHS:
-        save_file(build(arch).state_dict(), tmp_path / f"{arch}.safetensors")
-    code = (
-        "import sys; from pathlib import Path; from fa_core.measure.checkpoint import load_checkpoint; from fa_core.measure.checkpoint_network import network_for\n"
-        "for path in map(Path, sys.argv[1:]): network_for(load_checkpoint(path))\n"
-        "sys.exit('torch._dynamo' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code, *tmp_path.iterdir()]).returncode == 0

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from fa_core import diagnose
 from fa_core.errors import FaError
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.group import measure_together
 from fa_core.measure.isolate import DREW
 from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import Residual, batches
@@ -136,15 +135,3 @@ def test_the_callers_generators_are_as_before_also_after_a_failure(fails):
     with pytest.raises(FaError, match="boom") if fails else nullcontext():
         diagnose(net, batches())
     assert (torch.rand(3).tolist(), random.random(), np.random.rand()) == expected
-
-
-@pytest.mark.parametrize("kind", DRAWING)
-def test_networks_that_draw_fall_out_of_a_group_with_the_numbers_they_have_alone(kind):
-    nets = [net_of(kind) for _ in range(2)]
-    disturb(3)
-    found = measure_together(nets, batches(), batches())
-    alone = diagnose(nets[0], batches())
-    for member in found:
-        assert "not stacked" in member.note and member.diagnosis is not None
-        report = member.diagnosis.report()
-        assert report.notes == DREW and report.residual_norms == alone.residual_norms

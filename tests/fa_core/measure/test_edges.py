@@ -14,7 +14,6 @@ from fa_core import diagnose
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality
-from fa_core.measure.group import measure_together
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import make_method
@@ -178,16 +177,3 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() 
     )
     few = diagnose(Dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
     assert "predictions" not in few.notes
-
-
-def test_members_of_a_group_say_what_they_say_alone() -> None:
-    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
-    for parameter in nets[0].parameters():
-        nn.init.zeros_(parameter)
-    data = gaussian_batches(8)
-    members = measure_together(nets, data, data)
-    for net, member in zip(nets, members, strict=True):
-        assert member.diagnosis is not None and not member.note
-        assert member.diagnosis.report().notes == diagnose(net, data).notes
-    assert "the stream is 0 from l = 0 on" in diagnose(nets[0], data).notes
-    assert "class" not in diagnose(nets[1], data).notes

@@ -10,13 +10,10 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.data.dataset import eval_batches
-from fa_core.data.load import load_digits
 from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
-from fa_core.measure.batches import BatchLog, sorted_by_class
-from fa_core.measure.group import measure_together
-from fa_core.models import build
-from tests.fa_core.measure.nets import Residual, Tokens, batches
+from fa_core.measure.batch_input import BatchLog, sorted_by_class
+from tests.fa_core.measure.nets import Residual, batches
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -31,8 +28,7 @@ def shuffled(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return batch[0][order], batch[1][order]
 
 
-@pytest.mark.parametrize("size", [1, 2, 16, 128])
-@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+@pytest.mark.parametrize(("size", "scale"), [(1, 1.0), (2, 1e20), (128, 1e-20)])
 def test_a_batch_that_comes_twice_in_whatever_order_is_refused(size: int, scale: float) -> None:
     data = [(scale * x, y) for x, y in batches(4, size=size)]
     again = [*data, shuffled(data[1])]
@@ -41,13 +37,6 @@ def test_a_batch_that_comes_twice_in_whatever_order_is_refused(size: int, scale:
     ):
         diagnose(Residual(), again)
     assert diagnose(Residual(), data).n_batches == 4
-
-
-def test_a_batch_of_token_ids_that_comes_twice_is_refused() -> None:
-    data = [(torch.randint(11, (8, 3)), torch.randint(4, (8,))) for _ in range(3)]
-    with pytest.raises(MeasureError, match="eval batches 0 and 3 hold the same samples"):
-        diagnose(Tokens(), [*data, shuffled(data[0])])
-    assert diagnose(Tokens(), data).n_batches == 3
 
 
 def test_thousands_of_single_samples_are_no_duplicates_and_one_that_comes_twice_is() -> None:
@@ -61,30 +50,11 @@ def test_thousands_of_single_samples_are_no_duplicates_and_one_that_comes_twice_
         log.note()
 
 
-@pytest.mark.parametrize("shape", [(3, 224, 224), (784,), (1,)])
-def test_the_order_of_the_rows_does_not_hide_a_duplicate(shape: tuple[int, ...]) -> None:
-    for size in (2, 7, 32):
-        log, x, y = BatchLog(), torch.rand(size, *shape), torch.randint(4, (size,))
-        log.add(x, y)
-        log.add(*shuffled((x, y)))
-        with pytest.raises(MeasureError, match="hold the same samples"):
-            log.note()
-
-
 def test_samples_that_are_alike_but_not_the_same_are_no_duplicates() -> None:
     x, y = batches(1)[0]
     one_pixel = x.clone()
     one_pixel[3, 2] += 1e-3
     assert diagnose(Residual(), [(x, y), (one_pixel, y), (x, (y + 1) % 4)]).n_batches == 3
-
-
-def test_a_group_refuses_them_for_every_member() -> None:
-    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
-    data = batches(3)
-    members = measure_together(nets, [*data, shuffled(data[2])], data)
-    assert [
-        "eval batches 2 and 3 hold the same samples" in str(member.error) for member in members
-    ] == [True] * 2
 
 
 def chi_square(labels: list[Tensor], classes: int) -> tuple[float, int]:
@@ -98,7 +68,7 @@ def chi_square(labels: list[Tensor], classes: int) -> tuple[float, int]:
     return total, (len(labels) - 1) * (len(occurring) - 1)
 
 
-@pytest.mark.parametrize("skew", [0.0, 0.1, 0.2, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("skew", [0.0, 0.2, 1.0])
 def test_batches_count_as_sorted_from_six_standard_deviations_on(skew: float) -> None:
     labels = [
         torch.where(torch.rand(64) < skew, torch.tensor(k % 5), torch.randint(5, (64,)))
@@ -119,16 +89,12 @@ def by_class(data: Pairs) -> Pairs:
 
 
 def test_batches_sorted_by_class_are_measured_with_a_note() -> None:
-    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
-    data = batches(8)
-    assert diagnose(nets[0], data, notes="mine").notes == "mine"
-    report = diagnose(nets[0], by_class(data), notes="mine")
+    net, data = Residual(), batches(8)
+    assert diagnose(net, data, notes="mine").notes == "mine"
+    report = diagnose(net, by_class(data), notes="mine")
     assert report.notes.startswith("mine; eval batches sorted by class")
     assert "shuffle=True" in report.notes
     assert "\n" not in report.notes
-    for member in measure_together(nets, by_class(data), data):
-        assert member.diagnosis is not None
-        assert member.diagnosis.report(notes="mine").notes == report.notes
 
 
 def test_one_batch_is_not_sorted_and_several_of_one_class_are() -> None:
@@ -161,8 +127,8 @@ def test_samples_that_come_again_in_another_batch_are_counted() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_batches_that_an_audit_draws_are_never_refused_or_noted(seed: int) -> None:
-    for data in (load_digits("digits", ""), load_synthetic("synthetic", "train=1,test=1280")):
+def test_the_batches_that_an_audit_draws_are_never_refused_or_noted() -> None:
+    data = load_synthetic("synthetic", "train=1,test=1280")
+    for seed in range(10):
         labels = [y.numpy() for _, y in eval_batches(data, k=8, batch_size=32, seed=seed)]
         assert not sorted_by_class(labels)

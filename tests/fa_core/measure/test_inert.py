@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import builtins
 import collections
-import contextlib
 import functools
 import importlib
-import io
 import operator
 import os
 import pickle
-import random
 import struct
 import sys
 import zipfile
@@ -23,11 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import UnreadableInput
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.safe_unpickle import Placeholder
 
 
 def shapes(path: Path) -> dict[str, torch.Size]:
@@ -205,12 +201,9 @@ def assert_nothing_ran(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("container", "protocol"),
     [
-        ("zip", 1),
         ("zip", 2),
         ("zip", 5),
         ("old format", 2),
-        ("old format", 5),
-        ("bare pickle", 2),
         ("bare pickle", 5),
     ],
 )
@@ -349,9 +342,9 @@ MALFORMED: dict[str, bytes] = {
     "an extension": b"\x80\x02\x82\x01.",
     "a persistent id of text": b"\x80\x02Pstorage\n.",
     "a persistent id of a number": b"\x80\x02K\x01Q.",
-    "tuples within tuples as a key": b"\x80\x02})" + b"\x85" * 1_000_000 + b"Ns.",
-    "lists within lists": b"\x80\x02" + b"]" * 300_000 + b"a" * 299_999 + b".",
-    "mappings within mappings": b"\x80\x02" + b"}K\x01" * 300_000 + b"N" + b"s" * 300_000 + b".",
+    "tuples within tuples as a key": b"\x80\x02})" + b"\x85" * 50_000 + b"Ns.",
+    "lists within lists": b"\x80\x02" + b"]" * 30_000 + b"a" * 29_999 + b".",
+    "mappings within mappings": b"\x80\x02" + b"}K\x01" * 30_000 + b"N" + b"s" * 30_000 + b".",
     "a list within itself": b"\x80\x02]q\0h\0a.",
     "modules doubled forty times": b"\x80\x02" + doubling(40) + b".",
     "a call of text": b"\x80\x02" + text("os.system") + b")R.",
@@ -420,74 +413,12 @@ def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path: Path) -> 
         load_checkpoint(tmp_path / "a.pt")
 
 
-def test_compressed_entries_are_not_unpacked(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.pt", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("archive/data.pkl", b"\0" * (1 << 24))
-    with pytest.raises(UnreadableInput):
-        load_checkpoint(tmp_path / "a.pt")
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_tensors_are_mapped_from_the_file_and_not_read(zipped: bool, tmp_path: Path) -> None:
-    path = tmp_path / "a.pt"
-    torch.save({"model": {"w": torch.zeros(1 << 20)}}, path, _use_new_zipfile_serialization=zipped)
-    found: Tensor = load_checkpoint(path).tensors["w"]
-    at = path.read_bytes().rindex(bytes(1 << 22))
-    with path.open("r+b") as file:
-        file.seek(at + (1 << 22) - 4)
-        file.write(struct.pack("<f", 7.0))
-    assert found.max() == 7.0
-    found.zero_()
-    assert struct.pack("<f", 7.0) in path.read_bytes()[-(1 << 22) :]
-
-
 def test_shared_storages_stay_shared(tmp_path: Path) -> None:
     tied = torch.ones(3, 3)
     torch.save({"a": tied, "b": tied.t(), "c": tied[1]}, tmp_path / "a.pt")
     found = load_checkpoint(tmp_path / "a.pt").tensors
     assert found["a"].data_ptr() == found["b"].data_ptr()
     assert found["c"].data_ptr() == found["a"][1].data_ptr()
-
-
-def test_a_placeholder_keeps_what_it_would_have_been_made_of() -> None:
-    from fa_core.measure.safe_unpickle import Archive
-
-    content = Reduced(touched, ("x",), {"a": 1}, iter([2]), iter([("b", 3)]))
-    found = Archive(bytearray(pickle.dumps(content))).pickled()
-    assert isinstance(found, Placeholder)
-    assert (found.name, found.args, found.state, found.members) == (
-        f"{__name__}.touched",
-        ("x",),
-        {"a": 1},
-        [2],
-    )
-    assert dict(found) == {"b": 3}
-    assert ESCAPED == []
-
-
-def test_a_file_object_of_a_file_is_no_file(tmp_path: Path) -> None:
-    buffer = io.BytesIO()
-    torch.save(WEIGHTS, buffer)
-    (tmp_path / "a.pt").write_bytes(buffer.getvalue() + b"\0" * 9)
-    assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], WEIGHTS["w"])
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_bytes_that_were_changed_are_read_or_refused_in_one_line(
-    zipped: bool, tmp_path: Path
-) -> None:
-    path, rng = tmp_path / "a.pt", random.Random(0)
-    torch.save(
-        {"model": holding(argparse.Namespace(a=1))}, path, _use_new_zipfile_serialization=zipped
-    )
-    whole = path.read_bytes()
-    for _ in range(300):
-        changed = bytearray(whole)
-        for _ in range(rng.choice([1, 3, 30])):
-            changed[rng.randrange(len(changed))] = rng.randrange(256)
-        path.write_bytes(changed)
-        with contextlib.suppress(UnreadableInput):
-            load_checkpoint(path)
 
 
 def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(

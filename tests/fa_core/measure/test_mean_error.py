@@ -11,8 +11,8 @@ from torch.func import jacrev
 
 from fa_core import diagnose
 from fa_core.facts.measurements import MeanError
-from fa_core.measure.cross_batch_stability import MEAN_ERROR_BATCHES
-from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text
 from tests.fa_core.measure.nets import Residual, batches
@@ -103,7 +103,7 @@ def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
 
 def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_none() -> None:
     net = Residual(kind="gelu")
-    assert run_diagnosis(net, batches(8), largest_pass=4).report().mean_error is None
+    assert run_diagnosis(net, batches(8), PassOptions(largest_pass=4)).report().mean_error is None
     assert diagnose(net, batches(3)).mean_error is None
     for weight in (0.0, math.nan):
         nn.init.constant_(net.head.weight, weight)

@@ -17,10 +17,9 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
-@pytest.mark.parametrize("largest", [1, 7, 12, 24, 100])
-@pytest.mark.parametrize("arch", ["resmlp", "studentnet"])
-def test_measuring_in_parts_changes_no_number(batches, largest, arch):
-    net = build(arch, input_dim=8, d=16, L=3, num_classes=3, seed=1)
+@pytest.mark.parametrize("largest", [1, 7, 100])
+def test_measuring_in_parts_changes_no_number(batches, largest):
+    net = build("resmlp", input_dim=8, d=16, L=3, num_classes=3, seed=1)
     whole, parts = diagnose(net, batches), diagnose(net, batches, largest_pass=largest)
     assert parts.residual_norms == pytest.approx(whole.residual_norms, rel=1e-6)
     assert parts.bp_grad_norms == pytest.approx(whole.bp_grad_norms, rel=1e-5)

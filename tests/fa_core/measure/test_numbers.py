@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from fa_core.measure.accumulator import drift, mean_pairwise_cosine
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.cross_batch_stability import drifts, mean_pairwise_cosine
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 
@@ -60,7 +60,7 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
 def test_drift_of_tiny_gradients_is_exact_and_with_a_nan_is_nan_and_not_unmeasured() -> None:
     opposite = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
     broken = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
-    found, nothing = drifts(torch.stack([opposite, broken]), least=0)
+    found, nothing = drift(opposite, least=0), drift(broken, least=0)
     assert (found.value, found.why) == (-1.0, None)
     assert math.isnan(nothing.value) and nothing.why is None
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from fa_core import diagnose
@@ -169,35 +168,6 @@ def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str)
     assert remedy == RAISED or ASKS_ABOUT_DATA not in str(caught.value)
 
 
-DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
-    "dicts": (
-        lambda x, y: [{"x": x, "y": y}],
-        r"without labels; it needs 'labels' among 'x', 'y'; or give pairs \(x, y\)",
-    ),
-    "a batch by itself": (lambda x, y: (x, y), r"a pair \(x, y\), e\.g\. of a DataLoader"),
-    "a data set": (torch.utils.data.TensorDataset, "DataLoader.*batch_size=128, shuffle=True"),
-    "nothing": (lambda x, y: None, "the batches are a NoneType; give .*DataLoader"),
-    "one-hot labels": (lambda x, y: [(x, F.one_hot(y, 4))], r"y\.argmax\(1\)"),
-    "labels (B, 1)": (lambda x, y: [(x, y[:, None])], r"y\.squeeze\(1\)"),
-    "float labels": (lambda x, y: [(x, y.float())], r"y\.long\(\)"),
-    "inputs of another width": (lambda x, y: [(x[:, :3], y)], ASKS_ABOUT_DATA),
-    "inputs of another dtype": (
-        lambda x, y: [(x.long(), y)],
-        rf"{ASKS_ABOUT_DATA}\? where they do, give x\.float\(\)",
-    ),
-    "labels of another set": (lambda x, y: [(x, y + 4)], ASKS_ABOUT_DATA),
-}
-
-
-@pytest.mark.parametrize("case", DATA)
-def test_batches_that_cannot_be_used_are_refused_with_the_remedy(case: str) -> None:
-    made, remedy = DATA[case]
-    for measure in (lambda net, data: diagnose(net, data, taps=TAPS), accuracy):
-        with pytest.raises(MeasureError, match=remedy) as caught:
-            measure(odd(plain), made(*batches(1)[0]))
-        assert "\n" not in str(caught.value)
-
-
 def in_place(net: Hookable, x: Tensor) -> Tensor:
     def run(block: nn.Module, h: Tensor) -> Tensor:
         return block(h).mul_(2.0).mul_(0.5)
@@ -249,11 +219,6 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
         assert getattr(report, name) == pytest.approx(getattr(expected, name), rel=1e-6), name
 
 
-def test_candidates_end_with_the_blocks() -> None:
-    with pytest.raises(TapError, match=r"candidates: \['embed', 'blocks\.\*'\]$"):
-        diagnose(odd(plain), batches(1), taps="layers.*")
-
-
 @pytest.mark.parametrize(
     ("net", "kind"),
     [
@@ -269,26 +234,3 @@ def test_what_is_no_network_is_refused_with_the_remedy(net: Any, kind: str, meas
         MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"
     ):
         measure(net, batches(1))
-
-
-FIT: dict[str, tuple[nn.Module, Tensor]] = {
-    "flattened": (
-        nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, 4)),
-        torch.randn(8, 1, 3, 3),
-    ),
-    "channels": (
-        nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 4)),
-        torch.randn(8, 1, 3, 3),
-    ),
-    "words": (
-        nn.Sequential(nn.Embedding(5, 6), nn.Flatten(), nn.Linear(12, 4)),
-        torch.full((8, 2), 5),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", FIT)
-def test_samples_that_do_not_fit_are_asked_about(case: str) -> None:
-    net, x = FIT[case]
-    with pytest.raises(MeasureError, match=ASKS_ABOUT_DATA):
-        diagnose(net, [(x, torch.zeros(8, dtype=torch.long))], taps="0")

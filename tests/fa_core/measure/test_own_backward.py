@@ -10,16 +10,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.grad import conv2d_input
 
 from fa_core import diagnose
-from fa_core.measure.credit import own_credit_quality
-from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.isolate import eval_mode
+from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.norms import gamma
-from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.resolve import resolve_taps
 
 TAPS = ["embed", "blocks.*"]
 
@@ -37,46 +32,23 @@ class LinearGrad(torch.autograd.Function):
         return g.mm(ctx.saved_tensors[0]), None, None, None
 
 
-class ConvGrad(torch.autograd.Function):
-    """The same for a 3×3 convolution."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, feedback: Tensor) -> Tensor:
-        ctx.save_for_backward(x, feedback)
-        return F.conv2d(x, weight, bias, padding=1)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        x, feedback = ctx.saved_tensors
-        return conv2d_input(x.shape, feedback, g, padding=1), None, None, None
-
-
 class Feedback(nn.Module):
-    """A linear layer or a convolution, trained by a rule of its own."""
+    """A linear layer, trained by a rule of its own."""
 
-    def __init__(self, inputs: int, outputs: int, rule: str, conv: bool = False) -> None:
+    def __init__(self, inputs: int, outputs: int, rule: str) -> None:
         super().__init__()
-        shape = (outputs, inputs, 3, 3) if conv else (outputs, inputs)
-        self.weight = nn.Parameter(torch.randn(shape) / inputs**0.5)
+        self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5)
         self.bias = nn.Parameter(torch.randn(outputs))
-        self.register_buffer("feedback", torch.randn(shape) / inputs**0.5)
-        self.rule, self.conv = rule, conv
+        self.register_buffer("feedback", torch.randn(outputs, inputs) / inputs**0.5)
+        self.rule = rule
         if rule == "fa hook":
             self.register_full_backward_hook(self.hook)
 
     def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
-        if given[0] is None:
-            return None
-        if self.conv:
-            return (conv2d_input(given[0].shape, self.feedback, got[0], padding=1),)
-        return (got[0] @ self.feedback,)
+        return (got[0] @ self.feedback,) if given[0] is not None else None
 
     def plain(self, x: Tensor) -> Tensor:
-        return (
-            F.conv2d(x, self.weight, self.bias, padding=1)
-            if self.conv
-            else F.linear(x, self.weight, self.bias)
-        )
+        return F.linear(x, self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.rule in ("plain", "fa hook", "dfa"):
@@ -85,24 +57,25 @@ class Feedback(nn.Module):
         if self.rule == "usf":
             feedback = self.weight.sign() * self.feedback.abs()
         if self.rule == "detach":
-            other = F.conv2d(x, feedback, padding=1) if self.conv else F.linear(x, feedback)
+            other = F.linear(x, feedback)
             return self.plain(x.detach()) + other - other.detach()
-        return (ConvGrad if self.conv else LinearGrad).apply(x, self.weight, self.bias, feedback)
+        return LinearGrad.apply(x, self.weight, self.bias, feedback)
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, rule: str, conv: bool) -> None:
+    def __init__(self, width: int, rule: str) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm2d(width) if conv else nn.LayerNorm(width)
-        self.inner, self.drop = Feedback(width, width, rule, conv), nn.Dropout(0.5)
+        self.norm = nn.LayerNorm(width)
+        self.inner, self.drop = Feedback(width, width, rule), nn.Dropout(0.5)
         if rule == "dfa":
             self.register_full_backward_hook(self.hook)
 
     def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
         # direct feedback: the error at the output, by a fixed matrix of this block's
         width = given[0].shape[1]
-        sent = Net.error @ torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width)
-        return (sent.view(*sent.shape, *(1 for _ in given[0].shape[2:])).expand_as(given[0]),)
+        return (
+            Net.error @ torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width),
+        )
 
     def forward(self, h: Tensor) -> Tensor:
         return h + self.drop(torch.tanh(self.inner(self.norm(h))))
@@ -111,10 +84,10 @@ class Block(nn.Module):
 class Net(nn.Module):
     error: Tensor
 
-    def __init__(self, rule: str, conv: bool = False) -> None:
+    def __init__(self, rule: str) -> None:
         super().__init__()
-        self.embed = Feedback(3, 6, rule, conv)
-        self.blocks = nn.ModuleList(Block(6, rule, conv) for _ in range(3))
+        self.embed = Feedback(3, 6, rule)
+        self.blocks = nn.ModuleList(Block(6, rule) for _ in range(3))
         self.head = nn.Linear(6, 4)
         if rule == "dfa":
             self.head.register_full_backward_hook(self.keep)
@@ -126,9 +99,7 @@ class Net(nn.Module):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
-        logits = self.head(
-            hidden[-1].flatten(2).mean(dim=2) if hidden[-1].dim() > 2 else hidden[-1]
-        )
+        logits = self.head(hidden[-1])
         return (logits, hidden) if return_hidden else logits
 
 
@@ -142,9 +113,8 @@ def plain(net: nn.Module) -> nn.Module:
     return twin
 
 
-def batches(conv: bool = False, k: int = 8, size: int = 16) -> list[tuple[Tensor, Tensor]]:
-    shape = (size, 3, 5, 5) if conv else (size, 3)
-    return [(torch.randn(shape), torch.randint(4, (size,))) for _ in range(k)]
+def batches(k: int = 8, size: int = 16) -> list[tuple[Tensor, Tensor]]:
+    return [(torch.randn(size, 3), torch.randint(4, (size,))) for _ in range(k)]
 
 
 RULES = ["fa", "usf", "fa hook", "dfa", "detach"]
@@ -162,14 +132,9 @@ def seed() -> None:
     torch.manual_seed(0)
 
 
-@pytest.mark.parametrize("taps", [TAPS, None], ids=["modules", "returned"])
-@pytest.mark.parametrize("conv", [False, True], ids=["linear", "conv"])
-@pytest.mark.parametrize("rule", RULES)
-def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(
-    rule: str, conv: bool, taps: Any
-) -> None:
-    net = Net(rule, conv)
-    data = batches(conv)
+@pytest.mark.parametrize(("rule", "taps"), [*((rule, TAPS) for rule in RULES), ("fa", None)])
+def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, taps: Any) -> None:
+    net, data = Net(rule), batches()
     report = diagnose(net, data, taps=taps, dtype="float64")
     expected = diagnose(plain(net), data, taps=taps, dtype="float64")
     assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-12)
@@ -250,7 +215,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
             return super().forward(x, return_hidden)
 
     net, data = Odd("fa"), batches()
-    report = run_diagnosis(net, data, taps=TAPS).report()
+    report = run_diagnosis(net, data, PassOptions(taps=TAPS)).report()
     assert report.coverage == "a" and report.verdict == "trustworthy"
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None
     assert set(report.intervals) == {"acc"}
@@ -262,19 +227,6 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
     assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
     with pytest.raises(Exception, match="cannot be traced"):
         reference_precision(net, data[0], taps=TAPS)
-
-
-def test_a_later_batch_that_cannot_be_traced_leaves_c_unmeasured() -> None:
-    class Odd(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-            if len(x) == 9 and x.sum() > 1e9:
-                raise AssertionError
-            return super().forward(x, return_hidden)
-
-    data = [*batches(k=8), *batches(k=1, size=9)]
-    report = diagnose(Odd("fa"), data, taps=TAPS)
-    assert report.coverage == "ab" and "cannot be traced" in report.unmeasured["c"]
-    assert report.credit is not None and report.credit["gamma"]
 
 
 def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing() -> None:
@@ -293,7 +245,7 @@ def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing(
         assert report.provenance["custom_backward"] == ["LinearGrad"]
     net = Net("fa")
     expected = diagnose(plain(net), data, taps=TAPS)
-    net.blocks[1].inner = torch.compile(net.blocks[1].inner)
+    net.blocks[1].inner = torch.compile(net.blocks[1].inner, backend="eager")
     report = diagnose(net, data, taps=TAPS)
     assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
     assert report.credit is not None and report.credit["gamma"][0] < 0.99
@@ -309,22 +261,6 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None
     report = diagnose(net, batches(), taps="0,1")
     assert report.credit is not None and report.credit["gamma"][1] == pytest.approx(1)
     assert -1 <= report.credit["gamma"][0] < 0.999
-
-
-def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
-    net = Net("fa")
-    x, y = batches(k=1, size=32)[0]
-    found = own_credit_quality(net, (x, y), taps=TAPS)
-    with eval_mode(net, "float64") as own:
-        done = PassRunner(resolve_taps(own.model, TAPS), own.model).run(x.double(), y)
-    assert found.gamma == pytest.approx(
-        [gamma(a, g) for a, g in zip(done.credit, done.gradients, strict=True)], abs=1e-5
-    )
-    assert found.free == [3]
-    assert found.rho[3] == pytest.approx(1, abs=1e-2) and found.rho[0] == pytest.approx(
-        found.gamma[0], abs=0.2
-    )
-    assert found.nudge[3] is not None and found.nudge[3] < 0
 
 
 def test_token_ids_and_attention_are_traced_too() -> None:

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.judgement.scale import block_shares, stream_scale
-from fa_core.measure.group import measure_together
-from fa_core.models import build
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import scale_numbers, scale_text
 from tests.fa_core.measure.nets import Residual, batches
@@ -35,15 +33,6 @@ def test_block_norms_are_medians_over_samples_of_each_difference() -> None:
         assert report.block_norms[l] == pytest.approx(lower_middle(branch), rel=1e-12)
         share = lower_middle(branch) / lower_middle(stream)
         assert block_shares(report)[l] == pytest.approx(share, rel=1e-12)
-
-
-def test_a_group_has_the_block_norms_of_each_network() -> None:
-    sizes = {"input_dim": 5, "d": 8, "L": 3, "num_classes": 4}
-    nets = [build("resmlp", **sizes, seed=seed) for seed in range(3)]
-    for net, member in zip(nets, measure_together(nets, batches(2), batches(1)), strict=True):
-        assert member.diagnosis is not None
-        alone = diagnose(net, batches(2)).block_norms
-        assert member.diagnosis.report().block_norms == pytest.approx(alone, rel=1e-5)
 
 
 class Narrowing(nn.Module):

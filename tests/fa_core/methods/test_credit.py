@@ -10,14 +10,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.methods import METHODS, make_method
-from fa_core.methods.base import output_error
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "resmlp": {"input_dim": 12, "d": 16, "L": 3},
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
-    "studentnet": {"input_dim": 12, "d": 16, "L": 3},
     "smallcnn": {"image": 8, "width": 4, "d": 12},
 }
 TRAINED = sorted(name for name, rule in METHODS.items() if rule.trains and name != "shallow")
@@ -77,7 +75,7 @@ def test_credit_is_per_sample_whatever_the_batch(name: str, net: StreamNet, batc
         assert torch.allclose(a[:3], b, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", ["dfa", "credit_bridge", "ep"])
 def test_asking_for_credit_leaves_network_and_gradients_as_they_were(
     name: str, net: StreamNet, batch: Batch
 ) -> None:
@@ -123,19 +121,6 @@ def test_feedback_has_the_protocols_variance() -> None:
     net = build("resmlp", input_dim=4, d=200, L=2, seed=0)
     assert make_method("dfa", net).B_1.var() == pytest.approx(1 / 10, rel=0.15)  # type: ignore[operator]
     assert make_method("fa", net).B_1.var() == pytest.approx(1 / 200, rel=0.05)  # type: ignore[operator]
-
-
-def test_feedback_alignment_starts_from_the_heads_own_weights(net: StreamNet, batch: Batch) -> None:
-    x, y = batch(net, 6)
-    last = credit_of(net, "fa", x, y)[-1]
-    assert last is not None
-    assert torch.equal(last, output_error(net(x), y) @ net.head.weight.detach())
-
-
-def test_the_output_error_is_the_gradient_by_the_logits() -> None:
-    logits, y = torch.randn(5, 10, dtype=torch.float64, requires_grad=True), torch.arange(5)
-    (expected,) = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), logits)
-    assert torch.allclose(output_error(logits, y), expected)
 
 
 @pytest.mark.parametrize("name", TRAINED)

@@ -13,7 +13,6 @@ from fa_core.judgement.gamma import FREE_AT_L, deep_gamma, free_layers, null_gam
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.credit_metrics import gammas_of_draws
 from fa_core.measure.norms import gamma
-from fa_core.measure.null_gamma import NULL_DRAWS, SLOW_DRAWS, usual_draws
 from fa_core.measure.null_gamma import null_gamma as measured_null
 from fa_core.methods import METHODS, make_method
 from fa_core.models import build
@@ -61,24 +60,11 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name: str) -> None:
         assert null.layers[L] == pytest.approx(1.0)
 
 
-def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() -> None:
-    net = build("resmlp", input_dim=16, d=64, L=4, seed=0)
-    x, y = torch.randn(128, 16, generator=torch.Generator().manual_seed(0)), torch.arange(128) % 10
-    null = measured_null(net, make_method("fa", net), x, y)
-    assert len(null.deep) == NULL_DRAWS
-    assert null.mean is not None and abs(null.mean) < 0.05
-    assert np.mean([value for value in null.layers[1:] if value is not None]) > 0.2
-
-
-@pytest.mark.parametrize("name", ["fa", "dfa", "sparse_dfa", "drtp"])
-@pytest.mark.parametrize("arch", ["resmlp", "vit_mini"])
-def test_many_draws_at_once_are_the_draws_one_by_one(name: str, arch: str) -> None:
-    sizes = {"input_dim": 16} if arch == "resmlp" else {"image": 8, "channels": 1, "patch": 4}
-    net = build(arch, **sizes, d=16, L=2, seed=0)
-    x, y = (
-        torch.randn(12, *net.input_shape, generator=torch.Generator().manual_seed(0)),
-        torch.arange(12) % 10,
-    )
+@pytest.mark.parametrize("name", ["fa", "dfa", "drtp"])
+def test_many_draws_at_once_are_the_draws_one_by_one(name: str) -> None:
+    net = build("vit_mini", image=8, channels=1, patch=4, d=16, L=2, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.randn(12, *net.input_shape, generator=generator), torch.arange(12) % 10
     rule = make_method(name, net, seed=3)
     together = measured_null(net, rule, x, y, draws=40)
     rule.linear_feedback = False
@@ -87,10 +73,9 @@ def test_many_draws_at_once_are_the_draws_one_by_one(name: str, arch: str) -> No
     assert together.observed == apart.observed and len(together.deep) == 40
 
 
-@pytest.mark.parametrize("arithmetic", [torch.float16, torch.bfloat16, torch.float32])
-def test_gamma_of_draws_is_gamma_of_each(arithmetic: torch.dtype) -> None:
+def test_gamma_of_draws_is_gamma_of_each() -> None:
     generator = torch.Generator().manual_seed(0)
-    credit = torch.randn(5, 4, 3, generator=generator).to(arithmetic)
+    credit = torch.randn(5, 4, 3, generator=generator).half()
     credit[0], credit[1, :2], credit[2, 0, 0], credit[3, 0, 0] = 0.0, 0.0, math.nan, math.inf
     gradient = torch.randn(4, 3, generator=generator, dtype=torch.float64) * 1e-200
     gradient[3] = 0.0
@@ -98,14 +83,6 @@ def test_gamma_of_draws_is_gamma_of_each(arithmetic: torch.dtype) -> None:
     assert [kind is None for kind in expected] == [True, False, False, False, False]
     found = gammas_of_draws(credit, gradient)
     assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
-
-
-def test_a_null_of_large_matrices_or_of_a_slow_rule_has_fewer_draws() -> None:
-    net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
-    assert usual_draws(make_method("state_bridge", net)) == SLOW_DRAWS
-    large = make_method("dfa", net)
-    large.B_0 = torch.empty(2**21, 1).expand(2**21, 2)
-    assert SLOW_DRAWS < usual_draws(large) < NULL_DRAWS
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))
@@ -120,25 +97,9 @@ def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_rea
     assert free_layers({"gamma": [0.1, 0.2, 0.9]}, name) == ([2] if of_itself else [])
 
 
-def test_a_control_has_the_free_layer_of_the_rule_that_it_trains_by() -> None:
-    net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
-    assert [make_method("random_targets", net, of=name).free_at_L for name in ("fa", "dfa")] == [
-        True,
-        False,
-    ]
-
-
 @pytest.mark.parametrize(
     ("method", "expected"),
-    [
-        ("fa", 0.1),
-        ("FA", 0.1),
-        ("fa_penalty", 0.1),
-        ("State Bridge", 0.1),
-        ("dfa", 0.3),
-        ("fantasy", 0.3),
-        ("", 0.3),
-    ],
+    [("fa_penalty", 0.1), ("State Bridge", 0.1), ("fantasy", 0.3), ("", 0.3)],
 )
 def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(
     method: str, expected: float

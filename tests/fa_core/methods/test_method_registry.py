@@ -92,39 +92,39 @@ def test_a_resumed_run_ends_in_the_weights_of_an_uninterrupted_one(name: str, ba
     assert all(torch.equal(value, ended[1][key]) for key, value in ended[0].items())
 
 
-def test_an_unknown_method_lists_the_known_and_the_nearest(net: StreamNet) -> None:
-    with pytest.raises(UsageError, match=r"did you mean credit_bridge.*bp, fa, dfa, state_bridge"):
-        make_method("credit_brige", net)
+@pytest.mark.parametrize(
+    ("name", "args", "says"),
+    [
+        ("credit_brige", {}, r"did you mean credit_bridge.*bp, fa, dfa, state_bridge"),
+        ("ep", {"betta": 1}, r"did you mean beta.*eta"),
+        ("dfa", {"beta": 1}, "dfa has no option 'beta'"),
+        ("credit_bridge", {"variant": "stabel"}, r"did you mean stable.*published"),
+        ("ep", {"estimator": "odd"}, "unknown estimator of ep 'odd'; known: "),
+    ],
+)
+def test_an_unknown_name_or_option_lists_the_known(
+    name: str, args: dict[str, object], says: str, net: StreamNet
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        make_method(name, net, **args)
 
 
 def test_any_spelling_of_a_name_is_taken(net: StreamNet) -> None:
     assert make_method("State Bridge", net).name == "state_bridge"
 
 
-def test_an_unknown_option_lists_the_known(net: StreamNet) -> None:
-    with pytest.raises(UsageError, match=r"did you mean beta.*eta"):
-        make_method("ep", net, betta=1)
-
-
-def test_an_option_for_a_method_without_any_is_refused(net: StreamNet) -> None:
-    with pytest.raises(UsageError, match="dfa has no option 'beta'"):
-        make_method("dfa", net, beta=1)
-
-
-def test_feedback_of_another_size_says_both_shapes(net: StreamNet) -> None:
-    wide = build("resmlp", input_dim=12, d=20, L=3, seed=0)
-    with pytest.raises(
-        MeasureError, match=r"B_0 has shape \(10, 16\); this network needs \(10, 20\)"
-    ):
-        restore_method("dfa", wide, make_method("dfa", net).state_dict())
-
-
-def test_missing_and_foreign_feedback_are_named(net: StreamNet) -> None:
+def test_saved_feedback_that_does_not_fit_is_named(net: StreamNet) -> None:
     tensors = make_method("dfa", net).state_dict()
-    with pytest.raises(MeasureError, match="B_2 is missing"):
-        restore_method("dfa", net, {key: value for key, value in tensors.items() if key != "B_2"})
-    with pytest.raises(MeasureError, match=r"B_9.*no such tensor"):
-        restore_method("dfa", net, {**tensors, "B_9": torch.zeros(1)})
+    lacking = {key: value for key, value in tensors.items() if key != "B_2"}
+    wide = build("resmlp", input_dim=12, d=20, L=3, seed=0)
+    for network, found, says in (
+        (wide, tensors, r"B_0 has shape \(10, 16\); this network needs \(10, 20\)"),
+        (net, lacking, "B_2 is missing"),
+        (net, {**tensors, "B_9": torch.zeros(1)}, r"B_9.*no such tensor"),
+        (net, {}, "was not saved"),
+    ):
+        with pytest.raises(MeasureError, match=says):
+            restore_method("dfa", network, found)
 
 
 def test_another_package_brings_a_method(
@@ -134,24 +134,3 @@ def test_another_package_brings_a_method(
     assert method_class("zero") is Zero
     loss, info = make_method("zero", net).loss(net, *batch(net, 6))
     assert torch.equal(loss.detach(), info.ce)
-
-
-def test_a_built_in_name_cannot_be_taken(monkeypatch: pytest.MonkeyPatch, net: StreamNet) -> None:
-    bring(monkeypatch, "dfa", f"{__name__}:Zero")
-    assert make_method("dfa", net).name == "dfa"
-
-
-@pytest.mark.parametrize(
-    ("value", "says"), [("no_such_module:X", "no_such_module"), ("json:loads", "no fa_core")]
-)
-def test_a_broken_plugin_says_which_entry_point(
-    monkeypatch: pytest.MonkeyPatch, net: StreamNet, value: str, says: str
-) -> None:
-    bring(monkeypatch, "theirs", value)
-    with pytest.raises(UsageError, match=f"theirs = {value}.*{says}"):
-        make_method("theirs", net)
-
-
-def test_an_option_called_like_an_argument_is_refused_as_unknown(net: StreamNet) -> None:
-    with pytest.raises(UsageError, match="dfa has no option 'net'"):
-        restore_method("dfa", net, make_method("dfa", net).state_dict(), net=1)

@@ -10,9 +10,7 @@ from fa_core.models import StreamNet
 from tests.fa_core.methods.conftest import Batch
 
 
-@pytest.mark.parametrize(
-    "name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "frozen"]
-)
+@pytest.mark.parametrize("name", ["bp", "dfa", "frozen"])
 def test_the_loss_grows_by_lambda_times_the_penalty(
     name: str, net: StreamNet, batch: Batch
 ) -> None:

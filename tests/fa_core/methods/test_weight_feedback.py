@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import method_gamma
 from fa_core.methods import make_method
 from fa_core.methods.base import feedback_generator, output_error
@@ -24,7 +23,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "resmlp": {"input_dim": 12, "d": 16, "L": 3},
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "decoder": {"vocab": 7, "length": 5, "d": 8, "L": 2, "heads": 2},
-    "smallcnn": {"image": 8, "width": 4, "d": 12},
     "resnet20": {"image": 8, "width": 4, "L": 3},
 }
 RULES = ["fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror"]
@@ -111,13 +109,6 @@ def test_a_transposed_weight_has_transposed_feedback() -> None:
     (a,) = rule.credit(net, stream, logits, y)
     (B,) = rule.buffers()
     assert a is not None and torch.allclose(a, output_error(logits, y) @ B, atol=1e-6)
-    mirror = make_method("weight_mirror", net, rate=0.5)
-    for _ in range(20):
-        mirror.extra_step(
-            net, rule.loss(net, torch.randn(4000, 5), torch.zeros(4000, dtype=torch.long))[1]
-        )
-    (B,) = mirror.buffers()
-    assert torch.allclose(B, net.head.weight, atol=0.1)
 
 
 @pytest.mark.parametrize("arch", ["resmlp", "resnet20"])
@@ -153,74 +144,6 @@ def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it
         assert torch.allclose(a, e, atol=1e-12)
 
 
-class OtherKernel(torch.autograd.Function):
-    """A convolution whose backward pass, written out, uses another kernel for the input."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, W: Tensor, B: Tensor, stride: int) -> Tensor:
-        ctx.save_for_backward(x, W, B)
-        ctx.stride = stride
-        return F.conv2d(x, W, stride=stride, padding=1)
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        x, W, B = ctx.saved_tensors
-        by_input = torch.nn.grad.conv2d_input(x.shape, B, g, stride=ctx.stride, padding=1)
-        return (
-            by_input,
-            torch.nn.grad.conv2d_weight(x, W.shape, g, stride=ctx.stride, padding=1),
-            None,
-            None,
-        )
-
-
-def test_kernels_carry_the_error_back_as_in_a_convolution_with_a_backward_of_its_own(
-    batch: Batch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """ResNet-20's blocks with strides; all gradients of FA per weight, as such layers of others give them."""
-    net = network("resnet20")
-    x, y = batch(net, 6)
-    rule = make_method("fa_weights", net, seed=1).double()
-    parameters = list(net.parameters())
-    found = torch.autograd.grad(rule.loss(net, x, y)[0], parameters)
-    given = dict(zip(map(id, carrying_weights(net)), rule.buffers(), strict=True))
-    assert len(given) == 2 * 3 + 1
-
-    def forward(conv: nn.Conv2d, h: Tensor) -> Tensor:
-        W = conv.weight
-        out: Tensor = OtherKernel.apply(h, W, given.get(id(W), W), conv.stride[0])  # type: ignore[no-untyped-call]
-        return out
-
-    monkeypatch.setattr(nn.Conv2d, "forward", forward)
-    logits = net(x)
-    error = torch.autograd.grad(F.cross_entropy(logits, y), logits, retain_graph=True)[0]
-    pooled = net.read(net(x, return_hidden=True)[1][-1])
-    head = net.head.weight
-    (through,) = torch.autograd.grad(
-        F.linear(pooled, given[id(head)]), pooled, error, retain_graph=True
-    )
-    expected = torch.autograd.grad(pooled, parameters, through, allow_unused=True)
-    true = torch.autograd.grad(
-        F.cross_entropy(net.head(pooled.detach()), y), list(net.head.parameters())
-    )
-    expected = [*expected[:-2], *true]
-    assert all(
-        e is not None and torch.allclose(a, e, atol=1e-12)
-        for a, e in zip(found, expected, strict=True)
-    )
-
-
-def test_dfa_is_fa_on_one_hidden_layer_with_the_same_matrix(batch: Batch) -> None:
-    net = build("studentnet", input_dim=12, d=16, L=0, seed=0)
-    x, y = batch(net, 6)
-    fa, dfa = make_method("fa_weights", net, seed=1), make_method("dfa", net, seed=2)
-    dfa.load_state_dict(fa.state_dict())
-    ours, theirs = (
-        torch.autograd.grad(rule.loss(net, x, y)[0], list(net.parameters())) for rule in (fa, dfa)
-    )
-    assert all(torch.allclose(a, b, atol=1e-7) for a, b in zip(ours, theirs, strict=True))
-
-
 @pytest.mark.parametrize("arch", ["vit_mini", "resnet20"])
 def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> None:
     net = network(arch)
@@ -244,8 +167,10 @@ def test_feedback_has_the_signs_and_the_size_that_the_rules_say(arch: str) -> No
         assert float(B.var() * 3 * inputs) == pytest.approx(1, rel=0.35)
 
 
-def train(rule: Any, net: StreamNet, x: Tensor, y: Tensor, steps: int) -> None:
-    optimizer = torch.optim.AdamW(rule.trained_parameters(net), lr=3e-3)
+def train(
+    rule: Any, net: StreamNet, x: Tensor, y: Tensor, steps: int, kind: Any = torch.optim.AdamW
+) -> None:
+    optimizer = kind(rule.trained_parameters(net), lr=3e-3)
     for _ in range(steps):
         loss, info = rule.loss(net, x, y)
         optimizer.zero_grad()
@@ -272,23 +197,14 @@ def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(
     net, x = net.double(), x.double()
     rule = make_method("kp", net, rate=0.02).double()
     start = [W.detach() - B for W, B in zip(carrying_weights(net), rule.buffers(), strict=True)]
-    steps = (
-        torch.optim.SGD(net.parameters(), lr=0.1)
-        if optimizer == "sgd"
-        else torch.optim.AdamW(net.parameters())
-    )
-    for _ in range(300):
-        loss, info = rule.loss(net, x, y)
-        steps.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        steps.step()
-        rule.extra_step(net, info)
+    kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.AdamW
+    train(rule, net, x, y, 300, kind)
     for W, B, first in zip(carrying_weights(net), rule.buffers(), start, strict=True):
         assert torch.allclose(W.detach() - B, first * 0.98**300, rtol=1e-6, atol=1e-15)
     assert min(value for value in method_gamma(net, rule, x, y) if value is not None) > 0.99
 
 
-@pytest.mark.parametrize("arch", ["resmlp", "vit_mini", "smallcnn", "resnet20"])
+@pytest.mark.parametrize("arch", ["vit_mini", "resnet20"])
 def test_the_mirror_finds_the_weights_edges_of_maps_included(arch: str, batch: Batch) -> None:
     """Of fixed weights, with a rate that averages: B's relative distance is the noise that the docstring states."""
     net = build(arch, seed=0, **NETWORKS[arch])
@@ -306,25 +222,9 @@ def test_the_mirror_finds_the_weights_edges_of_maps_included(arch: str, batch: B
     assert all(torch.equal(value, before[key]) for key, value in net.state_dict().items())
 
 
-@pytest.mark.parametrize("name", ["kp", "weight_mirror"])
-def test_gamma_of_learned_feedback_rises_from_nothing(name: str, batch: Batch) -> None:
-    net = build("resmlp", input_dim=12, d=16, L=3, seed=0)
-    x, y = batch(net, 64)
-    rule = make_method(name, net, rate=0.01)
-    seen = []
-    for _ in range(3):
-        found = [value for value in method_gamma(net, rule, x, y) if value is not None]
-        seen.append(sum(found) / len(found))
-        train(rule, net, x, y, 60)
-    assert abs(seen[0]) < 0.3 and seen[0] + 0.1 < seen[1] < seen[2] and seen[2] > 0.6
-
-
-@pytest.mark.parametrize("name", ["kp", "weight_mirror"])
-def test_frozen_weights_stay_while_their_feedback_learns_or_rests(
-    name: str, net: StreamNet, batch: Batch
-) -> None:
+def test_frozen_weights_stay_while_their_feedback_learns(net: StreamNet, batch: Batch) -> None:
     x, y = batch(net, 6)
-    rule = make_method("frozen", net, of=name)
+    rule = make_method("frozen", net, of="kp")
     before = {key: value.clone() for key, value in net.blocks.state_dict().items()}
     train(rule, net, x, y, 3)
     assert all(torch.equal(value, before[key]) for key, value in net.blocks.state_dict().items())
@@ -334,12 +234,3 @@ def test_frozen_weights_stay_while_their_feedback_learns_or_rests(
 def test_a_rate_outside_of_0_to_1_is_refused(rate: float, net: StreamNet) -> None:
     with pytest.raises(UsageError, match="kp: rate is"):
         make_method("kp", net, rate=rate)
-
-
-def test_its_last_credit_is_not_free(net: StreamNet, batch: Batch) -> None:
-    assert (
-        method_credit_quality(
-            net, make_method("fa_weights", net), *batch(net, 6), directions=0
-        ).free
-        == []
-    )

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
 from fa_core.models.named import network_of
@@ -55,10 +54,7 @@ def test_a_network_of_torchvision_takes_its_arguments() -> None:
             r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
         ),
         ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
-        ("json:dumps(3)", "no key=value pairs of literals; write e.g. json:dumps"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
-        ("json:dumps(obj=3) + json:x(y=1)", "no key=value pairs of literals"),
-        ("json:dumps(obj=3", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
     ],
@@ -67,10 +63,6 @@ def test_what_cannot_be_meant_is_one_line(spec: str, said: str) -> None:
     with pytest.raises(UsageError, match=said) as raised:
         network_of(spec)
     assert "\n" not in str(raised.value)
-
-
-def test_a_built_in_network_takes_arguments_too() -> None:
-    assert network_of("resnet20(width=4, L=3, num_classes=7)").arch_args["width"] == 4
 
 
 def test_the_users_own_network_takes_literals(
@@ -246,27 +238,6 @@ def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        (None, "has no config.json; hf: takes a folder that save_pretrained wrote"),
-        ("{", "is no configuration"),
-        ('{"model_type": "none"}', "transformers cannot read it"),
-        ('{"model_type": "gpt2", "architectures": ["Trainer"]}', r"architectures is \['Trainer'\]"),
-        ('{"model_type": "gpt2"}', "architectures is None"),
-    ],
-)
-def test_a_folder_that_is_no_hub_folder_says_why(
-    config: str | None, said: str, tmp_path: Path
-) -> None:
-    pytest.importorskip("transformers")
-    if config is not None:
-        (tmp_path / "config.json").write_text(config)
-    with pytest.raises(FaError, match=said) as raised:
-        network_of(f"hf:{tmp_path}")
-    assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
     ("sizes", "said"),
     [
         (
@@ -277,7 +248,6 @@ def test_a_folder_that_is_no_hub_folder_says_why(
             {"n_embd": 10_000_000},
             r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config",
         ),
-        ({"n_positions": 10_000_000}, r"safetensors: needs 305 MiB of memory"),
         (
             {"n_layer": 1_000_000_000},
             r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
@@ -288,16 +258,13 @@ def test_a_folder_that_is_no_hub_folder_says_why(
         ),
     ],
 )
-@pytest.mark.parametrize("typed", [True, False])
 def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(
-    hub: Path, sizes: dict[str, Any], said: str, typed: bool
+    hub: Path, sizes: dict[str, Any], said: str
 ) -> None:
     config = json.loads((hub / "config.json").read_text())
     (hub / "config.json").write_text(json.dumps(config | sizes))
     with pytest.raises(UnreadableInput, match=said) as raised:
-        network_for(
-            load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None
-        )
+        network_for(load_checkpoint(hub / "model.safetensors"))
     assert "\n" not in str(raised.value)
 
 
@@ -308,10 +275,3 @@ def test_a_configuration_without_end_is_not_read(hub: Path) -> None:
         UnreadableInput, match=r"config\.json: has 8,388,608 KiB; such a file has at most 4,096"
     ):
         network_of(f"hf:{hub}")
-
-
-def test_tensors_of_no_network_next_to_another_programs_config_are_refused(tmp_path: Path) -> None:
-    save_file(nn.Linear(2, 3).state_dict(), tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text('{"lr": 0.1}')
-    with pytest.raises(FaError, match=r"config\.json|tensors of no known network"):
-        network_for(load_checkpoint(tmp_path / "model.safetensors"))

@@ -68,21 +68,6 @@ def test_a_block_adds_its_branch_or_replaces_the_state(arch: str) -> None:
 
 
 @pytest.mark.parametrize("arch", SMALL)
-def test_states_share_no_storage_so_none_is_changed_in_place(arch: str) -> None:
-    net = small(arch)
-    _, stream = net(batch(net), return_hidden=True)
-    assert len({h.untyped_storage().data_ptr() for h in stream}) == len(stream)
-
-
-@pytest.mark.parametrize("arch", SMALL)
-def test_the_gradient_reaches_every_state(arch: str) -> None:
-    net = small(arch)
-    logits, stream = net(batch(net), return_hidden=True)
-    for g in torch.autograd.grad(logits.square().sum(), stream):
-        assert g.norm() > 0
-
-
-@pytest.mark.parametrize("arch", SMALL)
 def test_a_feedback_vector_takes_the_shape_of_its_state(arch: str) -> None:
     net = small(arch)
     for l, size in enumerate(net.credit_sizes):
@@ -107,12 +92,6 @@ def test_attention_equals_pytorchs_own() -> None:
         theirs.out_proj.load_state_dict(ours.proj.state_dict())  # type: ignore[union-attr]
         h = torch.randn(3, 5, 16)
         assert torch.allclose(ours(h), theirs(h, h, h)[0], atol=1e-6)  # type: ignore[operator]
-
-
-def test_samples_in_another_layout_of_the_same_size_are_taken() -> None:
-    net = small("vit_mini")
-    x = batch(net)
-    assert torch.equal(net(x.flatten(1)), net(x))
 
 
 def test_data_that_do_not_fit_say_both_shapes() -> None:

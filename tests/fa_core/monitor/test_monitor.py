@@ -1,20 +1,23 @@
-"""The monitor in a plain loop: what it measures, tells, keeps, and leaves alone."""
+"""The monitor in a plain loop: what it measures, tells, keeps, sends, and leaves alone."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fa_core import DiagnosticThresholds, diagnose
+from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.models import build
-from fa_core.monitor import Firing, ProtocolMonitor
+from fa_core.monitor import Firing, ProtocolMonitor, scalars
+from tests.fa_core.formats import logs
+from tests.fa_core.monitor.same import same_numbers
 
 
 @pytest.fixture
@@ -44,24 +47,14 @@ def train(net: nn.Module, steps: int, monitor: ProtocolMonitor | None = None) ->
     return torch.cat([p.detach().flatten() for p in net.parameters()])
 
 
-def test_measures_on_every_nth_step_only(net, batches) -> None:
-    monitor = ProtocolMonitor(net, batches, every=3)
-    measured = [monitor.step() is not None for _ in range(7)]
-    assert measured == [False, False, True, False, False, True, False]
-
-
 def test_reports_what_diagnose_reports(net, batches) -> None:
     report = ProtocolMonitor(net, batches, norm_batches=2).measure()
     assert report == diagnose(net, batches, norm_batches=2)
 
 
-def test_training_goes_on_as_it_would_have_without_it(batches) -> None:
-    watched, alone = (
-        build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3) for _ in range(2)
-    )
-    assert torch.equal(
-        train(watched, 6, ProtocolMonitor(watched, batches, every=2)), train(alone, 6)
-    )
+def test_training_goes_on_as_it_would_have_without_it(net, batches) -> None:
+    alone = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
+    assert torch.equal(train(net, 6, ProtocolMonitor(net, batches, every=2)), train(alone, 6))
 
 
 def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
@@ -76,39 +69,69 @@ def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
     assert str(firings[0]).startswith("step 2: (a) residual stream exploded")
 
 
-def test_judges_by_the_thresholds_it_was_given(net, batches) -> None:
-    fired: list[Firing] = []
-    everything = DiagnosticThresholds(h_norm_explosion_ratio=0.0)
-    ProtocolMonitor(net, batches, thresholds=everything, on_fire=fired.append).step()
-    assert "a" in fired[0].letters
-
-
-def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path) -> None:
+@pytest.mark.parametrize("unit", ["step", "epoch"])
+def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path, unit: str) -> None:
     path = tmp_path / "watched_s7.jsonl"
-    monitor = ProtocolMonitor(net, batches, every=2, trace=path)
-    train(net, 4, monitor)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["step"] for line in lines] == [2, 4]
-    assert not any("epoch" in line for line in lines)
-    assert all(line["loss"] > 0 for line in lines)
+    monitor = ProtocolMonitor(net, batches, every=2, trace=path, unit=unit)
+    train(net, 5, monitor)
     (trace,) = scan([path]).traces
-    assert trace.unit == "step"
-    assert [epoch.residual_norms for epoch in trace.epochs] == [
-        report.residual_norms for report in monitor.reports
-    ]
+    assert (trace.unit, [epoch.epoch for epoch in trace.epochs]) == (unit, [2, 4])
+    assert all(epoch.loss for epoch in trace.epochs)
+    for epoch, report in zip(trace.epochs, monitor.reports, strict=True):
+        assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.test_acc) == (
+            *(report.residual_norms, report.bp_grad_norms),
+            report.headline_acc,
+        )
 
 
-def test_an_interval_below_one_step_is_refused(net, batches) -> None:
-    with pytest.raises(UsageError, match="every is 0"):
-        ProtocolMonitor(net, batches, every=0)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"every": 0}, "every is 0"), ({"unit": "batch"}, "unit 'batch'")],
+)
+def test_options_that_cannot_be_meant_are_refused(net, batches, options, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        ProtocolMonitor(net, batches, **options)
 
 
-def test_a_loop_that_counts_epochs_writes_epochs(net, batches, tmp_path: Path) -> None:
-    path = tmp_path / "watched_s7.jsonl"
-    monitor = ProtocolMonitor(net, batches, trace=path, unit="epoch")
-    monitor.step()
-    monitor.step()
-    (trace,) = scan([path]).traces
-    assert (trace.unit, [epoch.epoch for epoch in trace.epochs]) == ("epoch", [1, 2])
-    with pytest.raises(UsageError, match="unknown unit 'batch'"):
-        ProtocolMonitor(net, batches, unit="batch")
+def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
+    net, batches, tmp_path
+) -> None:
+    """A foreign accuracy that lies on the other side of the baseline, and a logger that counts its own steps."""
+    rows: list[dict[str, float]] = []
+    events: dict[int, dict[str, float]] = {}
+
+    def send(numbers: Any, step: int) -> None:
+        foreign = {"test_acc": 0.99, "growth": 1e6, "h_L_norm": 1e9}
+        rows.append({"step": len(rows), "epoch": 0, **foreign, **numbers, "fa/step": step})
+        events[step] = {**foreign, **numbers}
+
+    monitor = ProtocolMonitor(net, batches, every=16, to=send, frozen_baseline_acc=0.9)
+    train(net, 16, monitor)
+    assert [name.removeprefix("fa/") for name in scalars(monitor.reports[0])] == (
+        [
+            "acc",
+            "frozen_acc",
+            "growth",
+            "h_L",
+            "g_L",
+            "drift",
+            "h_0",
+            "h_1",
+            "h_2",
+            "g_0",
+            "g_1",
+            "g_2",
+        ]
+    )
+    rows.append({"step": 1, "test_acc": 0.99})
+    logs.lines(tmp_path / "lines_s1.jsonl", *rows)
+    table = [",".join(rows[0]), ",".join(map(str, rows[0].values()))]
+    logs.put(tmp_path / "table_s1.csv", "\n".join(table) + "\n")
+    logs.events(tmp_path / "events_s1" / "events.out.tfevents.1", events)
+    state = {"global_step": 16, "log_history": rows}
+    logs.put(tmp_path / "state_s1" / "trainer_state.json", json.dumps(state))
+    traces = scan([tmp_path]).traces
+    assert len(traces) == 4
+    for trace in traces:
+        assert [epoch.epoch for epoch in trace.epochs] == [16]
+        same_numbers(trace.epochs[0].report(), monitor.reports[0])

@@ -30,11 +30,6 @@ def test_frozen_runs_come_first_and_once_whatever_the_penalties() -> None:
     assert all(plan.recipe.lam == 0 for plan in plans[:2])
 
 
-def test_another_network_is_an_axis() -> None:
-    (plan,) = plan_runs(["dfa"], [42], **(BASE | {"arch": "studentnet"}))
-    assert plan.name == "dfa_arch-studentnet_s42"
-
-
 def test_cosine_starts_at_the_rate_and_ends_near_zero() -> None:
     recipe = Recipe(lr=0.1)
     rates = [recipe.lr_at(step, 100) for step in range(100)]

@@ -92,15 +92,6 @@ def test_every_planned_run_is_there_and_finished(
         assert not (sample_runs / name / RESUME).exists()
 
 
-def test_the_main_set_has_one_recipe_for_all_methods(
-    sample_runs: Path, plans: dict[str, RunPlan]
-) -> None:
-    manifests = [read_manifest(sample_runs / name) for name in plans if name.startswith("main/")]
-    trained = [manifest for manifest in manifests if manifest.method != "random_init"]
-    assert all(manifest.recipe == trained[0].recipe for manifest in trained)
-    assert all(manifest.arch_args == trained[0].arch_args for manifest in manifests)
-
-
 @pytest.mark.parametrize("method", ["frozen", "dfa"])
 def test_the_first_epoch_made_again_agrees(
     sample_runs: Path, plans: dict[str, RunPlan], task: DataSet, tmp_path: Path, method: str
@@ -126,7 +117,7 @@ def test_the_first_epoch_made_again_agrees(
 
 @pytest.mark.parametrize(
     "name",
-    ["main/bp_s42", "main/dfa_s42", "main/fa_s42", "main/credit_bridge_s123", "wide/dfa_s42"],
+    ["main/bp_s42", "main/credit_bridge_s123", "wide/dfa_s42"],
 )
 def test_an_audit_made_again_gives_the_recorded_numbers(
     sample_runs: Path, plans: dict[str, RunPlan], tmp_path: Path, name: str
@@ -143,101 +134,59 @@ def test_an_audit_made_again_gives_the_recorded_numbers(
     assert again.headline_acc == pytest.approx(recorded.headline_acc, abs=2e-4)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_dfa_explodes_and_backprop_and_ep_are_trustworthy(sample_runs: Path, seed: int) -> None:
-    bp, ep, dfa = (main_report(sample_runs, method, seed) for method in ("bp", "ep", "dfa"))
-    assert dfa.flags >= {"a", "d"}
-    assert dfa.g_L < bp.g_L / 100
-    for report in (bp, ep):
-        assert (report.verdict, report.coverage) == ("trustworthy", "abcd")
-    assert min(ep.credit["gamma"]) > 0.99
+FLAGS = {
+    "main/bp": "- - -",
+    "main/ep": "- - -",
+    "main/dfa": "ad ad ad",
+    "main/fa": "ad ad ad",
+    "main/state_bridge": "- - -",
+    "main/credit_bridge": "acd d ad",
+    "wide/bp": "- - -",
+    "wide/ep": "- - -",
+    "wide/dfa": "abd abd abd",
+    "wide/fa": "abd abd abd",
+    "wide/state_bridge": "- - -",
+    "wide/credit_bridge": "abd d ad",
+    "wide/dfa_lam0.001": "d d d",
+    "wide/dfa_lam0.01": "d d d",
+    "wide/dfa_ln-none": "d d d",
+    "wide/dfa_arch-studentnet": "ad ad ad",
+    "wide/ep_arithmetic-float32": "d d d",
+    "wide/random_init": "c c c",
+}
+"""Runs → what fires on the seeds 42, 123 and 456."""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_fa_explodes_more_than_dfa_in_the_main_set(sample_runs: Path, seed: int) -> None:
-    fa, dfa = (main_report(sample_runs, method, seed) for method in ("fa", "dfa"))
-    assert fa.max_per_block_growth > dfa.max_per_block_growth
-    assert fa.g_L < dfa.g_L and fa.headline_acc < dfa.headline_acc
+def test_the_same_diagnostics_fire_on_every_seed_as_the_pages_say(sample_runs: Path) -> None:
+    found = {}
+    for name in FLAGS:
+        reports = [report_of(sample_runs / f"{name}_s{seed}") for seed in SEEDS]
+        assert {report.coverage for report in reports} <= {"abcd", "abc"}
+        found[name] = " ".join("".join(sorted(report.flags)) or "-" for report in reports)
+    assert found == FLAGS
 
 
-def test_credit_bridge_as_published_is_walked_back_on_every_seed_and_explodes_on_some(
-    sample_runs: Path,
-) -> None:
-    reports = {seed: main_report(sample_runs, "credit_bridge", seed) for seed in SEEDS}
-    assert all("d" in report.flags and report.headline_acc < 0.16 for report in reports.values())
-    assert [seed for seed, report in reports.items() if "a" in report.flags] == [42, 456]
-    wide = {seed: wide_report(sample_runs, "credit_bridge", seed) for seed in SEEDS}
-    assert {seed: "".join(sorted(report.flags)) for seed, report in wide.items()} == {
-        42: "abd",
-        123: "d",
-        456: "ad",
-    }
-    assert all(report.headline_acc == pytest.approx(0.1425, abs=5e-4) for report in wide.values())
-
-
-@pytest.mark.parametrize(("group", "highest"), [("main", 1.4), ("wide", 1.1)])
-def test_state_bridge_stays_healthy_at_every_epoch(
-    sample_runs: Path, group: str, highest: float
-) -> None:
+def test_growth_and_margins_are_in_the_published_regime(sample_runs: Path) -> None:
     for seed in SEEDS:
-        folder = sample_runs / group / f"state_bridge_s{seed}"
-        assert report_of(folder).verdict == "trustworthy"
-        assert max(growths(folder)) < highest
-
-
-def test_an_untrained_net_fires_c_alone(sample_runs: Path) -> None:
-    folders = sorted(sample_runs.glob("*/random_init_*"))
-    assert len(folders) == 7
-    assert all(report_of(folder).flags == {"c"} for folder in folders)
+        fa, dfa = (main_report(sample_runs, method, seed) for method in ("fa", "dfa"))
+        assert fa.max_per_block_growth > dfa.max_per_block_growth
+        for kind in ("dfa", "fa"):
+            assert -13 < wide_report(sample_runs, kind, seed).margin_pp < -3.5
+        student = wide_report(sample_runs, "dfa_arch-studentnet", seed)
+        assert student.h_L > 1e14 and student.g_L > 5e-3
+        for group, highest in (("main", 1.4), ("wide", 1.1)):
+            assert max(growths(sample_runs / group / f"state_bridge_s{seed}")) < highest
+    controls = sample_runs / "controls"
+    collapsed, penalised, bare = (
+        report_of(controls / f"dfa_input128_{end}").max_per_block_growth
+        for end in ("s42", "lam0.01_s42", "ln-none_s42")
+    )
+    assert collapsed > 50 > max(penalised, bare)
 
 
 def test_frozen_blocks_come_out_alike_by_whichever_rule(sample_runs: Path) -> None:
     found = [report_of(folder).headline_acc for folder in sorted(sample_runs.glob("main/frozen_*"))]
     assert len(found) == 18 and max(found) - min(found) < 0.01
-    assert all(
-        main_report(sample_runs, "bp", seed).headline_acc - max(found) > 0.07 for seed in SEEDS
-    )
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_wide_set_has_the_published_regime(sample_runs: Path, seed: int) -> None:
-    bp, ep, dfa, fa = (wide_report(sample_runs, kind, seed) for kind in ("bp", "ep", "dfa", "fa"))
-    assert bp.verdict == ep.verdict == "trustworthy"
-    for collapsed in (dfa, fa):
-        assert collapsed.flags == {"a", "b", "d"} and not collapsed.undecided
-        assert -13 < collapsed.margin_pp < -3.5
-    between = [dfa.max_per_block_growth > fa.max_per_block_growth, dfa.g_L < fa.g_L]
-    assert between == ([False, False] if seed == 456 else [True, True])
-    assert (fa.headline_acc > dfa.headline_acc) == (seed == 42)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", ["dfa_lam0.001", "dfa_lam0.01", "dfa_ln-none"])
-def test_penalty_and_a_missing_norm_rescue_the_scale_and_not_the_depth(
-    sample_runs: Path, kind: str, seed: int
-) -> None:
-    report = wide_report(sample_runs, kind, seed)
-    assert report.flags == {"d"} and "d" not in report.undecided
-    assert report.max_per_block_growth < 1.1 and abs(report.margin_pp) < 1
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_studentnet_explodes_and_keeps_its_gradient(sample_runs: Path, seed: int) -> None:
-    report = wide_report(sample_runs, "dfa_arch-studentnet", seed)
-    assert report.flags == {"a", "d"} and "b" in report.undecided
-    assert report.h_L > 1e14 and report.g_L > 5e-3
-    assert report.error_norm == pytest.approx(2**0.5)
-    assert all(0.4 < share < 0.5 for share in report.credit["zeros"])
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_ep_in_float32_loses_its_credit_and_fires_d_alone(sample_runs: Path, seed: int) -> None:
-    lost, kept = (wide_report(sample_runs, kind, seed) for kind in ("ep_arithmetic-float32", "ep"))
-    assert lost.flags == {"d"} and not lost.undecided
-    assert min(lost.credit["zeros"]) > 0.95 and set(kept.credit["zeros"]) == {0.0}
-    assert all(gamma is None or gamma < 0.6 for gamma in lost.credit["gamma"])
-    assert kept.headline_acc - lost.headline_acc > 0.1 and lost.margin_pp < -4
-    assert lost.provenance["frozen_baseline_from"] == f"frozen_arithmetic-float32_of-ep_s{seed}"
 
 
 def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(
@@ -249,57 +198,10 @@ def test_deep_gamma_of_dfa_is_above_that_of_fa_until_the_free_layer_counts(
         )
         assert fa["deep_gamma"] < dfa["deep_gamma"] < fa["deep_gamma_with_free"]
     for seed in SEEDS:
-        fa, dfa = (wide_report(sample_runs, rule, seed) for rule in ("fa", "dfa"))
-        assert min(above_null(fa), above_null(dfa)) > 3
-        assert max(*fa.credit["gamma"][2:4], *dfa.credit["gamma"][2:]) < 0.11
-
-
-def test_gamma_rises_with_one_penalty_and_not_with_the_other(sample_runs: Path) -> None:
-    for seed in SEEDS:
-        without, mild, strong = (
-            wide_report(sample_runs, kind, seed).credit
-            for kind in ("dfa", "dfa_lam0.001", "dfa_lam0.01")
-        )
-        assert max(map(abs, without["gamma"][2:])) < 0.08 < 0.13 < min(mild["gamma"][2:])
-        assert max(strong["gamma"][2:]) < 0.1
-        assert strong["deep_gamma"] < without["deep_gamma"] + 0.005
-    assert above_null(wide_report(sample_runs, "dfa_lam0.01", 456)) < 2
-    collapsed, penalised = (
-        report_of(sample_runs / "controls" / f"dfa_input128_{end}").credit["gamma"][2:]
-        for end in ("s42", "lam0.01_s42")
-    )
-    assert max(collapsed) < 0.14 < 0.22 < min(penalised)
-
-
-def test_most_of_what_is_undecided_is_drift(sample_runs: Path) -> None:
-    audits = (path.parent for path in sample_runs.rglob(AUDIT))
-    found = {folder.relative_to(sample_runs): report_of(folder) for folder in audits}
-    others = {
-        str(place): report.undecided - {"c"}
-        for place, report in found.items()
-        if report.undecided - {"c"}
-    }
-    students = {f"wide/dfa_arch-studentnet_s{seed}": {"b"} for seed in SEEDS}
-    assert others == students | {"main/dfa_s456": {"a"}}
-
-
-def test_penalty_and_a_missing_terminal_norm_each_prevent_the_collapse(sample_runs: Path) -> None:
-    growth = {
-        name: report_of(sample_runs / "controls" / name).max_per_block_growth
-        for name in ("dfa_input128_s42", "dfa_input128_lam0.01_s42", "dfa_input128_ln-none_s42")
-    }
-    collapsed, penalised, bare = growth.values()
-    assert collapsed > 50 > max(penalised, bare)
-    assert report_of(sample_runs / "controls" / "fa_input128_s42").max_per_block_growth > 50
-    assert "d" in report_of(sample_runs / "controls" / "bp_input128_s42").flags
-
-
-def test_the_floor_is_reached_by_cancellation_and_by_convergence(sample_runs: Path) -> None:
-    cancelled = report_of(sample_runs / "floor" / "dfa_lr0.01_s42")
-    converged = report_of(sample_runs / "floor" / "bp_data-digits_s42")
-    assert {"a", "b"} <= cancelled.flags
-    assert "b" in converged.flags and "a" not in converged.flags
-    assert cancelled.error_norm > 0.1 > 1e-2 > converged.error_norm
+        pair = [wide_report(sample_runs, rule, seed) for rule in ("fa", "dfa")]
+        assert min(map(above_null, pair)) > 3
+        lost = wide_report(sample_runs, "ep_arithmetic-float32", seed)
+        assert min(lost.credit["zeros"]) > 0.95
 
 
 def test_the_pages_say_what_the_audits_say(sample_runs: Path) -> None:
@@ -315,7 +217,7 @@ def test_the_sample_runs_stay_small(sample_runs: Path, plans: dict[str, RunPlan]
         if path.is_file()
     }
     atlas = sum(size for path, size in sizes.items() if path.parts[0] == "atlas")
-    assert atlas < 12e6 and sum(sizes.values()) - atlas < 20e6
+    assert atlas < 5e6 and sum(sizes.values()) - atlas < 20e6
     kept = {name for name in plans if (sample_runs / name / WEIGHTS).exists()}
     keeps = load_script(sample_runs / "make.py").keeps_weights
     assert kept == {name for name, plan in plans.items() if keeps(name.partition("/")[0], plan)}
@@ -343,58 +245,18 @@ def test_every_planned_run_of_the_atlas_is_in_its_table_with_its_own_trace(
     assert epochs == {name: plan.recipe.epochs for name, plan in trained.items()}
 
 
-def test_runs_are_gathered_into_the_table_beside_those_that_are_there(
-    sample_runs: Path, tmp_path: Path
-) -> None:
-    gather = load_script(sample_runs / "make.py").gather
-    for seeds in ([42, 123], [123]):
-        for seed in seeds:
-            shutil.copytree(sample_runs / "main" / f"bp_s{seed}", tmp_path / f"bp_s{seed}")
-        gather(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["audits.json", "traces.jsonl"]
-    found = scan([tmp_path])
-    assert [row.key for row in found.rows] == ["bp_s42", "bp_s123"]
-    assert [row.report.numbers for row in found.rows] == [
-        main_report(sample_runs, "bp", seed).numbers for seed in (42, 123)
-    ]
-    assert [len(trace.epochs) for trace in found.traces] == [12, 12]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(
-    atlas: Scan, seed: int
-) -> None:
+def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(atlas: Scan) -> None:
     reports = {row.key: row.report for row in atlas.rows}
-
-    def flags(method: str, arch: str) -> frozenset[str]:
-        return reports[f"{method}_arch-{arch}_s{seed}"].flags
-
-    for method in ("bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss"):
-        assert not flags(method, "small_resnet")
-    assert not flags("bp", "vit_mini")
-    assert {"a", "d"} <= flags("dfa", "vit_mini") & flags("fa", "vit_mini")
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_digits_need_no_depth_and_show_the_same_explosion(atlas: Scan, seed: int) -> None:
-    reports = {row.key: row.report for row in atlas.rows}
-    bp, dfa = reports[f"bp_data-digits_s{seed}"], reports[f"dfa_data-digits_s{seed}"]
-    assert bp.flags == {"d"}
-    assert dfa.max_per_block_growth > 10 * bp.max_per_block_growth
-    assert dfa.headline_acc < bp.headline_acc
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_learned_feedback_aligns_over_epochs_and_fixed_feedback_stays_apart(
-    atlas: Scan, seed: int
-) -> None:
     traces = {trace.key: trace for trace in atlas.traces}
-
-    def ends(method: str) -> list[float]:
-        epochs = traces[f"{method}_arch-small_resnet_s{seed}"].epochs
-        return [deep_gamma({"gamma": epochs[at].gamma}, method) for at in (0, -1)]
-
-    assert all(
-        first < last for first, last in map(ends, ("kp", "weight_mirror", "fa_weights", "dfa"))
-    )
-    assert ends("dfa")[1] < ends("fa_weights")[1] < ends("kp")[1] < ends("weight_mirror")[1]
+    healthy = ("bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss")
+    for seed in SEEDS:
+        for method in healthy:
+            assert not reports[f"{method}_arch-small_resnet_s{seed}"].flags
+        for method in ("dfa", "fa"):
+            assert {"a", "d"} <= reports[f"{method}_arch-vit_mini_s{seed}"].flags
+        assert reports[f"bp_data-digits_s{seed}"].flags == {"d"}
+        last = [
+            deep_gamma({"gamma": traces[f"{m}_arch-small_resnet_s{seed}"].epochs[-1].gamma}, m)
+            for m in ("dfa", "fa_weights", "kp", "weight_mirror")
+        ]
+        assert last == sorted(last)

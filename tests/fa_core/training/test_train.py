@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fa_core.data import DataSet, load_data
-from fa_core.engine.group_runner import measure_run
+from fa_core.data import DataSet
 from fa_core.engine.jobs import Job
+from fa_core.engine.measuring import measure_run
 from fa_core.errors import MeasureError, UsageError
 from fa_core.facts.manifest import (
     AUDIT,
@@ -51,40 +51,26 @@ def trace_of(folder: Path) -> list[dict[str, object]]:
 def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(
     data: DataSet, tmp_path: Path
 ) -> None:
-    train_run(plan(), data, tmp_path / "dfa_s42")
-    names = {path.name for path in (tmp_path / "dfa_s42").iterdir()}
-    assert names == {MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT}
-
-
-def test_the_manifest_rebuilds_network_and_credit(data: DataSet, tmp_path: Path) -> None:
-    train_run(plan(), data, tmp_path)
+    done = train_run(plan(), data, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT}
     manifest = read_manifest(tmp_path)
+    assert (manifest.epochs_done, manifest.data_hash, manifest.stopped) == (4, data.hash, None)
     net = build(manifest.arch, **manifest.arch_args)
     net.load_state_dict(load_file(tmp_path / WEIGHTS))
     method = restore_method(
         manifest.method, net, load_file(tmp_path / CREDIT), **manifest.method_args
     )
-    x, y = data.test_x[:4], data.test_y[:4]
-    logits, stream = net(x, return_hidden=True)
-    assert [a.shape for a in method.credit(net, stream, logits, y)] == [h.shape for h in stream]
-    assert (manifest.epochs_done, manifest.data_hash, manifest.stopped) == (4, data.hash, None)
-
-
-def test_every_epoch_leaves_one_complete_line(data: DataSet, tmp_path: Path) -> None:
-    train_run(plan(), data, tmp_path)
+    logits, stream = net(data.test_x[:4], return_hidden=True)
+    credit = method.credit(net, stream, logits, data.test_y[:4])
+    assert [a.shape for a in credit] == [h.shape for h in stream]
     lines = trace_of(tmp_path)
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
     for line in lines:
         assert {"loss", "test_acc", "cross_batch_stability", "gamma", "seconds"} <= set(line)
         assert len(line["residual_norms"]) == len(line["bp_grad_norms"]) == len(line["gamma"]) == 3
-
-
-def test_the_audit_is_of_the_weights_in_the_folder(data: DataSet, tmp_path: Path) -> None:
-    done = train_run(plan(), data, tmp_path)
     recorded = DiagnosticReport.from_dict(json.loads((tmp_path / AUDIT).read_text()))
-    assert recorded.residual_norms == trace_of(tmp_path)[-1]["residual_norms"]
-    assert recorded.headline_acc == done.manifest.headline_acc
-    assert recorded.residual_norms == done.report.residual_norms
+    assert recorded.residual_norms == lines[-1]["residual_norms"] == done.report.residual_norms
+    assert recorded.headline_acc == manifest.headline_acc
 
 
 def test_backprop_has_credit_one_everywhere_and_random_init_none(
@@ -133,14 +119,6 @@ def test_a_frozen_run_of_another_kind_is_no_baseline(
     assert train_run(plan(), data, tmp_path / "dfa").manifest.frozen_baseline_acc is None
 
 
-def test_why_a_frozen_run_is_no_baseline_is_in_the_report(data: DataSet, tmp_path: Path) -> None:
-    train_run(plan("frozen", recipe={"lr": 2e-2}), data, tmp_path / "hot")
-    report = train_run(plan(), data, tmp_path / "dfa").report
-    assert report.unmeasured["d"].startswith(
-        "the frozen run hot has lr 0.02, not 0.01; give its accuracy"
-    )
-
-
 def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_are_known(
     data: DataSet, tmp_path: Path
 ) -> None:
@@ -162,33 +140,23 @@ def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_ar
     low, high = both.report.intervals["margin_pp"]
     assert low <= both.report.margin_pp <= high
 
-    with_weights = [
-        load_file(tmp_path / name / WEIGHTS) for name in ("frozen_s42", "frozen_of-bp_s42")
-    ]
-    assert torch.equal(*(tensors["blocks.0.w1.weight"] for tensors in with_weights))
-    assert not torch.equal(*(tensors["embed.weight"] for tensors in with_weights))
 
-
-def test_stop_on_ends_the_run_and_says_what_it_saved(data: DataSet, tmp_path: Path) -> None:
-    low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
-    done = train_run(plan(), data, tmp_path, stop_on="a", thresholds=low)
-    assert done.manifest.stopped == "(a) fired at epoch 1 of 4: 75 % of the epochs saved"
-    assert len(trace_of(tmp_path)) == 1
-    assert (tmp_path / AUDIT).exists()
-
-
-def test_stop_on_never_ends_frozen_blocks_early(data: DataSet, tmp_path: Path) -> None:
-    low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
-    done = train_run(plan(method="frozen"), data, tmp_path, stop_on="a", thresholds=low)
-    assert done.report is not None and "a" in done.report.flags
-    assert (done.manifest.stopped, done.manifest.epochs_done) == (None, 4)
-
-
-def test_a_diagnostic_that_was_not_chosen_does_not_stop_the_run(
-    data: DataSet, tmp_path: Path
+@pytest.mark.parametrize(
+    ("method", "letters", "stopped", "epochs"),
+    [
+        ("dfa", "a", "(a) fired at epoch 1 of 4: 75 % of the epochs saved", 1),
+        ("dfa", "b", None, 4),
+        ("frozen", "a", None, 4),
+    ],
+)
+def test_stop_on_ends_a_run_where_the_letter_fires_but_never_frozen_blocks(
+    data: DataSet, tmp_path: Path, method: str, letters: str, stopped: str | None, epochs: int
 ) -> None:
     low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
-    assert train_run(plan(), data, tmp_path, stop_on="b", thresholds=low).manifest.epochs_done == 4
+    done = train_run(plan(method), data, tmp_path, stop_on=letters, thresholds=low)
+    assert (done.manifest.stopped, done.manifest.epochs_done) == (stopped, epochs)
+    assert len(trace_of(tmp_path)) == epochs
+    assert (tmp_path / AUDIT).exists() and "a" in done.report.flags
 
 
 def test_a_diverging_run_stops_and_is_audited_as_non_finite(data: DataSet, tmp_path: Path) -> None:
@@ -240,24 +208,6 @@ def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=message):
         check_plans([plan(), plan(str(changes.pop("method", "dfa")), **changes)], data, tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_letters_that_name_no_diagnostic_are_refused(data: DataSet, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--stop-on 'x' is not a list of diagnostics"):
-        check_plans([plan()], data, tmp_path, stop_on="x")
-
-
-def test_data_that_do_not_fit_the_network_say_both_sizes(tmp_path: Path) -> None:
-    wide = load_data("synthetic:input=7,train=64,test=64")
-    with pytest.raises(Exception, match=r"\(6,\).*\(32, 7\)|takes samples of shape \(6,\)"):
-        train_run(plan(arch_args={"d": 8, "L": 1, "input_dim": 6}), wide, tmp_path)
-
-
-def test_stop_on_d_judges_by_the_frozen_run_beside_it(data: DataSet, tmp_path: Path) -> None:
-    train_run(plan("frozen"), data, tmp_path / "frozen_s42")
-    high = DiagnosticThresholds(frozen_acc_margin_pp=101.0)
-    done = train_run(plan(), data, tmp_path / "dfa_s42", stop_on="d", thresholds=high)
-    assert done.manifest.stopped.startswith("(d) fired at epoch 1")
 
 
 def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.engine.worker import MEASURE
+
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
 ROOT = Path(__file__).parents[3]
@@ -57,11 +59,7 @@ def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_li
         checkpoint.write_text(json.dumps(described | fault))
         rows[f"dfa_s{seed}"] = {"headline_acc": 0.5, "provenance": {"checkpoint": str(checkpoint)}}
     (tmp_path / "runs.json").write_text(json.dumps({"reports": rows}))
-    script = (
-        "import functools, sys; import fa_core.engine.audit as engine\n"
-        "engine.Measuring = functools.partial(engine.Measuring, measure='faults:measure_described')\n"
-        "from fa_tui.__main__ import main; sys.exit(main())"
-    )
+    script = "import sys; from fa_tui.__main__ import main; sys.exit(main())"
     arguments = [
         "audit",
         "runs.json",
@@ -80,7 +78,11 @@ def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_li
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(engine), str(ROOT)])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(engine), str(ROOT)]),
+            MEASURE: "faults:measure_described",
+        },
     ) as process:
         assert process.stderr is not None
         for line in process.stderr:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 
 import pytest
 
-import fa_core.engine.audit
 import fa_core.engine.journal
+from fa_core.engine.worker import MEASURE
 from fa_core.errors import FaError
 from fa_tui.cli import main
 
@@ -25,10 +24,7 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
     def refuse(*_: object) -> None:
         raise FaError("cannot write (Read-only file system)", where=out)
 
-    described = functools.partial(
-        fa_core.engine.audit.Measuring, measure="faults:measure_described"
-    )
-    monkeypatch.setattr(fa_core.engine.audit, "Measuring", described)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
     monkeypatch.setattr(fa_core.engine.journal, "write_audit_table", refuse)
     monkeypatch.setattr(fa_core.engine.journal.Journal, "append", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.engine.worker import MEASURE
 from fa_tui.commands.progress import Stopped, stoppable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -20,9 +21,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
 
 SCRIPT = """
-import functools, sys
-import fa_core.engine.audit as engine
-engine.Measuring = functools.partial(engine.Measuring, measure="faults:measure_described")
+import sys
 from fa_tui.cli import main
 sys.exit(main())
 """
@@ -65,6 +64,7 @@ def audit(folder: Path) -> subprocess.Popen[str]:
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ENGINE_TESTS), str(ENGINE_TESTS.parents[2])]),
+            MEASURE: "faults:measure_described",
         },
     )
 

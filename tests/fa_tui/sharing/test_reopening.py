@@ -172,10 +172,10 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
     [
         (["--show", "growht"], "--show growht is not known; there are letters, growth, g_L,"),
         (["--rows", "lamda"], "--rows lamda is not known; there are method, seed, source"),
-        (["--columns", "depth"], "--columns depth is not known; there are method, seed, source"),
+        (["--across", "depth"], "--across depth is not known; there are method, seed, source"),
         (
-            ["--rows", "seed", "--columns", "seed"],
-            "--rows and --columns are both seed; name two axes",
+            ["--rows", "seed", "--across", "seed"],
+            "--rows and --across are both seed; name two axes",
         ),
         (["--filter", "flog:a"], "--filter: flog is not known; did you mean flag?"),
         (

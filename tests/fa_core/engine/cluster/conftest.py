@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fa_core.engine.jobs import Job
+from fa_core.engine.worker import MEASURE
 
 from .nodes_for_tests import TestCluster
 
@@ -73,4 +74,5 @@ class Gate:
 @pytest.fixture
 def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
     monkeypatch.chdir(HERE.parent)  # workers import `faults` from there
+    monkeypatch.setenv(MEASURE, "faults:measure_at_gate")
     return Gate(tmp_path)

@@ -5,10 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -21,7 +18,6 @@ from fa_core.engine.verify import compare
 from fa_core.formats import scan
 
 from ..runs_for_tests import make_run
-from .conftest import HERE
 
 # one worker has the cluster: a second one would start another
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
@@ -32,8 +28,8 @@ def on(cluster, **how):
 
 
 @pytest.fixture
-def pool(cluster, told, gate, tmp_path):
-    with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as made:
+def pool(cluster, told, gate):
+    with ClusterPool(on(cluster), told) as made:
         yield made
 
 
@@ -92,7 +88,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
 def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
     cluster, node_c, told, gate
 ):
-    with ClusterPool(on(cluster, patience=15.0), told, measure="faults:measure_at_gate") as pool:
+    with ClusterPool(on(cluster, patience=15.0), told) as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
         gate.wait_for_begun(3)
         cluster.freeze(node_c)
@@ -107,7 +103,7 @@ def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
 def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
     error = "took longer than 2 s, twice; --patience SECONDS"
     with (
-        ClusterPool(on(cluster, patience=2.0), told, measure="faults:measure_at_gate") as pool,
+        ClusterPool(on(cluster, patience=2.0), told) as pool,
         pytest.raises(JobFailed, match=error),
     ):
         pool.submit(gate.job("slow")).result(60)
@@ -116,10 +112,10 @@ def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
 
 
 def test_a_job_that_waits_for_a_place_has_no_deadline(cluster, told, gate):
-    with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as others:
+    with ClusterPool(on(cluster), told) as others:
         held = [others.submit(gate.job(name)) for name in ("one", "two")]
         gate.wait_for_begun(2)
-        with ClusterPool(on(cluster, patience=2.0), measure="faults:measure_at_gate") as pool:
+        with ClusterPool(on(cluster, patience=2.0)) as pool:
             waits = pool.submit(gate.job("three"))
             with pytest.raises(TimeoutError):
                 waits.result(8)
@@ -157,17 +153,6 @@ def test_a_cancelled_job_leaves_its_place_to_others(pool, told, gate):
     assert reports(futures[1:]) == {"second", "third"}
 
 
-def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp_path):
-    node = cluster.add("g", gpus=2)
-    try:
-        gate.open()
-        with ClusterPool(on(cluster), told, measure="faults:measure_at_gate") as pool:
-            report = pool.submit(gate.job("net")).result(60)
-        assert report.notes == "cuda:0"
-    finally:
-        cluster.remove(node)
-
-
 def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(
     told, gate, monkeypatch
 ):
@@ -183,7 +168,6 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         with ClusterPool(
             Execution(engine="ray"),
             told,
-            measure="faults:measure_at_gate",
             on_notice=notices.append,
         ) as pool:
             assert pool.submit(gate.job("net")).result(60).method_name == "net"
@@ -191,64 +175,3 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         assert ": 1 nodes, " in notices[0]
         assert started
         assert psutil.wait_procs(started, timeout=30)[1] == []
-
-
-@contextmanager
-def script(cluster, gate, *checkpoints: str) -> Iterator[subprocess.Popen[str]]:
-    """An audit in a process of its own, ended by force should it hang."""
-    arguments = [
-        sys.executable,
-        str(HERE / "audit_script.py"),
-        cluster.address,
-        str(gate.folder / "out.json"),
-    ]
-    process = subprocess.Popen(
-        [*arguments, *checkpoints], stdout=-1, stderr=-1, text=True, cwd=HERE.parent
-    )
-    end = threading.Timer(60, process.kill)
-    end.start()
-    try:
-        yield process
-    finally:
-        end.cancel()
-        process.kill()
-        process.communicate()
-
-
-def heard(process: subprocess.Popen[str], *lines: str) -> None:
-    """Wait until the script has said all of these."""
-    missing = set(lines)
-    assert process.stdout is not None
-    while missing:
-        line = process.stdout.readline()
-        assert line, f"never said: {missing}"
-        missing.discard(line.strip())
-
-
-def written(gate) -> set[str]:
-    return {row.report.method_name for row in scan([gate.folder / "out.json"]).rows}
-
-
-def test_a_killed_audit_resumes_with_the_rest(cluster, gate):
-    checkpoints = [gate.checkpoint(name, until="/") for name in ("one", "two")]
-    checkpoints.append(gate.checkpoint("three"))
-    with script(cluster, gate, *checkpoints) as audits:
-        heard(audits, "done one", "done two", "running three")
-        while written(gate) != {"one", "two"}:
-            assert audits.poll() is None
-        audits.kill()
-    gate.open()
-    with script(cluster, gate, *checkpoints) as again:
-        heard(again, "todo 1 skipped 2", "done three", "finished 3")
-    assert written(gate) == {"one", "two", "three"}
-    begun = Counter(gate.begun())
-    assert (begun["one"], begun["two"]) == (1, 1)
-
-
-def test_an_interrupted_audit_keeps_what_is_finished_and_ray_prints_nothing(cluster, gate):
-    with script(cluster, gate, gate.checkpoint("one", until="/"), gate.checkpoint("two")) as audits:
-        heard(audits, "done one", "running two")
-        audits.send_signal(signal.SIGINT)
-        heard(audits, "interrupted 1")
-        assert audits.stderr.read() == ""
-    assert written(gate) == {"one"}

@@ -27,8 +27,8 @@ def bare() -> Iterator[TestCluster]:
 
 def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(bare, told, gate):
     notices: list[str] = []
-    how = {"measure": "faults:measure_at_gate", "on_notice": notices.append}
-    with ClusterPool(Execution(engine="ray", address=bare.address), told, **how) as pool:
+    there = Execution(engine="ray", address=bare.address)
+    with ClusterPool(there, told, on_notice=notices.append) as pool:
         future = pool.submit(gate.job("one"))
         while len(notices) < 2:
             gate.pause()

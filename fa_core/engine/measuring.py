@@ -1,12 +1,10 @@
-"""Measurement of jobs, alone or in groups that share passes, and their reports."""
+"""The measurement of one job, and its report."""
 
 from __future__ import annotations
 
-import traceback
-from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +18,15 @@ from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import (
     AUTO,
     STAMP,
-    Cancelled,
-    DeviceFull,
     Job,
     JobProgress,
     MeasureOptions,
     stamp,
     versions,
 )
-from fa_core.engine.loading import TEST_BATCH, Loader, evaluation, load
-from fa_core.engine.out_of_memory import does_not_fit, group_size, halve_until_fits, release
-from fa_core.errors import FaError, MeasureError, is_device_lost
+from fa_core.engine.loading import TEST_BATCH, evaluation, load
+from fa_core.engine.out_of_memory import halve_until_fits, memory_for, release
+from fa_core.errors import FaError, MeasureError
 from fa_core.facts.manifest import CREDIT, Manifest
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
@@ -47,25 +43,25 @@ from fa_core.measure.credit import (
     own_credit_quality,
 )
 from fa_core.measure.depth_ablation import depth_ablation
-from fa_core.measure.diagnose import needs_precision, run_diagnosis, with_precision
+from fa_core.measure.diagnose import (
+    PassOptions,
+    needs_precision,
+    run_diagnosis,
+    with_precision,
+)
 from fa_core.measure.diagnosis import Diagnosis
 from fa_core.measure.flattening import PER_TOKEN
-from fa_core.measure.group import Member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.microbatches import cut
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.pass_errors import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.vmapped import bytes_per_member
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
 
 if TYPE_CHECKING:
     from fa_core.engine.loading import Evaluation, Loaded
-    from fa_core.engine.worker import WorkerEvents
-
-Batches = list[tuple[Tensor, Tensor]]
 
 GAMMA, FULL = "gamma", "full"
 
@@ -81,14 +77,8 @@ def measure_run(
 
     ``samples``: the data of the job's plan, if the caller holds them already.
     """
-    return measure_loaded(load(job, device), device, progress, samples)
-
-
-def measure_loaded(
-    loaded: Loaded, device: str, progress: JobProgress, samples: Evaluation | None = None
-) -> DiagnosticReport:
-    """`measure_run` of a job whose network is on the device already."""
-    network, plan, options = loaded.network, loaded.plan, loaded.job.options
+    loaded = load(job, device)
+    network, plan, options = loaded.network, loaded.plan, job.options
     samples = samples or evaluation(plan, device)
     first = counted_with_batches(samples, options)
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
@@ -109,15 +99,15 @@ def measure_loaded(
         ).right
 
     def diagnose(largest: int) -> Diagnosis:
-        return run_diagnosis(
-            network,
-            samples.batches,
-            **_how(options),
-            largest_pass=largest,
-            on_batch=on_batch,
-            on_note=progress.note,
-        )
+        how = dataclasses.replace(passes, largest_pass=largest)
+        return run_diagnosis(network, samples.batches, how, on_batch, progress.note)
 
+    passes = PassOptions(
+        taps=options.taps or None,
+        norm_batches=options.norm_batches,
+        dtype=options.dtype,
+        decide_at=options.decide_at if options.batches == AUTO else None,
+    )
     counted = []
     if before:
         counted = halve_until_fits(count, TEST_BATCH, progress.note)
@@ -127,16 +117,6 @@ def measure_loaded(
         counted = [*diagnosis.samples().right, *counted]
     right = torch.cat([part.cpu() for part in counted])
     return build_report(loaded, samples, diagnosis, right, device, progress.note)
-
-
-def _how(options: MeasureOptions) -> Json:
-    """Settings of a pass, of one network or of several."""
-    return {
-        "taps": options.taps or None,
-        "norm_batches": options.norm_batches,
-        "dtype": options.dtype,
-        "decide_at": options.decide_at if options.batches == AUTO else None,
-    }
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -163,155 +143,10 @@ def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) ->
     )
 
 
-class GroupRunner:
-    """Measures the jobs of a worker in groups.
-
-    On CUDA a group is as large as memory allows; on a CPU single networks are faster. When memory
-    runs out, the group is halved, and for a single network the batch.
-
-    Args:
-        device: where to measure.
-    """
-
-    def __init__(self, device: str) -> None:
-        self._device = device
-        self._loader = Loader(device)
-        self._fitted: int | None = None
-
-    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None = None) -> None:
-        """Measure jobs and report one outcome for each.
-
-        Args:
-            jobs: what to measure, in this order.
-            outlet: sends the outcomes.
-            group: networks at once; None = as many as is fastest.
-        """
-        waiting = deque(jobs)
-        while waiting:
-            loaded, size = self._load_group(waiting, outlet, group)
-            self._loader.ask(islice(waiting, size))
-            for alike in _by_samples(loaded):
-                self._measure_group(alike, outlet)
-
-    def _load_group(
-        self, waiting: deque[Job], outlet: WorkerEvents, group: int | None
-    ) -> tuple[list[Loaded], int]:
-        """The next group, loaded, and the group size; jobs that cannot be loaded are dropped."""
-        loaded: list[Loaded] = []
-        size = 1
-        while waiting and len(loaded) < size:
-            job = waiting.popleft()
-            if outlet.is_cancelled(job):
-                self._loader.forget(job)
-                outlet.stopped(job)
-                continue
-            try:
-                one = self._loader.get(job)
-                if not loaded:
-                    size = self._size(one, group)
-            except Exception as error:
-                outlet.failed(job, self._explained(job, error))
-                continue
-            if not loaded:
-                self._loader.ask(islice(waiting, size - 1))
-            loaded.append(one)
-        return loaded, size
-
-    def _size(self, first: Loaded, group: int | None) -> int:
-        if group is None and self._device.startswith("cuda"):
-            batches = evaluation(first.plan, self._device).batches
-            group = group_size(bytes_per_member(first.network, batches, TEST_BATCH), self._device)
-        return min(group or 1, self._fitted or group or 1)
-
-    def _measure_group(self, members: Sequence[Loaded], outlet: WorkerEvents) -> None:
-        """Measure jobs of the same samples and settings, and report their outcomes."""
-        progress = outlet.begin([member.job for member in members])
-        if len(members) == 1:
-            alone = partial(_measured_alone, members[0], self._device, progress)
-            outlet.finish(members[0].job, alone, self._explained)
-            return
-        try:
-            found = self._pass(members, progress)
-        except Cancelled:
-            for member in members:
-                outlet.stopped(member.job)
-            return
-        except Exception as error:
-            if is_device_lost(error):
-                # another worker measures them one by one, to find the job that fails
-                raise
-            out_of_memory = is_out_of_memory(error)
-            if not (out_of_memory or isinstance(error, FaError)):
-                traceback.print_exc()
-        else:
-            together = sum(not measured.note for measured in found)
-            for member, measured in zip(members, found, strict=True):
-                report = partial(self._report_of, member, measured, together, outlet)
-                outlet.finish(member.job, report, self._explained)
-            return
-        # outside the except clause, whose exception keeps the failed pass alive
-        release()
-        size = 1
-        if out_of_memory:
-            size = self._fitted = (len(members) + 1) // 2
-            progress.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
-        for start in range(0, len(members), size):
-            self._measure_group(members[start : start + size], outlet)
-
-    def _pass(self, members: Sequence[Loaded], progress: JobProgress) -> list[Member]:
-        options = members[0].job.options
-        samples = evaluation(members[0].plan, self._device)
-        first = counted_with_batches(samples, options)
-        test = _test_batches(samples, first)
-        progress.update(0, len(test) + len(samples.batches))
-        return measure_together(
-            [member.network for member in members],
-            samples.batches,
-            test,
-            **_how(options),
-            on_batch=progress.update,
-            count_batches=first > 0,
-        )
-
-    def _report_of(
-        self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents
-    ) -> Json:
-        """The report of a group's member."""
-        job = member.job
-        if measured.note:
-            outlet.note(job, measured.note)
-        if measured.diagnosis is None or measured.right is None:
-            raise measured.error or AssertionError("a member without an outcome")
-        samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
-        if measured.note:
-            group = 1
-        else:
-            group = together
-        return build_report(
-            member, samples, measured.diagnosis, measured.right, self._device, note, group
-        ).to_dict()
-
-    def _explained(self, job: Job, error: Exception) -> Exception:
-        """The error to report; if memory ran out, `does_not_fit`."""
-        if not is_out_of_memory(error):
-            return error
-        release()
-        full = does_not_fit(job.checkpoint, self._device)
-        if isinstance(error, FaError) and not isinstance(full, DeviceFull):
-            return error
-        return full
-
-
-def _measured_alone(loaded: Loaded, device: str, progress: JobProgress) -> Json:
-    return measure_loaded(loaded, device, progress).to_dict()
-
-
-def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
-    """The jobs by samples and settings."""
-    found: defaultdict[Hashable, list[Loaded]] = defaultdict(list)
-    for one in loaded:
-        found[one.plan, msgspec.json.encode(one.job.options)].append(one)
-    return list(found.values())
+def measured(job: Job, device: str, progress: JobProgress) -> Json:
+    """The report of a job, as a worker sends it."""
+    with memory_for(job.checkpoint, device):
+        return measure_run(job, device, progress).to_dict()
 
 
 def measure_credit(
@@ -439,9 +274,8 @@ def build_report(
     right: Tensor,
     device: str,
     note: Callable[[str], None],
-    group: int = 1,
 ) -> DiagnosticReport:
-    """The report of a measured job; adds reliability and credit, which are measured per network.
+    """The report of a measured job; adds reliability and credit.
 
     Args:
         loaded: the job.
@@ -451,7 +285,6 @@ def build_report(
             `samples`.
         device: where.
         note: called if passes are halved, and if there are fewer batches than asked for.
-        group: number of networks measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
@@ -523,7 +356,6 @@ def build_report(
             **_network_facts(loaded),
             "versions": versions(),
             **_device_facts(device),
-            **({"group": group} if group > 1 else {}),
         },
     )
 

@@ -1,0 +1,282 @@
+"""The entries of a training log as the epochs of its runs, each number with its evidence.
+
+Readers of files supply entries; `fa_core.formats.log_columns` says which column is which number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fa_core.decode import Json, integer
+from fa_core.facts.names import canonical_method, key_of
+from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
+from fa_core.formats.log_columns import (
+    JUDGED,
+    OWN_STEP,
+    Given,
+    Place,
+    columns_of,
+)
+from fa_core.numbers import is_number
+from fa_core.option_values import listed
+from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.sanitize import WHITE_SPACE, sanitize
+from fa_core.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
+
+Entry: TypeAlias = tuple[str, Mapping[str, object]]
+"""Location for messages (file, and line or JSON path), and the logged values."""
+
+Values: TypeAlias = "dict[Place, Any]"
+"""What is read of an entry."""
+
+_COUNTED = JUDGED | {"loss"}
+
+_EMPTY = frozenset({"", "na", "n/a", "none", "null"})
+_NEAR = 0.05
+
+
+def value_of(logged: object) -> object:
+    """A logged value; a text as a number if it is one, and None if it is empty.
+
+    >>> value_of("0.5"), value_of("NA"), value_of("0,5"), value_of([1.0])
+    (0.5, None, '0,5', [1.0])
+    """
+    if not isinstance(logged, str):
+        return logged
+    text = logged.strip()
+    if text.lower() in _EMPTY:
+        return None
+    for kind in (integer, float):
+        with suppress(ValueError):
+            return kind(text)
+    return sanitize(text, WHITE_SPACE)
+
+
+def traces_of(
+    name: AuditRow, entries: Iterable[Entry], given: Given, *, unfinished: bool = False
+) -> Iterator[Trace | Problem]:
+    """The traces of a log, one per run that its entries name, and problems for invalid entries.
+
+    Args:
+        name: the log's row.
+        entries: in the order in which they were logged.
+        given: columns that the user named.
+        unfinished: the log ends inside an entry.
+    """
+    runs: dict[str, list[Entry]] = {}
+    for where, fields in entries:
+        runs.setdefault(_run_of(fields, name), []).append((where, fields))
+    for key, of_run in runs.items():
+        run = name
+        if key:
+            run = msgspec.structs.replace(row_of_file(key), source=name.source)
+        trace, problems = trace_of(run, of_run, given)
+        yield from problems
+        if trace.epochs:
+            yield msgspec.structs.replace(trace, unfinished=unfinished)
+
+
+def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
+    """The run that an entry names, as run folders are named; empty if it names none."""
+    run, method, seed = (fields.get(part) for part in ("run", "method", "seed"))
+    if run is None and method is None and seed is None:
+        return ""
+    if run is None:
+        method = canonical_method(str(method or name.method))
+        run = key_of(method, {}, name.seed if seed is None else seed)
+    return str(run).replace("/", "_")
+
+
+def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Trace, list[Problem]]:
+    """A run's trace, and problems for invalid epochs.
+
+    Entries without a number that is read are left out. Those of an epoch are merged: the last value
+    counts, but a NaN replaces no number.
+
+    Args:
+        run: its row.
+        entries: in the order in which they were logged.
+        given: columns that the user named.
+    """
+    logged = [(where, _held(fields)) for where, fields in entries]
+    names = list(dict.fromkeys(chain.from_iterable(fields for _, fields in logged)))
+    columns = columns_of(names, given)
+    read = [(where, _placed(fields, columns)) for where, fields in logged]
+    read = [(where, values) for where, values in read if _holds(values, _COUNTED)]
+    unit = _unit(columns, [values for _, values in read if _holds(values, JUDGED)])
+    merged, repeated, problems = _by_epoch(read, unit, run.source)
+    spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
+    attempt = Attempts(run.source)
+    epochs: list[TraceEpoch] = []
+    for at, (where, values) in sorted(merged.items()):
+        epoch = attempt(partial(epoch_of, at, values, where, spelled), "epoch")
+        if isinstance(epoch, Problem):
+            problems.append(epoch)
+        else:
+            epochs.append(epoch)
+    used = {*columns, "run", "method", "seed"}
+    unused = [sanitize(name) for name in names if name not in used]
+    notes = []
+    if repeated:
+        notes.append(f"logged more than once, the last counts: epoch {listed(repeated, 6)}")
+    if unused:
+        notes.append(f"logged, not used: {listed(unused, 6)}")
+    trace = Trace(
+        source=run.source,
+        key=run.key,
+        method=run.method,
+        seed=run.seed,
+        axes=run.axes,
+        epochs=epochs,
+        notes=tuple(notes),
+        unit=unit,
+    )
+    return trace, problems
+
+
+def _held(fields: Mapping[str, object]) -> Json:
+    """The values of an entry that have a name."""
+    values = {name: value_of(value) for name, value in fields.items() if name}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _placed(fields: Json, columns: Mapping[str, Place]) -> Values:
+    return {columns[name]: value for name, value in fields.items() if name in columns}
+
+
+def _holds(values: Values, fields: Collection[str]) -> bool:
+    return any(field in fields for field, _ in values)
+
+
+def _by_epoch(
+    read: Iterable[tuple[str, Values]], unit: str, file: str
+) -> tuple[dict[int, tuple[str, Values]], list[int], list[Problem]]:
+    """The values of each epoch or step, those logged more than once, and problems for entries
+    without a number."""
+    merged: dict[int, tuple[str, Values]] = {}
+    repeated: set[int] = set()
+    problems: list[Problem] = []
+    for where, values in read:
+        at = _at_end(values.get((unit, None)))
+        if at is not None:
+            _, known = merged.get(at, ("", {}))
+            merged[at] = where, known
+            if _merge(known, values):
+                repeated.add(at)
+        elif len(problems) < MOST_PROBLEMS:
+            problems.append(Problem(file, f"{where}: no {unit}; the entry is skipped"))
+    return merged, sorted(repeated), problems
+
+
+def _merge(known: Values, values: Values) -> bool:
+    """Add an entry's values to its epoch's; returns whether a number was replaced by another."""
+    is_changed = False
+    for place, value in values.items():
+        if place in known and value != value:
+            continue
+        old = known.get(place, value)
+        is_changed = is_changed or (place[0] in JUDGED and old == old != value)
+        known[place] = value
+    return is_changed
+
+
+def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
+    """What numbers the entries: steps where epochs do not number the measurements."""
+    fields = {field for field, _ in columns.values()}
+    if "step" not in fields:
+        return EPOCH
+    if OWN_STEP in columns or not all(_is_whole(values.get((EPOCH, None))) for values in measured):
+        return STEP
+    return EPOCH
+
+
+def _is_whole(position: object) -> bool:
+    return is_number(position) and min(position % 1.0, -position % 1.0) < _NEAR
+
+
+def _at_end(position: object) -> int | None:
+    """The epoch (or step) of an entry, rounded up: 0.5 is a part of epoch 1."""
+    if is_number(position) and math.isfinite(position):
+        return math.ceil(position - _NEAR)
+    return None
+
+
+_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs ‖h_0‖ and the number of blocks L too"
+
+
+def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) -> TraceEpoch:
+    """One epoch.
+
+    (a) is exact from the norms of all layers or a logged growth; from ‖h_0‖ and a deeper layer a
+    lower bound; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier layer.
+
+    Args:
+        at: its number.
+        values: what was logged in it.
+        where: file and JSON path or line, for messages.
+        spelled: field → its column, for messages.
+
+    Raises:
+        UnreadableInput: a value of the wrong type.
+        InvalidReport: numbers that contradict each other.
+    """
+    found: Json = {}
+    for (field, layer), value in values.items():
+        if layer is None:
+            found[field] = value
+        else:
+            found.setdefault(field, {})[layer] = value
+    depth, h_L, g_L = (found.pop(name, None) for name in ("L", "h_L", "g_L"))
+    if not isinstance(depth, int) or depth < 1:
+        depth = None
+    h, g = found.get("residual_norms"), found.get("bp_grad_norms")
+    norms, top = _stream(h, h_L, depth)
+    gradients, deepest = _stream(g, g_L, depth if top else len(norms) - 1)
+    layers = {"residual_norms": top, "bp_grad_norms": deepest}
+    found["step"] = _at_end(found.get("step"))
+    found |= {"epoch": at, "residual_norms": norms, "bp_grad_norms": gradients}
+    found |= {"layers": {field: layer for field, layer in layers.items() if layer}}
+    if deepest not in ("", "L"):
+        found["evidence"] = {"b": "proxy"}
+    if top and found.get("growth_bound") is None:
+        found["unmeasured"] = {"a": _NO_BOUND.format(top)}
+    gamma = found.pop("gamma", None)
+    if isinstance(gamma, dict):
+        gamma = [gamma.get(layer) for layer in range(max(gamma) + 1)]
+    if gamma is not None:
+        found["gamma"] = gamma if isinstance(gamma, list) else [gamma]
+    epoch = convert_spelled(found, TraceEpoch, where, spelled)
+    h_0 = h.get(0) if isinstance(h, dict) and top != "0" else None
+    if is_number(h_0) and h_0 > 0 and (depth or top != "L"):
+        epoch = with_growth_bound(epoch, h_0, depth or 1)
+    epoch.report().check(where)
+    return epoch
+
+
+def _stream(norms: Any, last: object, depth: object) -> tuple[list[Any], str]:
+    """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
+
+    Args:
+        norms: a list for all layers, or layer → norm.
+        last: norm of layer L, or None.
+        depth: L, or None.
+    """
+    if isinstance(norms, dict):
+        deepest = max(norms)
+        is_whole = depth == deepest or last == norms[deepest] or depth is last is None
+        if is_whole and 0 < deepest == len(norms) - 1:
+            return [norms[layer] for layer in range(len(norms))], ""
+        if last is None:
+            return [norms[deepest]], "L" if deepest == depth else str(deepest)
+    elif norms is not None:
+        return norms, ""
+    if last is None:
+        return [], ""
+    return [last], "L"

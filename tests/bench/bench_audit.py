@@ -1,0 +1,96 @@
+"""`fa-tui audit --jobs N` of 15 checkpoints over four scripts of one pass each, one after the other.
+
+    python -m tests.bench.bench_audit [--jobs 1,4 --rounds 2 --device cuda]
+
+Run folders of the published size (ResMLP d=256 L=4, 3,072 inputs, 10,000 test samples). Each script is a process that
+loads every checkpoint and takes one diagnostic's pass of it; both sides start Python and import torch. Seconds by the
+wall; ratios are medians of paired rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+import torch
+from safetensors.torch import load_file, save_file
+
+from fa_core.facts.manifest import MANIFEST, WEIGHTS, Manifest
+from fa_core.models import build
+from tests.bench import bench_passes
+from tests.bench.figures import amount, ratio_within, report
+
+RUNS = 15
+DATA = f"synthetic:input=3072,train=256,test={bench_passes.SAMPLES}"
+
+
+def make_runs(folder: Path) -> None:
+    """Untrained networks, as training would leave them."""
+    for seed in range(RUNS):
+        net = build("resmlp", seed=seed)
+        run = folder / f"bp_s{seed}"
+        run.mkdir()
+        manifest = Manifest(
+            method="bp", arch="resmlp", arch_args=net.arch_args, data=DATA, seed=seed
+        )
+        (run / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
+        save_file(net.state_dict(), run / WEIGHTS)
+
+
+def one_script(number: int, folder: Path, device: str) -> None:
+    """One of the four passes, of every checkpoint."""
+    samples = bench_passes.drawn(3072, device)
+    for run in sorted(folder.iterdir()):
+        net = build("resmlp", seed=0)
+        net.load_state_dict(load_file(run / WEIGHTS))
+        bench_passes.PASSES[number](net.to(device), samples)
+
+
+def seconds(*words: str) -> float:
+    """Wall time of a Python process."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", default="1,4")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--script", type=int)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if given.script is not None:
+        one_script(given.script, given.folder, given.device)
+        return
+    figures = []
+    with tempfile.TemporaryDirectory() as place:
+        runs = Path(place) / "runs"
+        runs.mkdir()
+        make_runs(runs)
+        script = ("-m", "tests.bench.bench_audit", "--device", given.device, "--folder", str(runs))
+        audit = ("-m", "fa_tui", "audit", str(runs), "--device", given.device, "--credit", "none")
+        for jobs in given.jobs.split(","):
+            pairs = []
+            for number in range(given.rounds):
+                out = str(Path(place) / f"audit-{jobs}-{number}.json")
+                ours = seconds(*audit, "--jobs", jobs, "--out", out)
+                four = sum(seconds(*script, "--script", str(one)) for one in range(4))
+                pairs.append((ours, four))
+            ratio = statistics.median(ours / four for ours, four in pairs)
+            ours, four = (statistics.median(column) for column in zip(*pairs, strict=True))
+            what, against = f"audit --jobs {jobs}", f"four scripts {amount(four, 's')}"
+            figures.append(ratio_within(what, ratio, 0.5, amount(ours, "s"), against))
+    report(f"{RUNS} checkpoints of the published size, on {given.device}", figures)
+
+
+if __name__ == "__main__":
+    main()
