@@ -203,7 +203,6 @@ _GENERAL = frozenset(
     )
 )
 """Words that say what a file or folder is, not which run."""
-_MOST_FOLDERS = 3
 
 
 def is_file_name(path: str) -> bool:
@@ -211,11 +210,16 @@ def is_file_name(path: str) -> bool:
     return _SUFFIX.search(path) is not None
 
 
-def name_of(path: str) -> Name:
-    """The name of a file's run: the file's own if that has a seed, else its folder's.
+def name_of(path: str, folders: int = 3) -> Name:
+    """The name of a file's run: the file's own, or that of a folder around it.
 
-    A name that only says what the file is, such as ``model_best`` or ``s1``, takes the method of
-    the next folder with one.
+    A name without a seed in a folder with one is the folder's. A name that only says what the file
+    is, such as ``model_best`` or ``s1``, takes the method of the next folder with one. The file of
+    a model-hub folder is named after the folder.
+
+    Args:
+        path: the file.
+        folders: how many folders may name it.
 
     >>> name_of("runs/dfa_pen_lam0.01_s42.json")
     Name(key='dfa_pen_lam0.01_s42', method='dfa', seed=42, axes={'lam': 0.01})
@@ -223,26 +227,22 @@ def name_of(path: str) -> Name:
     Name(key='ep_s7/epoch_10', method='ep', seed=7, axes={'epoch': 10})
     >>> name_of("dfa/seed42/model_best.pth.tar")
     Name(key='dfa/seed42/model_best', method='dfa', seed=42, axes={})
-    >>> name_of("weights.pt")
-    Name(key='weights', method='weights', seed=None, axes={})
     """
     file = Path(path)
     if file.name == WEIGHTS or file.name in HUB_FILES:
-        file = file.absolute().parent
-    places = [_SUFFIX.sub("", file.name), *(folder.name for folder in file.parents), ""]
-    places = [sanitize(place, WHITE_SPACE) for place in places[: 1 + _MOST_FOLDERS]]
-    found = [split_key(place) for place in places]
-    seeds = [seed for _, seed, _ in found]
-    first = int(seeds[0] is None and seeds[1] is not None)
-    named = (place for place in range(first, len(found)) if not _is_general(found[place][0]))
-    last = next(named, first)
-    axes: Json = {}
-    for _, _, more in found[last::-1]:
-        axes.update(more)
-    if last and (epoch := _EPOCH.search(places[0])):
-        axes["epoch"] = int(epoch[1])
-    seed = next((seed for seed in seeds[: last + 1] if seed is not None), None)
-    return Name("/".join(places[last::-1]), found[last][0] or "unknown", seed, axes)
+        file = file.parent if file.parent.name else file.absolute().parent
+    key = sanitize(_SUFFIX.sub("", file.name), WHITE_SPACE)
+    method, seed, axes = split_key(key)
+    if folders and file.parent.name:
+        above = name_of(str(file.parent), folders - 1)
+        is_held = seed is None and above.seed is not None
+        if is_held or (_is_general(method) and not _is_general(above.method)):
+            if epoch := _EPOCH.search(key):
+                axes["epoch"] = int(epoch[1])
+            if seed is None:
+                seed = above.seed
+            return Name(f"{above.key}/{key}", above.method, seed, {**above.axes, **axes})
+    return Name(key, method or "unknown", seed, axes)
 
 
 def _is_general(method: str) -> bool:

@@ -267,17 +267,18 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
     for run in runs:
         if run.home not in headings:
             shared = {*run.row.axes}.difference(varying[run.home])
-            headings[run.home] = f"{run.home}  {_some_axes(run.row, shared)}".rstrip()
+            headings[run.home] = f"{run.home}  {some_axes(run.row, shared)}".rstrip()
     return headings
 
 
 def _line_label(row: AuditRow, varying: Collection[str]) -> str:
     if not varying:
         return row.method
-    return f"{row.method} {_some_axes(row, varying)}".rstrip()
+    return f"{row.method} {some_axes(row, varying)}".rstrip()
 
 
-def _some_axes(row: AuditRow, chosen: Collection[str]) -> str:
+def some_axes(row: AuditRow, chosen: Collection[str]) -> str:
+    """The row's values on some axes, as the end of its name."""
     values = {}
     for name in chosen:
         value = value_on_axis(row, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -13,11 +13,11 @@ from fa_core.facts.names import differing_axes, is_file_name, run_place, unique_
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short
-from fa_core.rows import AuditRow, value_on_axis
+from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
-from fa_tui.views.grid import axes_text
+from fa_tui.views.grid import some_axes
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
@@ -330,7 +330,7 @@ def disambiguate(
     names = []
     for row in rows:
         seed = "" if row.seed is None else f" s{row.seed}"
-        names.append(f"{row.method}{seed}{_axes_behind(row, axes[row.method])}")
+        names.append(f"{row.method}{seed} {some_axes(row, axes[row.method])}".rstrip())
     places = [run_place(row.source) for row in rows]
     files = [place if is_file_name(place) else str(Path(place).parent) for place in places]
     names = unique_names(names, files, places, form="{} ({})")
@@ -338,16 +338,6 @@ def disambiguate(
         (sanitize(row.method), sanitize(name.removeprefix(row.method)))
         for row, name in zip(rows, names, strict=True)
     ]
-
-
-def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
-    """The row's values on some axes, as the end of its name."""
-    text = ""
-    for name in axes:
-        value = value_on_axis(row, name)
-        if value is not None:
-            text += f" {axes_text({name: value})}"
-    return text
 
 
 def place_label(row: AuditRow) -> str:

@@ -68,7 +68,8 @@ TABLE: dict[str, tuple[str, int | None, dict[str, Any]]] = {
     "runs/dfa_s1/model.safetensors": ("dfa", 1, {}),
     "out/dfa_s1/metrics.csv": ("dfa", 1, {}),
     "dfa/version_0/metrics.csv": ("dfa", None, {}),
-    "fa_s2/checkpoint-500/trainer_state.json": ("fa", 2, {}),
+    "fa_s2/checkpoint-500/model.safetensors": ("fa", 2, {"epoch": 500}),
+    "runs/model.safetensors": ("runs", None, {}),
     # what the name states
     "method=dfa,seed=42/model.pt": ("dfa", 42, {}),
     "lr=0.1,method=state_bridge,seed=42,lam=0.01/best.pt": ("state_bridge", 42, {"lam": 0.01}),

@@ -34,9 +34,7 @@ def test_every_command_tells_runs_of_one_name_apart(
         printed = capsys.readouterr().out
         assert all(name in printed for name in names), command
     main(["report", str(tmp_path), "--out", str(tmp_path / "report.md")])
-    lines = (tmp_path / "report.md").read_text().splitlines()
-    # the timelines, and baselines by other rules; the other tables are one per folder
-    assert sum(line.startswith("| dfa_s42@first/dfa_s42 ") for line in lines) == 2
+    assert r"| dfa_s42\@first/dfa_s42 |" in (tmp_path / "report.md").read_text()
 
 
 def run(lam: float | None, seed: int, source: str = "a.json") -> AuditRow:
