@@ -93,12 +93,6 @@ def test_a_non_finite_value_fires_its_diagnostic(
     assert DIAGNOSTICS[letter].phrase in broken.verdict
 
 
-def test_the_report_says_which_layer_is_not_finite() -> None:
-    assert report(residual_norms=[1.0, math.nan, math.inf]).nonfinite == {
-        "a": "residual norm at layer 1 is nan"
-    }
-
-
 @given(reports(nonfinite=True), thresholds(), thresholds())
 def test_a_laxer_threshold_never_makes_a_diagnostic_fire(
     measured: DiagnosticReport, one: DiagnosticThresholds, other: DiagnosticThresholds
