@@ -73,10 +73,11 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     >>> row.method, row.seed
     ('bp', 42)
     """
-    plain = key
+    # with a sign behind each part: lam0 is no part of lam0.01
+    plain = f"{key.rpartition('#')[0] or key}_"
     for axis, value in report.axes.items():
-        plain = plain.replace(named_axis(axis, value), "", 1)
-    method, seed, axes = split_key(plain.rpartition("#")[0] or plain)
+        plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
+    method, seed, axes = split_key(plain[:-1])
     if seed is None:
         seed = report.seed
         if seed is None:

@@ -44,11 +44,13 @@ def test_a_key_and_its_report_name_the_same_run(
 def test_a_key_may_say_more_than_its_report(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     own = {"bp_penalty_s1": {}, "first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
+    own["bp_lam0.0_s5"] = {"axes": {"lam": 0.0}}
     path.write_text(json.dumps({"reports": {key: REPORT | more for key, more in own.items()}}))
     assert [(row.method, row.seed) for row in scan([path]).rows] == [
         ("bp_penalty", 1),
         ("bp", 4),
         ("bp", 3),
+        ("bp", 5),
     ]
 
 
