@@ -263,7 +263,7 @@ def named_axis(axis: str, value: object) -> str:
     return f"_{axis}{value}"
 
 
-def key_of(method: str, axes: Mapping[str, object], seed: int | None) -> str:
+def key_of(method: str, axes: Mapping[str, object], seed: object) -> str:
     """The key that is written for a run: in tables, and as the name of its folder.
 
     >>> key_of("dfa", {"lam": 0.01}, 42), key_of("bp", {}, None)
