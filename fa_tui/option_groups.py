@@ -253,7 +253,9 @@ class FigureOptions:
 
 
 _DEVICE = typer.Option(help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
-_JOBS = typer.Option(metavar="N", help="Workers at a time.", show_default="one per device")
+_JOBS = typer.Option(
+    metavar="N", help="Workers at a time.", show_default="one per GPU; on a CPU one for 8 runs"
+)
 _ENGINE = typer.Option(
     help="Where: worker processes of this machine, or a Ray cluster (needs ray)."
 )

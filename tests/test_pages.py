@@ -26,7 +26,7 @@ TUTORIAL = [DOCS / "tutorial.md", DOCS / "tutorial-paper.md"]
 HOW_TO = sorted(DOCS.glob("howto/*.md"))
 RUN = [*TUTORIAL, *HOW_TO]
 GENERATED = [DOCS / "atlas.md", DOCS / "cifar.md"]
-"""Written by programs, beside sample_runs/README.md."""
+"""Tables of results with longer lines; atlas.md is written by sample_runs/readme.py."""
 LONG = [*GENERATED, DOCS / "performance.md"]
 """Tables of results."""
 PAGES = sorted([*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")])

@@ -17,7 +17,6 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     title: str
     folder: str
     steps: list[str]
-    table: str = ""
 
     def commands(self, cifar10: str, cifar100: str, out: str) -> list[list[str]]:
         """Arguments of `fa-tui`, one list per command; each command resumes an interrupted one.
@@ -40,41 +39,17 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return commands
 
 
-class Source(msgspec.Struct, frozen=True):
-    """The publication of the figures and audit files."""
-
-    title: str
-    author: str
-    year: int
-    eprint: str
-
-    def citation(self) -> str:
-        """The citation as text."""
-        return f"{self.author}, “{self.title}”, arXiv:{self.eprint}, {self.year}."
-
-
 class Document(msgspec.Struct, frozen=True):
-    """The content of `replication.toml`.
-
-    Attributes:
-        experiment: the experiments, in the recommended order.
-        source: the publication.
-    """
+    """The content of `replication.toml`: the experiments, in the recommended order."""
 
     experiment: list[Experiment]
-    source: Source
 
 
 @cache
-def document() -> Document:
-    """`replication.toml`, read once."""
-    path = Path(__file__).with_name("replication.toml")
-    return msgspec.toml.decode(path.read_bytes(), type=Document)
-
-
 def experiments() -> list[Experiment]:
     """All experiments, in the recommended order."""
-    return document().experiment
+    path = Path(__file__).with_name("replication.toml")
+    return msgspec.toml.decode(path.read_bytes(), type=Document).experiment
 
 
 def experiment(name: str) -> Experiment:

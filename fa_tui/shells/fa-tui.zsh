@@ -15,7 +15,7 @@ _fa-tui() {
         'report:Write the reporting form\: what goes into a paper’s appendix'
         'train:Train runs, measured every epoch, each into a run folder'
         'replicate:Print the commands of a published experiment, or run them'
-        'verify:Measure recorded audits again and compare every value'
+        'verify:Measure recorded audits again and compare their quantities'
         'pitfalls:Compute seven pitfalls\: the wrong and the right value'
         'serve:Serve the explorer to a browser on this machine'
         'schema:Print the JSON Schema of a file kind'
@@ -43,6 +43,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -62,12 +63,10 @@ _fa-tui() {
                 '*--norm-batches=[How many of them (a) and (b) use]:INT:_files' \
                 '*--dtype=[Arithmetic]:CHOICE:(auto float32 float64 as-is)' \
                 '*--credit=[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
-                '*--resamples=[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
                 '*--precision[Compare the gradients with float64 ones, per layer, also where (b)…]' \
-                '*--ablate[Measure accuracy without each block, and a linear probe per layer\:…]' \
+                '*--ablate[Measure accuracy without each block\: passes per block]' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs=[Workers at a time]:N:_files' \
-                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
                 '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
                 '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
@@ -87,7 +86,7 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '*--require=[Diagnostics that every run must have measured, exactly\: abd]:LETTERS:_files' \
-                '*--claims=[Check the claims of this TOML file over seeds (docs/protocol.md, Claims)]:FILE:_files' \
+                '*--claims=[Judge the claims of this TOML file seed by seed (docs/protocol.md,…]:FILE:_files' \
                 '*--only-claims[Judge the claims]' \
                 '*--format=[Lines, JSON, JUnit XML, or annotations of GitHub Actions]:CHOICE:(text json junit github)' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
@@ -97,6 +96,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -113,6 +113,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -123,17 +124,14 @@ _fa-tui() {
         seeds)
             _arguments \
                 '*--help[Show the help]' \
-                '*--by=[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
                 '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
-                '*--out=[Also write the numbers over seeds\: .csv or .parquet]:FILE:_files' \
-                '*--population[Standard deviations over n, not over n − 1 as is usual]' \
-                '*--differences[Also the differences between conditions]' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -152,6 +150,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -169,6 +168,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -188,6 +188,7 @@ _fa-tui() {
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -197,23 +198,21 @@ _fa-tui() {
         report)
             _arguments \
                 '*--help[Show the help]' \
-                '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png, .json, .csv or…]:FILE:_files' \
+                '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv]:FILE:_files' \
                 '*--title=[Heading of .md and .html]:TEXT:_files' \
                 '*--blank[The empty form, as .md, .html or .tex]' \
-                '*--card[The audit card, one page, as .html or .md]' \
-                '*--claims=[Check the claims of this TOML file over seeds (docs/protocol.md, Claims)]:FILE:_files' \
-                '*--differences[Also the differences between conditions]' \
+                '*--card[The form’s first page alone, as .html or .md]' \
+                '*--claims=[Judge the claims of this TOML file seed by seed (docs/protocol.md,…]:FILE:_files' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
-                '*--figure=[What .svg, .pdf and .png show\: methods, audit (run by run), layers,…]:NAME:(methods audit layers architectures rescue timeline gamma)' \
-                '*--only=[Only these methods, and diagnostics by their letters\: dfa,bp,a,d]:LIST:_files' \
+                '*--figure=[What .svg, .pdf and .png show\: methods, rescue or lam (by the…]:NAME:(methods rescue lam timeline gamma)' \
                 '*--width=[Of figures\: a column (3.25 in) or the page (6.75 in) of a paper]:CHOICE:(column page)' \
-                '*--style=[A Matplotlib style file for figures, over the program’s own]:FILE:_files' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \
@@ -260,11 +259,8 @@ _fa-tui() {
                 '*--cifar100=[Folder of CIFAR-100]:DIR:_files' \
                 '*--out=[Folder of the run folders]:PATH:_files' \
                 '*--run[Run the commands]' \
-                '*--quick[One epoch of one seed, into OUT/quick\: whether everything works]' \
-                '*--evidence=[Write every published claim, its command and what came out (.md,…]:FILE:_files' \
-                '*--device=[Where --run trains\: auto, cpu, cuda\:all, cuda\:1, or several with commas]:LIST:_files' \
+                '*--device=[Where --run trains and measures]:LIST:_files' \
                 '*--jobs=[Runs at a time]:N:_files' \
-                '*--format=[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
                 '*:argument:(audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit)' ;;
         verify)
             _arguments \
@@ -275,7 +271,6 @@ _fa-tui() {
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs=[Workers at a time]:N:_files' \
-                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
                 '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
                 '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
@@ -300,7 +295,7 @@ _fa-tui() {
             _arguments \
                 '*--help[Show the help]' \
                 '1:argument:(list get set)' \
-                '2:argument:(theme glyphs device show live poll_seconds side thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp)' \
+                '2:argument:(theme glyphs device show live poll_seconds side columns thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp)' \
                 '*:argument:_files' ;;
         completion)
             _arguments \
@@ -319,19 +314,19 @@ _fa-tui() {
                 '*--taps=[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
                 '*--show=[What the matrix shows\: letters, growth, g_L, drift, margin, acc, h_L,…]:WHAT:_files' \
                 '*--rows=[The lines of the matrix\: method, seed, source, or what the runs name,…]:AXIS:_files' \
-                '*--columns=[Its columns, likewise]:AXIS:_files' \
+                '*--across=[Its columns, likewise]:AXIS:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--sort=[By a column of the explorer’s long view\: growth]:STR:_files' \
                 '*--long[Begin in the long view, as --sort does]' \
                 '*--device=[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
                 '*--jobs=[Workers at a time]:N:_files' \
-                '*--group=[Networks of one architecture measured at once by a worker]:N:_files' \
                 '*--engine=[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
                 '*--address=[The Ray cluster’s head, or auto\: the one that runs on this machine]:HOST\:PORT:_files' \
                 '*--patience=[On a cluster\: a run that takes longer is cancelled and tried once more]:SECONDS:_files' \
                 '*--h0=[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
                 '*--blocks=[Number of blocks of such logs]:L:_files' \
                 '*--depth=[Number of blocks of such logs]:L:_files' \
+                '*--columns=[Columns of logs that other tools wrote\: acc=val_acc,h=norms/h_*]:LIST:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor=[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling=[(c) fires above this drift cosine]:COSINE:_files' \

@@ -4,7 +4,7 @@
 
 Only functions that are called count, not what runs while a module is imported. ``diagnose`` measures a small network;
 ``slider`` presses an arrow on a threshold of the explorer; ``audit`` is `fa-tui audit` of one sample run, its worker
-process listed apart. docs/where.md has the lists.
+process listed apart.
 """
 
 from __future__ import annotations
