@@ -159,7 +159,7 @@ def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes
     assert written == measured
 
 
-def test_the_precision_goes_into_the_table_the_report_and_a_verification(campaign, tmp_path):
+def test_the_precision_goes_into_the_table_and_a_verification(campaign, tmp_path):
     asked = ("--precision", "--credit", "none", "--device", "cpu")
     done = fa_tui(
         "audit",
@@ -173,12 +173,8 @@ def test_the_precision_goes_into_the_table_the_report_and_a_verification(campaig
     assert done.returncode == 0, done.stderr
     reports = json.loads((tmp_path / "firm.json").read_text())["reports"]
     assert len(reports["bp_s42"]["reference_precision"]["cosine"]) == 4
-    assert fa_tui("report", tmp_path / "firm.json", "--out", tmp_path / "firm.md").returncode == 0
-    _, _, section = (tmp_path / "firm.md").read_text().partition("### Confidence")
-    assert "| bp_s42 | float32 |" in section
     # the frozen run's accuracy came after bp was measured, and bp's margin has an interval all the same
-    bp = next(line for line in section.splitlines() if line.startswith("| bp_s42"))
-    assert "N/A" not in bp
+    assert "margin_pp" in reports["bp_s42"]["intervals"]
     verified = fa_tui("verify", tmp_path / "firm.json", "--device", "cpu", cwd=campaign)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
