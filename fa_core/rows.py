@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from operator import attrgetter
-from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from fa_core.decode import Json
 from fa_core.facts.controls import CONTROLS
-from fa_core.facts.method_style import known_method
-from fa_core.facts.run_names import split_key
+from fa_core.facts.names import name_of
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.quantities import fields_of, named
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
-from fa_core.sanitize import WHITE_SPACE, sanitize
 from fa_core.text.verdict import verdict_words
 from fa_core.text.verdict_cell import run_cell
-
-K = TypeVar("K", bound=Hashable)
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,24 +130,6 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     return notes
 
 
-def differing_axes(rows: Iterable[tuple[K, AuditRow]]) -> dict[K, list[str]]:
-    """The axes that differ among the rows of a group, which belong to the rows' names.
-
-    Every row with such an axis is named with it, even if its seed is not repeated: otherwise it
-        would read as a plain run.
-
-    Args:
-        rows: pairs of group (e.g. method and place) and row.
-
-    Returns:
-        Group → axes, those that most rows have first.
-    """
-    seen: defaultdict[K, Counter[frozenset[tuple[str, str]]]] = defaultdict(Counter)
-    for group, row in rows:
-        seen[group][frozenset((name, str(value)) for name, value in row.axes.items())] += 1
-    return {group: _differing(kinds) for group, kinds in seen.items()}
-
-
 def value_on_axis(row: AuditRow, name: str) -> object:
     """A run's value on an axis: its own, else what its audit records of its network or training.
 
@@ -168,77 +143,18 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     >>> value_on_axis(plain, "arch"), value_on_axis(plain, "lam"), value_on_axis(plain, "d")
     ('resmlp', 0.0, None)
     """
+    facts = row.report.provenance
     if name in row.axes:
         return row.axes[name]
-    facts = row.report.provenance
-    places: list[object] = [facts.get(place) for place in ("arch_args", "method_args", "recipe")]
     if name == "arch":
-        places.append(facts)
-    for place in places:
+        return facts.get("arch")
+    for part in ("arch_args", "method_args", "recipe"):
+        place = facts.get(part)
         if isinstance(place, Mapping) and isinstance(place.get(name), (str, int, float)):
             return place[name]
     return None
 
 
-def _differing(kinds: Counter[frozenset[tuple[str, str]]]) -> list[str]:
-    shared = frozenset.intersection(*kinds)
-    rows_with: Counter[str] = Counter()
-    for axes, count in kinds.items():
-        for name, _ in axes - shared:
-            rows_with[name] += count
-    return sorted(rows_with, key=lambda name: (-rows_with[name], name))
-
-
-_EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")
-_SUFFIX = re.compile(
-    r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv)(?:\.(?:tar|gz))?$",
-    re.IGNORECASE,
-)
-_ONLY_SEED = re.compile(r"(?:s|seed[_-]?)\d{1,18}", re.IGNORECASE)
-_GENERAL = frozenset(
-    {"model", "checkpoint", "ckpt", "weights", "net", "network", "best", "last", "final"}
-    | {"metrics", "trainer_state", "log", "history"}
-)
-"""File names that do not name the run."""
-
-
 def row_of_file(path: str) -> AuditRow:
-    """The row of an unmeasured file, named after the file if its name has a seed, else after its
-    folder.
-
-    A name without method, or a meaningless name in the folder of a known method, takes the method
-    from the parent folder.
-
-    >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
-    >>> row.key, row.method, row.seed, row.axes
-    ('dfa_pen_lam0.01_s42', 'dfa', 42, {'lam': 0.01})
-    >>> row = row_of_file("runs/ep_s7/epoch_10.pt")
-    >>> row.key, row.method, row.seed, row.axes
-    ('ep_s7/epoch_10', 'ep', 7, {'epoch': 10})
-    >>> row = row_of_file("dfa/seed42/model.pt")
-    >>> row.key, row.method, row.seed
-    ('dfa/seed42/model', 'dfa', 42)
-    >>> row_of_file("weights.pt").method
-    'weights'
-    """
-    file = Path(path)
-    key = named_by = sanitize(_SUFFIX.sub("", file.name), WHITE_SPACE)
-    folder = sanitize(file.parent.name, WHITE_SPACE)
-    above = sanitize(file.parent.parent.name, WHITE_SPACE)
-    method, seed, axes = split_key(key)
-    folder_method, folder_seed, folder_axes = split_key(folder)
-    if seed is None and folder_seed is not None:
-        epoch = _EPOCH.match(key.lower())
-        axes = {**folder_axes, **axes, **({"epoch": int(epoch["number"])} if epoch else {})}
-        key, method, seed = f"{folder}/{key}", folder_method, folder_seed
-        named_by, folder = folder, above
-    holder, _, more = split_key(folder)
-    if folder and (_ONLY_SEED.fullmatch(named_by) or (method in _GENERAL and known_method(holder))):
-        key, method, axes = f"{folder}/{key}", holder, {**more, **axes}
-    return AuditRow(
-        source=path,
-        key=key,
-        method=method or ("unknown" if seed is None else ""),
-        seed=seed,
-        axes=axes,
-    )
+    """The row of an unmeasured file, named by its path (`name_of`)."""
+    return AuditRow(source=path, **name_of(path)._asdict())

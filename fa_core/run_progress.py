@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from fa_core.atomic import write_json
 from fa_core.decode import loads, reading
 from fa_core.errors import FaError
-from fa_core.facts.run_names import PROGRESS
+from fa_core.facts.manifest import PROGRESS
 from fa_core.files import is_file, read_file
 from fa_core.sanitize import sanitize
 

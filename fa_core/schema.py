@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import msgspec
 
 from fa_core.decode import Json
+from fa_core.facts.manifest import Manifest
 from fa_core.facts.report_facts import WHAT_IF, ReportFacts
-from fa_core.facts.run_names import Manifest
 from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import DiagnosticReport
 from fa_core.trace import TraceEpoch

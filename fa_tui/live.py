@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core.facts.run_names import CREDIT, MANIFEST, PROGRESS, RUN_FILES
+from fa_core.facts.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_core.files import real_path
 from fa_core.formats import Scan, scan_again
 from fa_core.formats.run_folder import sniff

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.numbers import parse
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.facts.run_names import run_place
+from fa_core.facts.names import run_place
 from fa_core.formats import Trace
 from fa_core.formats.scan import NOTHING_HERE
 from fa_core.rows import AuditRow, Problem

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fa_core.facts.run_names import run_place
+from fa_core.facts.names import differing_axes, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, letters_of
 from fa_core.judgement.judge import ALL, Judge
 from fa_core.judgement.verdict import standing, verdict_text
 from fa_core.row_baselines import with_assumed_baseline
-from fa_core.rows import AuditRow, Problem, conditions_of, differing_axes, uneven
+from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 from fa_core.text.verdict import doubt_text, verdict_words
 from fa_core.text.verdict_cell import cell_text
 
@@ -504,7 +504,7 @@ class Session:
     def differing_axes(self) -> dict[str, list[str]]:
         """Method → axes that differ among its runs, used in their names."""
         if self._differing is None:
-            self._differing = differing_axes((row.method, row) for row in self.rows)
+            self._differing = differing_axes((row.method, row.axes) for row in self.rows)
         return self._differing
 
     def _forget_table(self) -> None:

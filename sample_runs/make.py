@@ -30,7 +30,7 @@ from fa_core.atomic import write_bytes, write_json
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
 from fa_core.facts.controls import FROZEN
-from fa_core.facts.run_names import AUDIT, CREDIT, TRACE, WEIGHTS
+from fa_core.facts.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
 from fa_core.formats.audit_table_writer import printable_drift, stored_report
 from fa_core.formats.scan import scan
 from fa_core.judgement.frozen_runs import rule_of

@@ -20,7 +20,8 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from fa_core.facts.run_names import TRACE, is_control
+from fa_core.facts.manifest import TRACE
+from fa_core.facts.names import is_control
 from fa_core.formats.scan import scan
 from fa_core.judgement.gamma import deep_gamma, null_gamma
 from fa_core.judgement.quantities import JUDGED

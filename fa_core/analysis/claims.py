@@ -24,7 +24,7 @@ import msgspec
 
 from fa_core.decode import Json, checked, reading
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.files import read_file
 from fa_core.judgement.diagnostics import BOUND
 from fa_core.judgement.quantities import BY_NAME

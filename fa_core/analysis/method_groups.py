@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,8 +11,7 @@ import numpy as np
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS
-from fa_core.facts.run_names import canonical_method, home_of
-from fa_core.facts.run_names import run_names as names_of
+from fa_core.facts.names import canonical_method, differing_axes, homes
 from fa_core.option_values import nearest
 from fa_core.table import AuditTable, Mask
 
@@ -133,24 +132,7 @@ def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
 
 def varying_axes(table: AuditTable) -> tuple[str, ...]:
     """Names of the axes (λ, d, L, arch, …) with more than one value; a missing value counts."""
-    axes: list[Json] = table.axes.tolist()
-    varying = []
-    for name in sorted(set().union(*axes)):
-        values = {repr(row.get(name)) for row in axes}
-        if len(values) > 1:
-            varying.append(name)
-    return tuple(varying)
-
-
-def collections(table: AuditTable) -> tuple[str, ...]:
-    """For each run, the file or folder whose runs are comparable with it (`home_of`)."""
-    runs_in = Counter(table.source.tolist())
-    return tuple(home_of(source, runs_in[source]) for source in table.source)
-
-
-def run_names(table: AuditTable) -> tuple[str, ...]:
-    """A short, unique name per run (`fa_core.facts.run_names.run_names`)."""
-    return names_of(table.key.tolist(), table.source.tolist())
+    return tuple(sorted(differing_axes(("", axes) for axes in table.axes).get("", ())))
 
 
 SETUP = ("arch", "arch_args", "data", "data_hash")
@@ -178,7 +160,7 @@ def families(table: AuditTable) -> list[Family]:
     the network and the data.
     """
     members: dict[str, list[int]] = defaultdict(list)
-    for i, home in enumerate(collections(table)):
+    for i, home in enumerate(homes(table.source.tolist())):
         parts = [home, str(table.method[i]), _without_penalty(table.axes[i])]
         provenance = table.report(i).provenance
         if isinstance(provenance.get("recipe"), Mapping):

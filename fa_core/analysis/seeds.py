@@ -8,8 +8,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import baseline_hint, collections, varying_axes
+from fa_core.analysis.method_groups import baseline_hint, varying_axes
 from fa_core.decode import Json
+from fa_core.facts.names import homes
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS
@@ -130,18 +131,18 @@ _Key: TypeAlias = tuple[str, ...]
 def _members(table: AuditTable) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
     """The second axes that vary, and the rows of every condition."""
     axes = varying_axes(table)
-    homes = collections(table)
+    places = homes(table.source.tolist())
     names: list[_Key] = []
     for method, row in zip(table.method, table.axes, strict=True):
         levels = [repr(row.get(axis)) for axis in axes]
         names.append((str(method), *levels))
     # collections are distinguished only if a run is in two of them
     runs = set(zip(names, table.seed, strict=True))
-    runs_by_home = set(zip(names, table.seed, homes, strict=True))
+    runs_by_home = set(zip(names, table.seed, places, strict=True))
     if len(runs_by_home) == len(runs):
-        homes = ("",) * len(table)
+        places = [""] * len(table)
     members: dict[_Key, list[int]] = defaultdict(list)
-    for i, (home, condition) in enumerate(zip(homes, names, strict=True)):
+    for i, (home, condition) in enumerate(zip(places, names, strict=True)):
         key = (home, *condition)
         members[key].append(i)
     return axes, members

@@ -15,7 +15,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.decode import Json
-from fa_core.facts.run_names import named_place, run_names, run_place
+from fa_core.facts.names import named_place, run_names, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
 from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of

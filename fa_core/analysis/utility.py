@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import controls_note, run_names
+from fa_core.analysis.method_groups import controls_note
+from fa_core.facts.names import run_names
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
 from fa_core.judgement.quantities import JUDGED
@@ -80,7 +81,7 @@ def decision_utility(
     measured = table.coverage != 0
     judged = measured & ~table.controls
     runs = table.select(judged)
-    names = objects(run_names(table))[judged]
+    names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
     flags = runs.flags(thresholds)
     gamma = runs.mean_gamma
     if chance is None:

@@ -40,8 +40,8 @@ from fa_core.engine.jobs import (
 from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.manifest import is_run
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
-from fa_core.facts.run_names import is_run
 from fa_core.files import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table

@@ -16,7 +16,7 @@ import fa_core
 from fa_core.decode import Json, reading
 from fa_core.engine.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, is_run
+from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
 from fa_core.files import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec

@@ -23,7 +23,7 @@ from fa_core.engine.jobs import (
 )
 from fa_core.engine.out_of_memory import check_fits
 from fa_core.errors import UnreadableInput
-from fa_core.facts.run_names import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.facts.manifest import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.files import exists
 from fa_core.judgement.intervals import LOOKS
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint

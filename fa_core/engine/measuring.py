@@ -26,9 +26,9 @@ from fa_core.engine.jobs import (
 from fa_core.engine.loading import TEST_BATCH, evaluation, load
 from fa_core.engine.out_of_memory import halve_until_fits, memory_for, release
 from fa_core.errors import FaError, MeasureError
+from fa_core.facts.manifest import CREDIT, Manifest
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.provenance import BASELINE_RULE, TRAINED_ON
-from fa_core.facts.run_names import CREDIT, Manifest
 from fa_core.files import exists
 from fa_core.judgement.baseline import why_no_baseline
 from fa_core.judgement.intervals import packed, share_interval

@@ -16,8 +16,9 @@ from fa_core.engine.audit import Measuring
 from fa_core.engine.jobs import MeasureOptions, job_for, run_of
 from fa_core.engine.record_comparison import Comparison, Difference, compare
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.facts.manifest import is_run, read_manifest
+from fa_core.facts.names import canonical_method
 from fa_core.facts.provenance import BASELINE_FROM, GIVEN
-from fa_core.facts.run_names import canonical_method, is_run, read_manifest
 from fa_core.files import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
 from fa_core.formats.audit_table_writer import summary_row
 from fa_core.formats.run_folder import judged_by_siblings

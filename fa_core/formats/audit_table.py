@@ -10,7 +10,7 @@ import msgspec
 from fa_core.decode import Json
 from fa_core.errors import InvalidReport
 from fa_core.facts.method_style import known_method
-from fa_core.facts.run_names import split_key
+from fa_core.facts.names import split_key
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert
 from fa_core.formats.report_object import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import msgspec
 
 from fa_core.atomic import write_json
 from fa_core.decode import Json
+from fa_core.facts.names import canonical_method, differing_axes, key_of, unique_names
 from fa_core.facts.report_check import NO_REASON
-from fa_core.facts.run_names import canonical_method, named_axis, numbered
 from fa_core.judgement.quantities import named
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, differing_axes
+from fa_core.rows import AuditRow
 from fa_core.trace import Trace
 
 
@@ -178,42 +177,13 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 
 
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
-    """A unique key per row: ``<method>_s<seed>`` and the axes that differ among the method's runs.
+    """A unique key per row, by method, seed and the axes that differ among the method's runs.
 
-    Equal keys get the run folder's name, then its parent's, independent of the order of the rows; a
-    number if they are still equal.
+    Equal keys get the distinguishing end of the checkpoint's path, or a number.
     """
-    axes = differing_axes((row.method, row) for row in rows)
-    keys = [_own_key(row, axes[row.method]) for row in rows]
-    for more in (_folder, _place):
-        shared = {key for key, count in Counter(keys).items() if count > 1}
-        keys = [
-            key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)
-        ]
-    order = sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or "")
-    for index, key in zip(order, numbered([keys[index] for index in order]), strict=True):
-        keys[index] = key
-    return keys
-
-
-def _own_key(row: AuditRow, axes: Iterable[str]) -> str:
-    differing = {axis: row.axes[axis] for axis in sorted(axes) if axis in row.axes}
-    key = row.method
-    if "of" in differing:
-        # as the run folders of controls are named
-        key += named_axis("of", differing.pop("of"))
-    if row.seed is not None:
-        key += f"_s{row.seed}"
-    return key + "".join(f"_{axis}{value}" for axis, value in differing.items())
-
-
-def _folder(row: AuditRow) -> str:
-    if row.checkpoint:
-        return f"@{Path(row.checkpoint).name}"
-    return ""
-
-
-def _place(row: AuditRow) -> str:
-    if row.checkpoint:
-        return f"@{Path(row.checkpoint).parent.name}"
-    return ""
+    differing = differing_axes((row.method, row.axes) for row in rows)
+    keys = []
+    for row in rows:
+        axes = {axis: row.axes[axis] for axis in differing[row.method] if axis in row.axes}
+        keys.append(key_of(row.method, dict(sorted(axes.items())), row.seed))
+    return unique_names(keys, [row.checkpoint or "" for row in rows])

@@ -16,11 +16,12 @@ import msgspec
 
 from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.run_names import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
+from fa_core.facts.manifest import DISTRIBUTED, WEIGHTS
+from fa_core.facts.names import LONGEST_SEED, canonical_method
 from fa_core.files import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, row_of_file
+from fa_core.rows import row_of_file
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
@@ -86,15 +87,15 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     """
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
-    row = _named(path)
+    row = row_of_file(path)
     method, seed = row.method, row.seed
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
-        stated_method, stated_seed = metadata.get("method"), metadata.get("seed")
-        if isinstance(stated_method, str) and stated_method.strip():
-            method = canonical_method(stated_method)
-        if isinstance(stated_seed, str) and stated_seed.isascii() and stated_seed.isdigit():
-            seed = int(stated_seed[:18])
+        stated, number = metadata.get("method"), metadata.get("seed")
+        if isinstance(stated, str) and stated.strip():
+            method = canonical_method(stated)
+        if isinstance(number, str) and number.isdecimal() and len(number) <= LONGEST_SEED:
+            seed = int(number)
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput(
             "truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN
@@ -118,7 +119,7 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row."""
-    yield msgspec.structs.replace(_named(document.path), checkpoint=document.path)
+    yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
 
 
 def no_run(path: str, named: bool = False) -> str:
@@ -185,18 +186,6 @@ def distributed(path: str) -> UnreadableInput | None:
     return UnreadableInput(
         "is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}"
     )
-
-
-def _named(path: str) -> AuditRow:
-    """The row of a checkpoint, named after its folder if all such folders use the same file
-    name."""
-    folder, name = os.path.split(path)
-    config = os.path.join(folder, "config.json")  # noqa: PTH118
-    hub = name == WEIGHTS and os.path.exists(config)  # noqa: PTH110
-    if hub or name in HUB_FILES:
-        row = row_of_file(os.path.abspath(folder))  # noqa: PTH100
-        return msgspec.structs.replace(row, source=path)
-    return row_of_file(path)
 
 
 def damage(path: Path) -> UnreadableInput | None:

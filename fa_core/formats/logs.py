@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fa_core.decode import Json, integer
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method, key_of
 from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
 from fa_core.formats.log_columns import (
     JUDGED,
@@ -90,7 +90,7 @@ def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
         return ""
     if run is None:
         method = canonical_method(str(method or name.method))
-        run = f"{method}_s{name.seed if seed is None else seed}"
+        run = key_of(method, {}, name.seed if seed is None else seed)
     return str(run).replace("/", "_")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import AXES, axes_of, canonical_method
 from fa_core.formats.json_document import Document, Finding, convert
 from fa_core.formats.logs import trace_of
 from fa_core.option_values import listed
@@ -16,7 +16,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.sanitize import sanitize
 
-_AXES = ("lam", "d", "L", "arch", "of")
 _ENDS = ("h_0_norm", "L")
 """Of the header, and true of all epochs."""
 
@@ -33,7 +32,7 @@ class _Header(msgspec.Struct, kw_only=True):
     verdict: str | None = None
 
 
-_OF_THE_HEADER = frozenset({*_AXES, *_ENDS, "axes", *_Header.__struct_fields__})
+_OF_THE_HEADER = frozenset({*AXES, *_ENDS, "axes", *_Header.__struct_fields__})
 _NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 
 
@@ -81,19 +80,6 @@ def read(document: Document) -> Iterator[Finding]:
             yield from _logged_run(one, row)
         except FaError as error:
             yield Problem(document.path, f"{error}; the log is skipped")
-
-
-def axes_of(fields: Mapping[str, object]) -> Json:
-    """The run's axes in a sweep, from a log's header or an entry of a list."""
-    axes: Json = {}
-    gathered = fields.get("axes")
-    if isinstance(gathered, Mapping):
-        axes.update(gathered)
-    for axis in _AXES:
-        value = fields.get(axis)
-        if isinstance(value, (int, float, str)):
-            axes[axis] = value
-    return axes
 
 
 def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:

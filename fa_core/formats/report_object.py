@@ -6,16 +6,16 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import partial
 
 import msgspec
 
 from fa_core.decode import Json
 from fa_core.errors import InvalidReport, UnreadableInput
-from fa_core.facts.run_names import (
-    LONGEST_SEED,
-    canonical_method,
+from fa_core.facts.names import (
+    axes_of,
     control_of,
+    key_of,
     named_axis,
     numbered,
     seed_in_words,
@@ -29,7 +29,6 @@ from fa_core.formats.json_document import (
     convert,
     convert_spelled,
 )
-from fa_core.formats.penalty_log import axes_of
 from fa_core.option_values import listed
 from fa_core.report import SOURCE_DRIFT, DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
@@ -39,14 +38,9 @@ MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability"
 """Fields of which a report has at least one."""
 
 
-@lru_cache(maxsize=4096)
-def _split_control(name: str) -> tuple[str, Json]:
-    return control_of(canonical_method(name))
-
-
 def method_named(report: DiagnosticReport) -> str:
     """The canonical method that a report itself names; ``""`` if it names none."""
-    return _split_control(report.method_name)[0]
+    return control_of(report.method_name)[0]
 
 
 def decode_report(node: Node, where: str) -> DiagnosticReport:
@@ -70,54 +64,37 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
 
 
 def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
-    """A report as a row.
-
-    >>> row = row_of("a.json", "ep_s42", DiagnosticReport(method_name="EP"))
-    >>> row.method, row.seed
-    ('ep', 42)
-    """
-    return AuditRow(source=source, key=key, report=report, **identity_of(key, report))
-
-
-def identity_of(key: str, report: DiagnosticReport) -> Json:
-    """Method, seed, axes and checkpoint, from the key, or the report if the key names no seed.
+    """A report as a row: method, seed and axes from the key, or the report if the key has no seed.
 
     A ``#2`` after a key only distinguishes equal keys. The report's own axes are no part of the
-    method's name:
+    method's name.
 
-    >>> identity_of("bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))["method"]
-    'bp'
+    >>> row = row_of("a.json", "bp_data-digits_s42", DiagnosticReport(axes={"data": "digits"}))
+    >>> row.method, row.seed
+    ('bp', 42)
     """
+    # with a sign behind each part: lam0 is no part of lam0.01
+    plain = f"{key.rpartition('#')[0] or key}_"
     for axis, value in report.axes.items():
-        key = key.replace(named_axis(axis, value), "", 1)
-    head, _, tail = key.rpartition("_s")
-    method = _method_before_seed(head)
-    seed: int | None
-    axes: Json
-    if method is not None and tail.isdecimal() and len(tail) <= LONGEST_SEED:
-        seed, axes = int(tail), report.axes
-    else:
-        method, seed, axes = split_key(key.rpartition("#")[0] or key)
-        axes = {**axes, **report.axes}
+        plain = plain.replace(f"{named_axis(axis, value)}_", "_", 1)
+    method, seed, axes = split_key(plain[:-1])
     if seed is None:
-        if report.seed is None:
+        seed = report.seed
+        if seed is None:
             seed = seed_in_words(report.notes)
-        else:
-            seed = report.seed
         if report.method_name.strip():
-            method, trained_by = _split_control(report.method_name)
+            method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
     checkpoint = report.provenance.get("checkpoint")
-    if not isinstance(checkpoint, str):
-        checkpoint = None
-    return {"method": method or "unknown", "seed": seed, "axes": axes, "checkpoint": checkpoint}
-
-
-@lru_cache(maxsize=4096)
-def _method_before_seed(head: str) -> str | None:
-    """The part of a key before its seed, if it is exactly a method's name."""
-    method = canonical_method(head)
-    return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
+    return AuditRow(
+        source=source,
+        key=key,
+        method=method or "unknown",
+        seed=seed,
+        report=report,
+        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        axes={**axes, **report.axes},
+    )
 
 
 def sniff(document: Document) -> bool:
@@ -184,16 +161,14 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     name = fields.get("method") or fields.get("method_name")
     if not isinstance(name, str) or not _is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    method, trained_by = control_of(canonical_method(name))
+    method, trained_by = control_of(name)
     axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
     if report.seed is None:
         report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
-    stated, named = fields.get("key"), method if report.seed is None else f"{method}_s{report.seed}"
-    if isinstance(stated, str) and stated:
-        key = stated
-    else:
-        key = named
+    key = fields.get("key")
+    if not isinstance(key, str) or not key:
+        key = key_of(method, {}, report.seed)
     return AuditRow(
         source=source, key=key, method=method, seed=report.seed, report=report, axes=axes
     )

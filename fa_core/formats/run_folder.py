@@ -9,8 +9,9 @@ import msgspec
 
 from fa_core.decode import Json, loads
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts import run_names
+from fa_core.facts import manifest as run_files
 from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
+from fa_core.facts.names import canonical_method
 from fa_core.files import MissingFile, exists, is_file, read_file
 from fa_core.formats import json_log
 from fa_core.formats.json_document import Finding, open_document
@@ -25,13 +26,13 @@ from fa_core.trace import Trace
 def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
     files too."""
-    path = folder / run_names.MANIFEST
+    path = folder / run_files.MANIFEST
     try:
-        data = loads(read_file(path, run_names.LARGEST_MANIFEST))
+        data = loads(read_file(path, run_files.LARGEST_MANIFEST))
     except (UnreadableInput, ValueError):
         return any(
             is_file(folder / name)
-            for name in (run_names.WEIGHTS, run_names.CREDIT, run_names.TRACE)
+            for name in (run_files.WEIGHTS, run_files.CREDIT, run_files.TRACE)
         )
     if not isinstance(data, dict):
         return False
@@ -57,20 +58,20 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         method_name=manifest.method,
         seed=manifest.seed,
         axes=manifest.axes,
-        frozen_baseline_acc=run_names.recorded_baseline(manifest),
+        frozen_baseline_acc=run_files.recorded_baseline(manifest),
     )
     try:
-        if (data := _bytes(folder / run_names.AUDIT)) is not None:
+        if (data := _bytes(folder / run_files.AUDIT)) is not None:
             report = decode_report(
-                open_document(str(folder / run_names.AUDIT), data).members,
-                f"{folder / run_names.AUDIT}: $",
+                open_document(str(folder / run_files.AUDIT), data).members,
+                f"{folder / run_files.AUDIT}: $",
             )
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
         key=sanitize(folder.name or folder.absolute().name, WHITE_SPACE),
-        method=run_names.canonical_method(manifest.method),
+        method=canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,
         checkpoint=source,
@@ -78,17 +79,17 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     yield row
     try:
-        yield from _trace(folder / run_names.TRACE, row) if trace else ()
+        yield from _trace(folder / run_files.TRACE, row) if trace else ()
     except FaError as error:
         yield Problem(source, str(error))
 
 
-def _manifest(folder: Path) -> run_names.Manifest | None:
+def _manifest(folder: Path) -> run_files.Manifest | None:
     """The manifest; None if the folder is not a run."""
-    if not exists(folder / run_names.MANIFEST):
+    if not exists(folder / run_files.MANIFEST):
         return None
     try:
-        return run_names.read_manifest(folder)
+        return run_files.read_manifest(folder)
     except UnreadableInput:
         if sniff(folder):
             raise
@@ -117,7 +118,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def judged_by_siblings(
-    report: DiagnosticReport, folder: Path, manifest: run_names.Manifest
+    report: DiagnosticReport, folder: Path, manifest: run_files.Manifest
 ) -> DiagnosticReport:
     """The report with (d)'s baseline from sibling run folders."""
     if manifest.method in WITHOUT_BASELINE:
@@ -131,8 +132,8 @@ def _siblings(folder: Path) -> FrozenRuns:
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
-            if other != folder and run_names.is_run(other):
-                manifest = run_names.read_manifest(other)
+            if other != folder and run_files.is_run(other):
+                manifest = run_files.read_manifest(other)
             else:
                 manifest = None
         except FaError:
@@ -147,10 +148,10 @@ def _siblings(folder: Path) -> FrozenRuns:
 def _right(folder: Path) -> str | None:
     """The correctly classified samples of an audited run."""
     try:
-        return DiagnosticReport.from_dict(loads(read_file(folder / run_names.AUDIT))).right
+        return DiagnosticReport.from_dict(loads(read_file(folder / run_files.AUDIT))).right
     except (ValueError, FaError):
         return None
 
 
-def _facts(manifest: run_names.Manifest) -> Json:
+def _facts(manifest: run_files.Manifest) -> Json:
     return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)

@@ -17,7 +17,7 @@ import msgspec
 
 from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.run_names import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.facts.manifest import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document

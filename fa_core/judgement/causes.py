@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from fa_core.facts.method_style import known_method
-from fa_core.facts.run_names import canonical_method, is_control
+from fa_core.facts.names import canonical_method, is_control
 from fa_core.judgement.gamma import null_gamma, within_null
 from fa_core.judgement.judged_run import JudgedRun
 

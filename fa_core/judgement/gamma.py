@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from fa_core.decode import Json
 from fa_core.facts.method_style import known_method
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.judgement.intervals import t_quantile
 from fa_core.judgement.judged_run import JudgedRun
 from fa_core.numbers import as_float, median

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from fa_core.facts.immutable import refuse_changes
 from fa_core.facts.measurements import Interval
+from fa_core.facts.names import is_control
 from fa_core.facts.provenance import OTHER_BASELINES
 from fa_core.facts.report_facts import ReportFacts
-from fa_core.facts.run_names import is_control
 from fa_core.judgement.diagnostics import (
     ASSUMED,
     BOUND,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.facts.run_names import MANIFEST, Manifest
+from fa_core.facts.manifest import MANIFEST, Manifest
 from fa_core.measure.checkpoint import Checkpoint, by_first_part
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.measure.tensor_mappings import StateDict

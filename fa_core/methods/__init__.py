@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from fa_core.errors import MeasureError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.methods.base import (
     Credit,
     Method,

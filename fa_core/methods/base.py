@@ -27,7 +27,7 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.judgement.gamma import FREE_AT_L
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name

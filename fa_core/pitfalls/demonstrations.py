@@ -21,7 +21,7 @@ from fa_core.data import eval_batches, load_data
 from fa_core.decode import Json
 from fa_core.engine.jobs import versions
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.run_names import CREDIT, WEIGHTS, read_manifest
+from fa_core.facts.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
 from fa_core.measure.credit_metrics import Signal, pooled_gamma

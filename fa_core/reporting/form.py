@@ -15,13 +15,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, collections, families
+from fa_core.analysis.method_groups import PUBLISHED, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
+from fa_core.facts.names import homes
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import (
@@ -197,9 +198,9 @@ def _measured(table: AuditTable) -> AuditTable:
 
 def _per_collection(table: AuditTable) -> Iterator[tuple[str, AuditTable]]:
     """Files or folders with their runs."""
-    homes = np.asarray(collections(table))
-    for home in dict.fromkeys(homes.tolist()):
-        yield home, table.select(homes == home)
+    found = np.asarray(homes(table.source.tolist()))
+    for home in dict.fromkeys(found.tolist()):
+        yield home, table.select(found == home)
 
 
 CAPTIONS: Mapping[str, str] = {

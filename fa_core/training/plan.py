@@ -14,7 +14,7 @@ from fa_core import plugins
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.facts.run_names import canonical_method, named_axis
+from fa_core.facts.names import canonical_method, key_of
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -111,10 +111,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         >>> RunPlan(method="dfa", arch="resmlp", data="synthetic", seed=42, axes={"lam": 0.01}).name
         'dfa_lam0.01_s42'
         """
-        name = self.method
-        for axis, value in self.axes.items():
-            name += named_axis(axis, value)
-        return f"{name}_s{self.seed}"
+        return key_of(self.method, self.axes, self.seed)
 
 
 def plan_runs(  # noqa: PLR0913 (the axes of a sweep)

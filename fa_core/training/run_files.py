@@ -16,7 +16,7 @@ from torch.optim.optimizer import StateDict
 from fa_core.atomic import write_bytes, write_json
 from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.run_names import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
+from fa_core.facts.manifest import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
 from fa_core.files import open_file
 from fa_core.methods.base import TrainingState
 from fa_core.trace import write_trace

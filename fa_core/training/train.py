@@ -27,15 +27,8 @@ from fa_core.engine.measuring import measure_run
 from fa_core.engine.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.controls import FROZEN
+from fa_core.facts.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.facts.provenance import BASELINE_RULE
-from fa_core.facts.run_names import (
-    AUDIT,
-    RESUME,
-    TRACE,
-    Manifest,
-    is_run,
-    read_manifest,
-)
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import read_file
 from fa_core.formats.audit_table_writer import printable_drift

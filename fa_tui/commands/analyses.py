@@ -115,7 +115,7 @@ def sweep_command(
     """
     from fa_core.analysis.method_groups import published_groups
     from fa_core.analysis.threshold_sweep import sensitivities
-    from fa_core.facts.run_names import canonical_method
+    from fa_core.facts.names import canonical_method
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
     from fa_core.table import AuditTable

@@ -14,7 +14,7 @@ import typer
 from fa_core.decode import Json
 from fa_core.errors import UsageError
 from fa_core.facts.controls import FROZEN
-from fa_core.facts.run_names import run_place
+from fa_core.facts.names import run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.files import real_path
 from fa_core.row_baselines import with_recorded_baseline

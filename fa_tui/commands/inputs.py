@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_core.reporting.blocks import Block, bullets
 from fa_core.row_baselines import with_assumed_baseline
 from fa_core.rows import AuditRow, Problem

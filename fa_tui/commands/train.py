@@ -12,7 +12,7 @@ import typer
 
 from fa_core.decode import Json, reason_of
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.run_names import canonical_method
+from fa_core.facts.names import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 from fa_tui.option_groups import ThresholdOptions

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.facts.run_names import is_run
+from fa_core.facts.manifest import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings

@@ -22,7 +22,7 @@ import msgspec
 
 from fa_core.atomic import keep_old
 from fa_core.errors import FaError
-from fa_core.facts.run_names import AUDIT, is_run
+from fa_core.facts.manifest import AUDIT, is_run
 from fa_core.files import real_path
 from fa_core.numbers import count_text
 from fa_core.report import DiagnosticReport
@@ -198,12 +198,15 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
         facts["checkpoint"] = old["checkpoint"]
     row = msgspec.structs.replace(row, report=msgspec.structs.replace(new, provenance=facts))
     source = Path(row.source)
+    rows = scan([source]).rows
+    # a table may be written with other keys than the file had
+    place = [each.key for each in rows].index(row.key)
     if is_run(source):
         kept = replace_audit(source / AUDIT, row.report)
     else:
-        rows = [row if each.key == row.key else each for each in scan([source]).rows]
+        rows[place] = row
         kept = replace_audit(source, rows)
-    return next(each for each in scan([source]).rows if each.key == row.key), kept
+    return scan([source]).rows[place], kept
 
 
 def _paired(again: Verification) -> DiagnosticReport:

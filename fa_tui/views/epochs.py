@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import named_place, run_place
+from fa_core.facts.names import named_place, run_place
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.judgement.diagnostics import BOUND
@@ -22,7 +22,7 @@ from fa_core.table import Bits
 from fa_core.trace import common_unit
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.grid import homes_of
-from fa_tui.views.words import Pieces, among, runs_words
+from fa_tui.views.words import Pieces, run_name, runs_words
 
 
 class EpochSession(Session):
@@ -75,7 +75,7 @@ class EpochSession(Session):
 
     def name(self, run: int) -> str:
         """A run's name among those with a trace."""
-        return among(self.rows, self.rows[run])
+        return run_name(self, run)
 
     @property
     def unit(self) -> str:

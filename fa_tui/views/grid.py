@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from fa_core.facts.run_names import home_of, short_paths
+from fa_core.facts.names import differing_axes, homes, short_paths
 from fa_core.numbers import plain
-from fa_core.rows import AuditRow, differing_axes, value_on_axis
+from fa_core.rows import AuditRow, value_on_axis
 
 _SIGNS = {"lam": "λ"}
 _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
@@ -195,20 +195,20 @@ def build_grid(
     sources share one only if the source is an axis.
     """
     # of all runs, so that a filter renames no heading
-    homes = homes_of([row.source for row in rows])
+    headings = homes_of([row.source for row in rows])
     if shown is None:
         shown = range(len(rows))
     indices = list(shown)
-    values = [value_on(axes.columns, rows[index], homes[index]) for index in indices]
+    values = [value_on(axes.columns, rows[index], headings[index]) for index in indices]
     columns = in_order(axes.columns, values)
     column_of = {value: column for column, value in enumerate(columns)}
     runs = []
     for index, value in zip(indices, values, strict=True):
-        run = _Placed(index, rows[index], homes[index], column_of[value])
+        run = _Placed(index, rows[index], headings[index], column_of[value])
         runs.append(run)
     labels = [value_text(axes.columns, value) for value in columns]
     if axes == METHODS_BY_SEEDS:
-        varying = differing_axes((run.home, run.row) for run in runs)
+        varying = differing_axes((run.home, run.row.axes) for run in runs)
         return _assemble(labels, _apart(runs, varying), _headings(runs, varying))
     groups = _together(runs, axes)
     return _assemble(labels, groups, dict(zip(groups, groups, strict=True)))
@@ -267,17 +267,18 @@ def _headings(runs: Sequence[_Placed], varying: Mapping[str, Collection[str]]) -
     for run in runs:
         if run.home not in headings:
             shared = {*run.row.axes}.difference(varying[run.home])
-            headings[run.home] = f"{run.home}  {_some_axes(run.row, shared)}".rstrip()
+            headings[run.home] = f"{run.home}  {some_axes(run.row, shared)}".rstrip()
     return headings
 
 
 def _line_label(row: AuditRow, varying: Collection[str]) -> str:
     if not varying:
         return row.method
-    return f"{row.method} {_some_axes(row, varying)}".rstrip()
+    return f"{row.method} {some_axes(row, varying)}".rstrip()
 
 
-def _some_axes(row: AuditRow, chosen: Collection[str]) -> str:
+def some_axes(row: AuditRow, chosen: Collection[str]) -> str:
+    """The row's values on some axes, as the end of its name."""
     values = {}
     for name in chosen:
         value = value_on_axis(row, name)
@@ -286,18 +287,14 @@ def _some_axes(row: AuditRow, chosen: Collection[str]) -> str:
     return axes_text(values)
 
 
-def homes_of(sources: Sequence[str]) -> Sequence[str]:
+@lru_cache(maxsize=4)
+def _homes(sources: tuple[str, ...]) -> list[str]:
+    found = homes(sources)
+    names = short_paths(set(found))
+    return [names[home] for home in found]
+
+
+def homes_of(sources: Sequence[str]) -> list[str]:
     """The heading of each row: its file, or the folder around a file or run folder with one
     run."""
-    names = _names(tuple(Counter(sources).items()))
-    return [names[source] for source in sources]
-
-
-@lru_cache(maxsize=1)
-def _names(counts: tuple[tuple[str, int], ...]) -> dict[str, str]:
-    """Source → its heading, given the number of rows of each source."""
-    homes = {}
-    for source, count in counts:
-        homes[source] = home_of(source, count)
-    names = short_paths(set(homes.values()))
-    return {source: names[home] for source, home in homes.items()}
+    return _homes(tuple(sources))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.facts.run_names import run_place
+from fa_core.facts.names import differing_axes, is_file_name, run_place, unique_names
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
 from fa_core.numbers import count_text, short
-from fa_core.rows import AuditRow, differing_axes, value_on_axis
+from fa_core.rows import AuditRow
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
-from fa_tui.views.grid import axes_text, homes_of
+from fa_tui.views.grid import some_axes
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
@@ -247,8 +247,7 @@ def run_name(session: Session, index: int) -> str:
     alike = session.alike(index)
     if len(alike) > _COMPARED_AT_MOST:
         return sanitize(f"{session.label(index)} {row.key}")
-    axes = session.differing_axes.get(row.method, ())
-    names = _disambiguate([session.rows[other] for other in alike], axes)
+    names = disambiguate([session.rows[other] for other in alike], session.differing_axes)
     return "".join(names[alike.index(index)])
 
 
@@ -303,85 +302,47 @@ def with_keys(text: str) -> str:
 
 
 def labels(rows: Sequence[AuditRow]) -> list[str]:
-    """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``.
-
-    A name holds the axes that differ among the method's rows. Runs of one seed that would share a
-    name get their place, then their key.
-    """
-    axes = _axes_of_methods(rows)
-    names = []
-    for row in rows:
-        names.append((row.method, _axes_behind(row, axes[row.method])))
-    extended = _extended(names, rows, (_places, _run_keys))
-    return list(map("".join, extended))
+    """A name per row, without the seed: ``dfa``, ``dfa λ=0.01``, ``bp (main/bp_s42)``."""
+    found = []
+    for row, (method, rest) in zip(rows, disambiguate(rows), strict=True):
+        if row.seed is not None:
+            rest = rest.removeprefix(f" s{row.seed}")
+        found.append(method + rest)
+    return found
 
 
-def disambiguate(rows: Sequence[AuditRow]) -> Pieces:
+def disambiguate(
+    rows: Sequence[AuditRow], axes: Mapping[str, Collection[str]] | None = None
+) -> Pieces:
     """A name per row in two parts, the first of which may be cut: ``("dfa", " s42 λ=0.1")``.
 
-    A name holds the axes that differ among the method's rows. Names that would repeat get the run's
-    place and a number.
-    """
-    axes = _axes_of_methods(rows)
-    names = [("", "")] * len(rows)
-    places_of: dict[str, list[int]] = defaultdict(list)
-    for place, row in enumerate(rows):
-        places_of[row.method].append(place)
-    for method, places in places_of.items():
-        own = [rows[place] for place in places]
-        own_names = _disambiguate(own, axes[method])
-        for place, name in zip(places, own_names, strict=True):
-            names[place] = name
-    return names
-
-
-def _disambiguate(rows: Sequence[AuditRow], axes: Collection[str]) -> Pieces:
-    """`disambiguate` for rows of one method.
+    Names that would repeat get the run's place, or a number.
 
     Args:
         rows: all of them, or those that share a name.
-        axes: that differ among all runs of the method.
+        axes: method → axes in its runs' names; by default those that differ among the rows.
     """
+    if axes is None:
+        axes = differing_axes((row.method, row.axes) for row in rows)
     names = []
     for row in rows:
-        rest = _axes_behind(row, axes)
-        if row.seed is not None:
-            rest = f" s{row.seed}{rest}"
-        names.append((row.method, rest))
-    return _extended(names, rows, (_source, _numbers))
-
-
-def _axes_of_methods(rows: Iterable[AuditRow]) -> dict[str, list[str]]:
-    return differing_axes((row.method, row) for row in rows)
-
-
-def _axes_behind(row: AuditRow, axes: Iterable[str]) -> str:
-    """The row's values on some axes, as the end of its name."""
-    text = ""
-    for name in axes:
-        value = value_on_axis(row, name)
-        if value is not None:
-            text += f" {axes_text({name: value})}"
-    return text
+        seed = "" if row.seed is None else f" s{row.seed}"
+        names.append(f"{row.method}{seed} {some_axes(row, axes[row.method])}".rstrip())
+    places = [run_place(row.source) for row in rows]
+    files = [place if is_file_name(place) else str(Path(place).parent) for place in places]
+    names = unique_names(names, files, places, form="{} ({})")
+    return [
+        (sanitize(row.method), sanitize(name.removeprefix(row.method)))
+        for row, name in zip(rows, names, strict=True)
+    ]
 
 
 def place_label(row: AuditRow) -> str:
     """A run's origin: the name of its file, or the last two parts of its folder's path."""
     place = Path(run_place(row.source))
-    if place.suffix:
+    if is_file_name(place.name):
         return place.name
     return "/".join(place.parts[-2:])
-
-
-def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
-    """The name `disambiguate` gives one of the rows."""
-    own = [other for other in rows if other.method == row.method]
-    alike = [other for other in own if other.seed == row.seed]
-    names = _disambiguate(alike, _axes_of_methods(own)[row.method])
-    for other, name in zip(alike, names, strict=True):
-        if other is row:
-            return "".join(name)
-    raise ValueError(f"no row {row.key}")
 
 
 def with_seed(label: str, row: AuditRow) -> str:
@@ -389,61 +350,3 @@ def with_seed(label: str, row: AuditRow) -> str:
     if row.seed is None:
         return label
     return f"{label} seed {row.seed}"
-
-
-_Words = Callable[[Sequence[AuditRow]], Sequence[str]]
-"""Rows that share a name and a seed → texts that may distinguish them."""
-
-
-def _extended(names: Pieces, rows: Sequence[AuditRow], ways: Iterable[_Words]) -> Pieces:
-    """Names extended, one way after another, where rows of one seed would share them."""
-    found = list(names)
-    for words_of in ways:
-        shared: dict[object, list[int]] = defaultdict(list)
-        for place, row in enumerate(rows):
-            shared[found[place], row.seed].append(place)
-        for places in shared.values():
-            if len(places) == 1:
-                continue
-            words = words_of([rows[place] for place in places])
-            for place, word in zip(places, words, strict=True):
-                method, rest = found[place]
-                found[place] = (method, f"{rest} {word}".rstrip())
-    return [(sanitize(method), sanitize(rest)) for method, rest in found]
-
-
-def _source(rows: Sequence[AuditRow]) -> list[str]:
-    """Each row's file, or its folder's heading in the matrix; its whole place if that distinguishes
-    more rows."""
-    homes = []
-    sources = [row.source for row in rows]
-    for row, home in zip(rows, homes_of(sources), strict=True):
-        if Path(row.source).suffix:
-            home = place_label(row)
-        homes.append(f"({home})")
-    texts = max(homes, _places(rows), key=_distinct)
-    if _distinct(texts) > 1:
-        return texts
-    return [""] * len(rows)
-
-
-def _distinct(texts: Iterable[str]) -> int:
-    return len(set(texts))
-
-
-def _numbers(rows: Sequence[AuditRow]) -> list[str]:
-    numbers = [f"#{number}" for number in range(1, len(rows) + 1)]
-    numbers[0] = ""
-    return numbers
-
-
-def _run_keys(rows: Sequence[AuditRow]) -> list[str]:
-    return [row.key for row in rows]
-
-
-def _places(rows: Sequence[AuditRow]) -> list[str]:
-    places = []
-    for row in rows:
-        end = Path(run_place(row.source)).parts[-2:]
-        places.append(f"({'/'.join(end)})")
-    return places

@@ -20,7 +20,7 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
-from fa_core.facts.run_names import MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.manifest import MANIFEST, WEIGHTS, Manifest
 from fa_core.models import build
 from tests.bench import bench_passes
 from tests.bench.figures import amount, ratio_within, report

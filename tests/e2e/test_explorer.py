@@ -163,7 +163,7 @@ def three_runs(tmp_path, sample_runs):
     """Three trained sample runs without their reports."""
     import shutil
 
-    from fa_core.facts.run_names import MANIFEST
+    from fa_core.facts.manifest import MANIFEST
 
     folder = tmp_path / "runs"
     runs = sorted(path.parent for path in (sample_runs / "controls").rglob(MANIFEST))[:3]

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fa_core.decode import DEEPEST, RepeatedKey, loads
-from fa_core.errors import UnreadableInput
+from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import scan
 
 words = st.text('ab:\\",{[ é𝔽', max_size=3)
@@ -120,3 +120,8 @@ def test_values_beyond_what_python_and_numpy_hold_are_bounded():
         for depth in (DEEPEST + 1, 900, 100_000):
             with pytest.raises(ValueError, match="nested too deep"):
                 loads(opening * depth + b"1" + closing * depth)
+
+
+@given(st.text(), st.text(), st.text())
+def test_an_error_is_one_printable_line(what: str, where: str, hint: str) -> None:
+    assert str(FaError(what, where=where, hint=hint)).isprintable()

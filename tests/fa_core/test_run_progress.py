@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core import run_progress
-from fa_core.facts.run_names import PROGRESS
+from fa_core.facts.manifest import PROGRESS
 from fa_core.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
 
 

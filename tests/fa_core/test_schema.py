@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fa_core.engine.journal import Journal
+from fa_core.facts.manifest import Manifest
 from fa_core.facts.report_facts import WHAT_IF
-from fa_core.facts.run_names import Manifest
 from fa_core.formats import TraceEpoch, scan
 from fa_core.formats.audit_table_writer import audit_list, penalty_logs, write_audit_table
 from fa_core.report import DiagnosticReport

@@ -44,7 +44,7 @@ from textual.geometry import Size
 import fa_tui
 from fa_core.engine.devices import Execution
 from fa_core.engine.worker import MEASURE
-from fa_core.facts.run_names import AUDIT
+from fa_core.facts.manifest import AUDIT
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup

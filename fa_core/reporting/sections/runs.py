@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import run_names
+from fa_core.facts.names import run_names
 from fa_core.facts.report_facts import layers_in_order
 from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.judgement.causes import backward_gain, cause_of_floor
@@ -54,7 +54,7 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     judged_by = thresholds or DiagnosticThresholds()
     controls = table.controls
     shown = []
-    for i, name in enumerate(run_names(table)[:ROWS_AT_MOST]):
+    for i, name in enumerate(run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]):
         report = table.report(i).with_thresholds(judged_by)
         shown.append(Run(name, report, bool(controls[i])))
     return shown
@@ -130,7 +130,7 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
         count = int(((table.nonfinite & bit) != 0).sum())
         if count:
             notes.append(f"({letter}) is NaN or infinite on {count_text(count, 'run')}")
-    for i, name in enumerate(run_names(table)):
+    for i, name in enumerate(run_names(table.key.tolist(), table.source.tolist())):
         report = table.report(i)
         if report.coverage and report.recorded_differs:
             notes.append(f"{name} is recorded as “{report.recorded_verdict}” in its source")

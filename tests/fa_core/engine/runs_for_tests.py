@@ -7,7 +7,7 @@ import json
 import msgspec
 from safetensors.torch import save_file
 
-from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
 from fa_core.models import build
 

@@ -11,7 +11,7 @@ from fa_core.engine import measuring
 from fa_core.engine.jobs import Job, changed_since
 from fa_core.engine.measuring import measure_run
 from fa_core.errors import MeasureError
-from fa_core.facts.run_names import WEIGHTS
+from fa_core.facts.manifest import WEIGHTS
 from fa_core.rows import AuditRow
 
 from .runs_for_tests import make_run

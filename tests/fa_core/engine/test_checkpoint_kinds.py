@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.engine.measuring import measure_run
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.run_names import home_of
+from fa_core.facts.names import homes
 from fa_core.formats import scan
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models.residual_mlp import ResMLP
@@ -347,7 +347,7 @@ class TestHubFolder:
         (row,) = found.rows
         assert not found.problems
         assert (row.key, row.method, row.seed) == ("dfa_s7/checkpoint-500", "dfa", 7)
-        assert home_of(row.source, 1) == str(folder.parent)
+        assert homes([row.source]) == [str(folder.parent)]
         assert row.checkpoint is not None
         assert numbers(measured(Path(row.checkpoint))) == plain
 
@@ -414,7 +414,7 @@ class TestDistributed:
     def test_is_one_row_that_says_how_to_convert_it(self, folder, plain):
         (row,) = scan([folder.parent]).rows
         assert (row.key, row.method, row.seed) == ("dfa_s7", "dfa", 7)
-        assert home_of(row.source, 1) == str(folder.parent)
+        assert homes([row.source]) == [str(folder.parent)]
         assert row.checkpoint is not None
         with pytest.raises(UnreadableInput) as caught:
             measured(Path(row.checkpoint))

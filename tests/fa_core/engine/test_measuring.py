@@ -14,7 +14,7 @@ from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.engine.measuring import measure_run
 from fa_core.engine.verify import recorded_options
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.facts.run_names import MANIFEST, WEIGHTS
+from fa_core.facts.manifest import MANIFEST, WEIGHTS
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.rows import AuditRow

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import split_key
+from fa_core.facts.names import split_key
 from fa_core.judgement.baseline import FrozenBaseline
 from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.judgement.intervals import packed, paired_margin

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.facts.run_names import Manifest
+from fa_core.facts.manifest import Manifest
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import load_tensors, network_for
 from fa_core.models import build

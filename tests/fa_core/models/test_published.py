@@ -7,7 +7,7 @@ from torch import nn
 
 from fa_core.engine.jobs import Job
 from fa_core.engine.loading import load
-from fa_core.facts.run_names import Manifest
+from fa_core.facts.manifest import Manifest
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
 from fa_core.models import build

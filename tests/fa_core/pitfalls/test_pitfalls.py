@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.facts.run_names import Manifest
+from fa_core.facts.manifest import Manifest
 from fa_core.models import build
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,

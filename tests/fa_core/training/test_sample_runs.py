@@ -12,7 +12,7 @@ import torch
 from fa_core.data import eval_batches, load_data
 from fa_core.engine.jobs import JobProgress
 from fa_core.engine.loading import Evaluation
-from fa_core.facts.run_names import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.facts.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.formats.scan import scan
 from fa_core.judgement.gamma import deep_gamma
 from fa_core.report import DiagnosticReport

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from fa_core.engine.jobs import Job
 from fa_core.engine.measuring import measure_run
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.run_names import (
+from fa_core.facts.manifest import (
     AUDIT,
     CREDIT,
     MANIFEST,

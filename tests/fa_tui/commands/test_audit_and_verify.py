@@ -14,7 +14,7 @@ import pytest
 from safetensors.torch import save_file
 
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import CREDIT, MANIFEST, WEIGHTS, Manifest
+from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.rows import AuditRow

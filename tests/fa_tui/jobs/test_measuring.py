@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.verify import verification
-from fa_core.facts.run_names import AUDIT, MANIFEST
+from fa_core.facts.manifest import AUDIT, MANIFEST
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -143,8 +143,8 @@ def test_the_paired_interval_of_d_stays_where_the_same_samples_are_right(tmp_pat
         residual_norms=[1.0, 2.0], headline_acc=0.5, frozen_baseline_acc=0.4, right="one"
     )
     old = replace(new, intervals={"margin_pp": (9.0, 11.0)})
-    row = AuditRow(source=str(tmp_path / "run.json"), key="run", method="run", report=old)
     (tmp_path / "run.json").write_text(json.dumps(old.to_dict()))
+    row = scan([tmp_path / "run.json"]).rows[0]
     assert lost_with(verification(row, new)) == []
     replaced, _ = replace_record(verification(row, new))
     assert replaced.report.intervals == {"margin_pp": (9.0, 11.0)}

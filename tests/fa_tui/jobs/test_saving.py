@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.facts.run_names import AUDIT, MANIFEST
+from fa_core.facts.manifest import AUDIT, MANIFEST
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow

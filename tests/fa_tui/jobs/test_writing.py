@@ -44,7 +44,7 @@ def test_a_report_and_its_figures_come_into_place_together(
     files = {file.name for file in tmp_path.iterdir()}
     assert "out.md" in files and len(files) == job.total + 1
     assert said == [f"saved {tmp_path / 'out.md'} and {job.total} more"]
-    assert (0, job.total) in seen, "its progress is told"
+    assert (job.done, job.total) in seen, "its progress is told"
 
 
 def test_no_file_is_written_over(tmp_path: Path, published_table: Path) -> None:

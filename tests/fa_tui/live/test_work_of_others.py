@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fa_core.facts.run_names import PROGRESS
+from fa_core.facts.manifest import PROGRESS
 from fa_core.formats import scan
 from fa_core.run_progress import ProgressFiles
 from fa_tui.app import ExplorerApp
