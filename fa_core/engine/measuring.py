@@ -44,17 +44,17 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
+    Diagnosis,
     PassOptions,
     needs_precision,
     run_diagnosis,
     with_precision,
 )
-from fa_core.measure.diagnosis import Diagnosis
-from fa_core.measure.flattening import PER_TOKEN
+from fa_core.measure.gradients import cut
 from fa_core.measure.isolate import AS_IS, processor_name
-from fa_core.measure.microbatches import cut
+from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.pass_errors import is_out_of_memory
+from fa_core.measure.passes import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
@@ -114,7 +114,7 @@ def measure_run(
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
     diagnosis = halve_until_fits(diagnose, largest, progress.note)
     if first:
-        counted = [*diagnosis.samples().right, *counted]
+        counted = [*diagnosis.right, *counted]
     right = torch.cat([part.cpu() for part in counted])
     return build_report(loaded, samples, diagnosis, right, device, progress.note)
 

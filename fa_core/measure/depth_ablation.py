@@ -20,13 +20,14 @@ from fa_core.measure.hooks import (
     Kwargs,
     first_tensor,
     hooked,
+    match_modules,
+    read_logits,
     replace_first_tensor,
+    split_patterns,
     tapped_inputs,
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, eval_mode
-from fa_core.measure.patterns import match_modules, split_patterns
-from fa_core.measure.taps import read_logits
 from fa_core.models.base import StreamNet
 
 

@@ -7,10 +7,16 @@ from torch import Tensor, nn
 
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.measure.batch_input import to_device
-from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.isolate import eval_mode
-from fa_core.measure.microbatches import true_pass
-from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
+from fa_core.measure.norms import (
+    PER_TOKEN,
+    Flattening,
+    lower_median,
+    mean_where,
+    sample_cosines,
+    sample_norms,
+)
+from fa_core.measure.passes import true_pass
 from fa_core.measure.taps import Taps
 
 EPS = 1e-8

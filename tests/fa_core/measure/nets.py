@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class Block(nn.Module):
     """h + scale·f(h), f linear or a pre-LN GELU branch."""
 
-    def __init__(self, width: int, kind: str = "linear", inplace: bool = False) -> None:
+    def __init__(self, width, kind="linear", inplace=False):
         super().__init__()
         self.inplace = inplace
         if kind == "linear":
-            self.f: nn.Module = nn.Linear(width, width, bias=False)
+            self.f = nn.Linear(width, width, bias=False)
         else:
             self.f = nn.Sequential(
                 nn.LayerNorm(width),
@@ -22,7 +22,7 @@ class Block(nn.Module):
                 nn.Linear(2 * width, width),
             )
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         if self.inplace:
             h += self.f(h)
             return h
@@ -37,13 +37,13 @@ class Residual(nn.Module):
 
     def __init__(
         self,
-        width: int = 6,
-        depth: int = 3,
-        classes: int = 4,
-        kind: str = "linear",
-        out_ln: bool = False,
-        inplace: bool = False,
-    ) -> None:
+        width=6,
+        depth=3,
+        classes=4,
+        kind="linear",
+        out_ln=False,
+        inplace=False,
+    ):
         super().__init__()
         self.embed = nn.Linear(5, width, bias=False)
         self.blocks = nn.ModuleList(Block(width, kind, inplace) for _ in range(depth))
@@ -51,12 +51,10 @@ class Residual(nn.Module):
         self.head = nn.Linear(width, classes, bias=False)
         self.show = lambda h: h
 
-    def readout(self, h: Tensor) -> Tensor:
+    def readout(self, h):
         return self.head(self.out_ln(h))
 
-    def forward(
-        self, x: Tensor, return_hidden: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(self, x, return_hidden=False):
         h = self.embed(x)
         hidden = [self.show(h)]
         for block in self.blocks:
@@ -69,7 +67,7 @@ class Residual(nn.Module):
 class Hookable(nn.Module):
     """The same network without a stream of its own."""
 
-    def __init__(self, inner: Residual) -> None:
+    def __init__(self, inner):
         super().__init__()
         self.embed, self.blocks, self.out_ln, self.head = (
             inner.embed,
@@ -78,7 +76,7 @@ class Hookable(nn.Module):
             inner.head,
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h = block(h)
@@ -88,9 +86,7 @@ class Hookable(nn.Module):
 class Tokens(nn.Module):
     """cls token + T tokens, blocks that mix them linearly, and a head on the cls token or on their mean."""
 
-    def __init__(
-        self, width: int = 6, depth: int = 2, classes: int = 4, reads: str = "cls"
-    ) -> None:
+    def __init__(self, width=6, depth=2, classes=4, reads="cls"):
         super().__init__()
         self.cls = nn.Parameter(torch.randn(1, 1, width))
         self.embed = nn.Embedding(11, width)
@@ -98,9 +94,7 @@ class Tokens(nn.Module):
         self.head = nn.Linear(width, classes)
         self.reads = reads
 
-    def forward(
-        self, x: Tensor, return_hidden: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(self, x, return_hidden=False):
         h = torch.cat([self.cls.expand(len(x), -1, -1), self.embed(x)], dim=1)
         hidden = [h]
         for mix in self.mix:
@@ -110,9 +104,18 @@ class Tokens(nn.Module):
         return (logits, hidden) if return_hidden else logits
 
 
-def batches(
-    k: int = 10, size: int = 16, width: int = 5, classes: int = 4, seed: int = 0
-) -> list[tuple[Tensor, Tensor]]:
+def cosines(net, data, layer=1):
+    """(K, K) float64: cosines of the batch-mean gradients at a layer."""
+    means = []
+    for x, y in data:
+        logits, hidden = net(x, return_hidden=True)
+        loss = nn.functional.cross_entropy(logits, y)
+        means.append(torch.autograd.grad(loss, hidden[layer])[0].mean(dim=0).double())
+    units = nn.functional.normalize(torch.stack(means))
+    return units @ units.T
+
+
+def batches(k=10, size=16, width=5, classes=4, seed=0):
     """k batches of Gaussian inputs with random labels."""
     generator = torch.Generator().manual_seed(seed)
     return [

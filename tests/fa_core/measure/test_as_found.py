@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,14 +17,14 @@ from tests.fa_core.measure.nets import Residual, batches
 class Awkward(Residual):
     """Counts its calls in a buffer, replaces another, and draws random numbers, even in eval mode."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.norm = nn.BatchNorm1d(6)
         self.register_buffer("calls", torch.zeros(()))
         self.register_buffer("last", torch.zeros(1))
         self.fails = False
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(self, x, return_hidden=False):
         self.calls += 1
         self.last = torch.ones(1)
         torch.rand(3), random.random(), np.random.rand()
@@ -36,7 +34,7 @@ class Awkward(Residual):
         return super().forward(x, return_hidden)
 
 
-def snapshot(net: nn.Module) -> dict[str, Any]:
+def snapshot(net):
     return {
         "modes": [module.training for module in net.modules()],
         "requires_grad": [p.requires_grad for p in net.parameters()],
@@ -48,7 +46,7 @@ def snapshot(net: nn.Module) -> dict[str, Any]:
     }
 
 
-def assert_same(before: Any, after: Any) -> None:
+def assert_same(before, after):
     if isinstance(before, dict):
         assert before.keys() == after.keys()
         for name in before:
@@ -65,7 +63,7 @@ def assert_same(before: Any, after: Any) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("taps", [None, "embed, blocks.*"])
-def test_the_model_comes_back_exactly_as_found(fails: bool, taps: str | None) -> None:
+def test_the_model_comes_back_exactly_as_found(fails, taps):
     torch.manual_seed(0)
     net = Awkward().train()
     net.norm.eval()
@@ -84,11 +82,11 @@ def test_the_model_comes_back_exactly_as_found(fails: bool, taps: str | None) ->
     assert_same(kept, data)
 
 
-def test_an_interrupt_leaves_the_model_as_found() -> None:
+def test_an_interrupt_leaves_the_model_as_found():
     net = Residual().train()
     before = snapshot(net)
 
-    def interrupt(done: int, total: int) -> None:
+    def interrupt(done, total):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -96,7 +94,7 @@ def test_an_interrupt_leaves_the_model_as_found() -> None:
     assert_same(before, snapshot(net))
 
 
-def test_a_graph_of_the_caller_survives_the_measurement() -> None:
+def test_a_graph_of_the_caller_survives_the_measurement():
     net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Linear(6, 4)).eval()
     x, y = batches(1)[0]
     loss = nn.functional.cross_entropy(net(x), y)
@@ -105,8 +103,8 @@ def test_a_graph_of_the_caller_survives_the_measurement() -> None:
     assert net[0].weight.grad is not None
 
 
-def test_parameters_get_no_gradient_and_no_graph() -> None:
-    seen: list[bool] = []
+def test_parameters_get_no_gradient_and_no_graph():
+    seen = []
     net = Residual()
     net.blocks[0].register_forward_pre_hook(
         lambda module, args: seen.append(any(p.requires_grad for p in net.parameters()))
@@ -116,8 +114,8 @@ def test_parameters_get_no_gradient_and_no_graph() -> None:
     assert all(p.grad is None for p in net.parameters())
 
 
-def precisions() -> dict[str, Any]:
-    backends: Any = torch.backends
+def precisions():
+    backends = torch.backends
     readers = {
         "matmul": torch.get_float32_matmul_precision,
         "cudnn": lambda: backends.cudnn.allow_tf32,
@@ -129,27 +127,27 @@ def precisions() -> dict[str, Any]:
     return {name: _read(read) for name, read in readers.items()}
 
 
-def _read(read: Callable[[], Any]) -> Any:
+def _read(read):
     try:
         return read()
     except (RuntimeError, AttributeError) as error:
         return type(error).__name__
 
 
-def _new_matmul() -> None:
+def _new_matmul():
     torch.backends.cuda.matmul.fp32_precision = "tf32"
 
 
-def _new_conv() -> None:
+def _new_conv():
     torch.backends.cudnn.conv.fp32_precision = "ieee"
 
 
-def _new_global() -> None:
+def _new_global():
     torch.backends.fp32_precision = "tf32"
 
 
 @pytest.fixture
-def default_switches() -> Iterator[None]:
+def default_switches():
     """PyTorch's precision switches as they are at start, before and after a test that moves them."""
     yield
     if hasattr(torch.backends, "fp32_precision"):
@@ -164,13 +162,13 @@ def default_switches() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("default_switches")
-def test_the_network_runs_with_tf32_off() -> None:
+def test_the_network_runs_with_tf32_off():
     class Watched(Residual):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
             return super().forward(x, return_hidden)
 
-    seen: list[tuple[str, bool]] = []
+    seen = []
     torch.set_float32_matmul_precision("high")
     diagnose(Watched(), batches(1))
     assert set(seen) == {("highest", False)}
@@ -189,7 +187,7 @@ def test_the_network_runs_with_tf32_off() -> None:
     ids=["default", "legacy", "matmul", "conv", "global"],
 )
 @pytest.mark.usefixtures("default_switches")
-def test_tf32_is_off_inside_and_restored_outside(set_up: Callable[[], None]) -> None:
+def test_tf32_is_off_inside_and_restored_outside(set_up):
     if not hasattr(torch.backends, "fp32_precision"):
         pytest.skip("this PyTorch has the older switches only")
     set_up()

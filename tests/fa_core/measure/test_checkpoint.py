@@ -6,7 +6,7 @@ import zipfile
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
@@ -14,7 +14,7 @@ from fa_core.measure.checkpoint_network import fitted
 
 
 @pytest.fixture
-def weights() -> dict[str, Tensor]:
+def weights():
     return {"head.weight": torch.arange(6.0).reshape(2, 3), "head.bias": torch.zeros(2)}
 
 

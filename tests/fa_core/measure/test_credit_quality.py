@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
@@ -21,23 +19,23 @@ from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
 
 class Tailed(Residual):
-    def tail(self, l: int, h: Tensor) -> Tensor:
+    def tail(self, l, h):
         for block in self.blocks[l:]:
             h = block(h)
         return self.readout(h)
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
-def gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+def gradients(net, x, y):
     logits, hidden = net(x, return_hidden=True)
     return list(torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), hidden))
 
 
-def collapsed(scale: float = 7e5) -> Tailed:
+def collapsed(scale=7e5):
     net = Tailed(width=32, kind="gelu", out_ln=True)
     with torch.no_grad():
         net.blocks[0].f[3].weight.mul_(scale)
@@ -45,15 +43,13 @@ def collapsed(scale: float = 7e5) -> Tailed:
     return net
 
 
-def healthy() -> Tailed:
+def healthy():
     return Tailed(width=32, kind="gelu", out_ln=True)
 
 
 @pytest.mark.parametrize("make", [healthy, collapsed])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(
-    make: Callable[[], Tailed], sign: float
-) -> None:
+def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(make, sign):
     net = make().double()
     x, y = batches(1, size=32)[0]
     found = credit_quality(net, [sign * g for g in gradients(net, x.double(), y)], x, y)
@@ -64,13 +60,13 @@ def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(
 
 
 @pytest.mark.parametrize("make", [healthy, collapsed])
-def test_a_random_vector_is_no_credit(make: Callable[[], Tailed]) -> None:
+def test_a_random_vector_is_no_credit(make):
     x, y = batches(1, size=128)[0]
     found = credit_quality(make(), [torch.randn(128, 32) for _ in range(4)], x, y)
     assert all(abs(value) < 0.06 for value in (*found.gamma, *found.rho))
 
 
-def test_every_number_equals_the_slow_way() -> None:
+def test_every_number_equals_the_slow_way():
     """One direction, one sample at a time, by subtracting two cross entropies."""
     net = Tailed(kind="gelu", out_ln=True).double()
     x, y = batches(1, size=5)[0]
@@ -84,7 +80,7 @@ def test_every_number_equals_the_slow_way() -> None:
         correlations, nudges, cosines = [], [], []
         for i in range(5):
 
-            def ce(state: Tensor, i: int = i, l: int = l) -> float:
+            def ce(state, i=i, l=l):
                 with torch.no_grad():
                     return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
 
@@ -99,12 +95,12 @@ def test_every_number_equals_the_slow_way() -> None:
 
 
 def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     net = Tailed(kind="gelu")
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
-    calls: list[int] = []
+    calls = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
     whole = credit_quality(net, credit, x, y)
     assert calls == [16, *([32 * 16, 16] * 4)]
@@ -114,7 +110,7 @@ def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
     assert parts.nudge == whole.nudge
 
 
-def test_module_taps_run_the_tail_by_replacing_an_output() -> None:
+def test_module_taps_run_the_tail_by_replacing_an_output():
     net = Tailed(kind="gelu", out_ln=True)
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
@@ -126,7 +122,7 @@ def test_module_taps_run_the_tail_by_replacing_an_output() -> None:
     } == hooked
 
 
-def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason() -> None:
+def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason():
     net = Residual()
     x, y = batches(1)[0]
     found = credit_quality(net, [torch.randn(16, 6) for _ in range(4)], x, y)
@@ -135,7 +131,7 @@ def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason() -> None:
     assert "tail" in found.missing["rho, nudge"]
 
 
-def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number() -> None:
+def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number():
     x, y = batches(1)[0]
     broken, ones = torch.full((16, 6), math.nan), torch.ones(16, 6)
     found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], x, y)
@@ -147,7 +143,7 @@ def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number
     assert found.missing == {"gamma, rho, nudge": "the method gives no credit signal"}
 
 
-def test_half_precision_networks_are_measured_in_float64() -> None:
+def test_half_precision_networks_are_measured_in_float64():
     net = Tailed(kind="gelu").half()
     x, y = batches(1)[0]
     wide = Tailed(kind="gelu").double()
@@ -156,9 +152,9 @@ def test_half_precision_networks_are_measured_in_float64() -> None:
     assert found.gamma == pytest.approx([1.0] * 4)
 
 
-def test_a_token_stream_is_moved_at_its_cls_token() -> None:
+def test_a_token_stream_is_moved_at_its_cls_token():
     class Tail(Tokens):
-        def tail(self, l: int, h: Tensor) -> Tensor:
+        def tail(self, l, h):
             for mix in list(self.mix)[l:]:
                 h = h + torch.einsum("st,btd->bsd", mix, h)
             return self.head(h[:, 0])
@@ -170,14 +166,14 @@ def test_a_token_stream_is_moved_at_its_cls_token() -> None:
     assert found.rho == pytest.approx([1.0] * 3, abs=1e-2)
 
 
-def test_credit_of_another_shape_is_refused() -> None:
+def test_credit_of_another_shape_is_refused():
     x, y = batches(1)[0]
     for credit in ([torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4):
         with pytest.raises(MeasureError):
             credit_quality(Tailed(), credit, x, y)
 
 
-def test_ce_change_keeps_the_digits_that_subtraction_loses() -> None:
+def test_ce_change_keeps_the_digits_that_subtraction_loses():
     z = torch.tensor([[60.0, 0.0, 1.0]], dtype=torch.float64)
     d = torch.tensor([[[1e-6, -2e-6, 3e-6]]], dtype=torch.float64)
     y = torch.tensor([0])
@@ -186,7 +182,7 @@ def test_ce_change_keeps_the_digits_that_subtraction_loses() -> None:
     assert F.cross_entropy(z + d[0], y) - F.cross_entropy(z, y) == 0.0
 
 
-def test_ce_change_equals_the_difference_at_every_size() -> None:
+def test_ce_change_equals_the_difference_at_every_size():
     z, y = torch.randn(4, 5, dtype=torch.float64), torch.randint(5, (4,))
     for scale in (1e-6, 0.1, 10.0, 1000.0):
         d = scale * torch.randn(3, 4, 5, dtype=torch.float64)
@@ -195,13 +191,13 @@ def test_ce_change_equals_the_difference_at_every_size() -> None:
         assert torch.allclose(ce_change(z, z + d, y), expected, rtol=1e-8, atol=1e-14)
 
 
-def test_rho_averages_over_samples_and_does_not_pool() -> None:
+def test_rho_averages_over_samples_and_does_not_pool():
     predicted = torch.tensor([[1.0, 100.0], [2.0, 300.0], [3.0, 200.0]])
     change = torch.tensor([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
     assert rho(predicted, change) == pytest.approx((1.0 - 1.0) / 2)
 
 
-def test_pearson_survives_every_scale_and_is_undefined_without_a_variance() -> None:
+def test_pearson_survives_every_scale_and_is_undefined_without_a_variance():
     x = torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64)
     for scale in (1e-250, 1.0, 1e250):
         r, defined = pearson(x * scale, -x)
@@ -210,18 +206,18 @@ def test_pearson_survives_every_scale_and_is_undefined_without_a_variance() -> N
     assert not pearson(torch.ones(1, 1), torch.ones(1, 1))[1].item()
 
 
-def test_gamma_has_no_clamp() -> None:
+def test_gamma_has_no_clamp():
     assert gamma(torch.tensor([[3.0, 4.0]]), torch.tensor([[5e-30, 0.0]])) == pytest.approx(
         0.6, rel=1e-12
     )
 
 
-def test_the_deep_mean_of_nothing_is_nothing() -> None:
+def test_the_deep_mean_of_nothing_is_nothing():
     assert mean_over([0.4]) is None
     assert mean_over([0.4, None]) is None
 
 
-def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
+def test_a_null_with_a_nan_has_no_spread_and_no_rank():
     for null in (
         NullGamma([0.1, math.nan], observed=0.5),
         NullGamma([math.nan], observed=math.nan),
@@ -231,7 +227,7 @@ def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
     assert NullGamma([0.1, 0.2], observed=math.nan).rank is None
 
 
-def test_a_rule_that_draws_nothing_has_no_null() -> None:
+def test_a_rule_that_draws_nothing_has_no_null():
     net = build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=0)
     with pytest.raises(UsageError, match="draws no feedback"):
         null_gamma(net, make_method("bp", net), *batches(1)[0])

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import TapError, UsageError
 from fa_core.measure.depth_ablation import depth_ablation
@@ -17,24 +17,24 @@ BATCHES, SAMPLES, CLASSES = 3, 40, 4
 
 
 class Block(nn.Module):
-    def __init__(self, d: int) -> None:
+    def __init__(self, d):
         super().__init__()
         self.linear = nn.Linear(d, d)
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         return h + torch.tanh(self.linear(h))
 
 
 class Plain(nn.Module):
     """A stream of modules that return the states."""
 
-    def __init__(self, d: int = 8, depth: int = 3) -> None:
+    def __init__(self, d=8, depth=3):
         super().__init__()
         self.embed = nn.Linear(6, d)
         self.blocks = nn.ModuleList(Block(d) for _ in range(depth))
         self.head = nn.Linear(d, CLASSES)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h = block(h)
@@ -44,13 +44,13 @@ class Plain(nn.Module):
 class Adding(nn.Module):
     """A network that adds ``h + block(h)`` itself."""
 
-    def __init__(self, d: int = 8, depth: int = 3) -> None:
+    def __init__(self, d=8, depth=3):
         super().__init__()
         self.embed = nn.Linear(6, d)
         self.blocks = nn.ModuleList(nn.Linear(d, d) for _ in range(depth))
         self.head = nn.Linear(d, CLASSES)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h = h + block(h)
@@ -58,27 +58,27 @@ class Adding(nn.Module):
 
 
 @pytest.fixture
-def batches() -> list[tuple[Tensor, Tensor]]:
+def batches():
     torch.manual_seed(0)
     return [(torch.randn(SAMPLES, 6), torch.randint(CLASSES, (SAMPLES,))) for _ in range(BATCHES)]
 
 
-def share(logits_of, batches) -> float:
+def share(logits_of, batches):
     with torch.no_grad():
         right = [(logits_of(x).argmax(-1) == y).float() for x, y in batches]
     return float(torch.cat(right).mean())
 
 
-def without(net: nn.Module, *blocks: int):
+def without(net, *blocks):
     """The network by hand, with the identity in some places."""
 
-    def run(x: Tensor) -> Tensor:
+    def run(x):
         if isinstance(net, StreamNet):
             h, step, readout = net.embed_input(x), net.advance, net.readout
         else:
             h, readout = net.embed(x), net.head
 
-            def step(l: int, h: Tensor) -> Tensor:
+            def step(l, h):
                 return net.blocks[l](h) + (h if isinstance(net, Adding) else 0)
 
         for l in range(3):
@@ -121,7 +121,7 @@ def test_the_network_comes_back_as_it_went_in(batches):
 
 def test_a_block_that_changes_the_shape_has_no_identity(batches):
     class Widening(Plain):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__(d=8, depth=1)
             self.blocks = nn.ModuleList([nn.Linear(8, 16), Block(16)])
             self.head = nn.Linear(16, CLASSES)
@@ -147,13 +147,13 @@ def test_the_block_that_is_used_most_is_named(batches):
 
 def test_tokens_with_a_label_each_are_samples():
     class Tokens(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.embed = nn.Embedding(11, 8)
             self.blocks = nn.ModuleList([Block(8)])
             self.head = nn.Linear(8, 11)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return self.head(self.blocks[0](self.embed(x)))
 
     x = torch.randint(11, (6, 5))

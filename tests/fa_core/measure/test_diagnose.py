@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import fa_core
 from fa_core import DiagnosticThresholds, diagnose
@@ -16,26 +16,24 @@ from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
-def close(expected: object, rel: float = 1e-5) -> object:
+def close(expected, rel=1e-5):
     return pytest.approx(
         expected, rel=rel, abs=0
     )  # the default abs would pass a 1e-30 that reads 0
 
 
-def medians(rows: Tensor) -> float:
+def medians(rows):
     return float(rows.detach().double().norm(dim=1).median())
 
 
 @pytest.mark.parametrize("kind", ["linear", "gelu"])
 @pytest.mark.parametrize("out_ln", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_fused_pass_equals_four_separate_passes(
-    kind: str, out_ln: bool, dtype: torch.dtype
-) -> None:
+def test_fused_pass_equals_four_separate_passes(kind, out_ln, dtype):
     net = Residual(kind=kind, out_ln=out_ln).to(dtype)
     data = [(x.to(dtype), y) for x, y in batches()]
     exact = copy.deepcopy(net).double()
@@ -52,14 +50,14 @@ def test_fused_pass_equals_four_separate_passes(
     assert report.headline_acc_source == "measured on 160 eval samples"
 
 
-def test_batchnorm_runs_on_its_running_statistics_and_leaves_them_alone() -> None:
+def test_batchnorm_runs_on_its_running_statistics_and_leaves_them_alone():
     class Net(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.norm = nn.BatchNorm1d(5, affine=False)
             self.head = nn.Linear(5, 4, bias=False)
 
-        def forward(self, x: Tensor, return_hidden: bool = False) -> object:
+        def forward(self, x, return_hidden=False):
             h = self.norm(x)
             out = h + h
             return (self.head(out), [h, out]) if return_hidden else self.head(out)
@@ -77,7 +75,7 @@ def test_batchnorm_runs_on_its_running_statistics_and_leaves_them_alone() -> Non
     assert net.norm.training
 
 
-def test_token_stream_stands_for_its_cls_token_where_the_head_reads_only_that() -> None:
+def test_token_stream_stands_for_its_cls_token_where_the_head_reads_only_that():
     net = Tokens(reads="cls").double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
     logits, hidden = net(x, return_hidden=True)
@@ -89,7 +87,7 @@ def test_token_stream_stands_for_its_cls_token_where_the_head_reads_only_that() 
     assert report.bp_grad_norms == close([medians(g[:, 0]) for g in grads], 1e-12)
 
 
-def test_token_stream_is_flattened_where_the_head_reads_all_tokens() -> None:
+def test_token_stream_is_flattened_where_the_head_reads_all_tokens():
     net = Tokens(reads="mean").double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
     hidden = net(x, return_hidden=True)[1]
@@ -98,7 +96,7 @@ def test_token_stream_is_flattened_where_the_head_reads_all_tokens() -> None:
     assert report.residual_norms == close([medians(h.flatten(1)) for h in hidden], 1e-12)
 
 
-def test_tied_weights_are_a_tap_at_every_call() -> None:
+def test_tied_weights_are_a_tap_at_every_call():
     block = nn.Linear(5, 5, bias=False)
     net = nn.Sequential(block, block, block, nn.Linear(5, 4, bias=False)).double()
     x, y = batches(1)[0]
@@ -114,7 +112,7 @@ def test_tied_weights_are_a_tap_at_every_call() -> None:
     assert report.tap_names == ["0", "0 (call 2)", "0 (call 3)"]
 
 
-def test_a_gradient_of_1e_30_does_not_read_zero() -> None:
+def test_a_gradient_of_1e_30_does_not_read_zero():
     net = Residual()
     with torch.no_grad():
         net.head.weight.mul_(1e-30)
@@ -127,7 +125,7 @@ def test_a_gradient_of_1e_30_does_not_read_zero() -> None:
     assert abs(report.cross_batch_stability) <= 1
 
 
-def test_an_exploded_stream_of_1e30_does_not_read_inf() -> None:
+def test_an_exploded_stream_of_1e30_does_not_read_inf():
     net = Residual()
     with torch.no_grad():
         net.embed.weight.mul_(1e30)
@@ -136,7 +134,7 @@ def test_an_exploded_stream_of_1e30_does_not_read_inf() -> None:
     assert all(1e28 < h < 1e34 for h in report.residual_norms)
 
 
-def test_norm_batches_pool_their_samples() -> None:
+def test_norm_batches_pool_their_samples():
     net = Residual(kind="gelu").double()
     data = [(x.double(), y) for x, y in batches(3)]
     pooled = torch.cat([x for x, _ in data])
@@ -145,7 +143,7 @@ def test_norm_batches_pool_their_samples() -> None:
     assert report.norm_batches == 3
 
 
-def test_a_smaller_last_batch_does_not_shift_the_gradient_norms() -> None:
+def test_a_smaller_last_batch_does_not_shift_the_gradient_norms():
     net = Residual(kind="gelu").double()
     data = [(x.double(), y) for x, y in batches(2)]
     whole = diagnose(net, data, norm_batches=2)
@@ -157,7 +155,7 @@ def test_a_smaller_last_batch_does_not_shift_the_gradient_norms() -> None:
     assert report.bp_grad_norms == close(whole.bp_grad_norms, 1e-12)
 
 
-def test_drift_is_unmeasured_below_eight_batches_and_says_so() -> None:
+def test_drift_is_unmeasured_below_eight_batches_and_says_so():
     report = diagnose(Residual(), batches(7))
     assert report.cross_batch_stability is None
     assert report.unmeasured["c"] == "only 7 eval batches, drift needs at least 8"
@@ -165,7 +163,7 @@ def test_drift_is_unmeasured_below_eight_batches_and_says_so() -> None:
     assert diagnose(Residual(), batches(8)).coverage == "abc"
 
 
-def test_drift_is_unmeasured_where_a_mean_gradient_is_zero() -> None:
+def test_drift_is_unmeasured_where_a_mean_gradient_is_zero():
     net = Residual()
     nn.init.zeros_(net.head.weight)
     report = diagnose(net, batches(8))
@@ -176,7 +174,7 @@ def test_drift_is_unmeasured_where_a_mean_gradient_is_zero() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_non_finite_network_fires_every_diagnostic_it_reached(value: float) -> None:
+def test_a_non_finite_network_fires_every_diagnostic_it_reached(value):
     net = Residual()
     with torch.no_grad():
         net.blocks[1].f.weight[0, 0] = value
@@ -186,14 +184,14 @@ def test_a_non_finite_network_fires_every_diagnostic_it_reached(value: float) ->
     assert 0.0 <= report.headline_acc <= 1.0
 
 
-def test_a_nan_in_a_late_batch_is_never_trustworthy() -> None:
+def test_a_nan_in_a_late_batch_is_never_trustworthy():
     data = batches(5)
     data[4][0][0, 0] = math.nan
     report = diagnose(Residual(), data)
     assert report.flags == {"c"}
 
 
-def test_one_layer_measures_b_only() -> None:
+def test_one_layer_measures_b_only():
     report = diagnose(Residual(depth=0), batches(1))
     assert report.coverage == "b"
     assert len(report.bp_grad_norms) == 1
@@ -201,7 +199,7 @@ def test_one_layer_measures_b_only() -> None:
 
 
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_half_precision_is_measured_in_float32_on_a_copy(half: torch.dtype) -> None:
+def test_half_precision_is_measured_in_float32_on_a_copy(half):
     net = Residual(kind="gelu").to(half)
     widened = copy.deepcopy(net).float()
     report = diagnose(net, batches(8))
@@ -210,7 +208,7 @@ def test_half_precision_is_measured_in_float32_on_a_copy(half: torch.dtype) -> N
     assert all(p.dtype == half for p in net.parameters())
 
 
-def test_as_is_shows_that_float16_flushes_what_float32_keeps() -> None:
+def test_as_is_shows_that_float16_flushes_what_float32_keeps():
     net = Residual().half()
     with torch.no_grad():
         net.head.weight.fill_(1e-7)
@@ -219,7 +217,7 @@ def test_as_is_shows_that_float16_flushes_what_float32_keeps() -> None:
     assert diagnose(net, batches(1)).g_L > 0.0
 
 
-def test_float64_is_the_reference() -> None:
+def test_float64_is_the_reference():
     net = Residual(kind="gelu")
     report = diagnose(net, batches(1), dtype="float64")
     assert report.dtype == "float64"
@@ -229,7 +227,7 @@ def test_float64_is_the_reference() -> None:
     assert all(p.dtype == torch.float32 for p in net.parameters())
 
 
-def test_what_the_caller_knows_goes_into_the_report() -> None:
+def test_what_the_caller_knows_goes_into_the_report():
     thresholds = DiagnosticThresholds(h_norm_explosion_ratio=1.0001)
     report = diagnose(
         Residual(),
@@ -251,7 +249,7 @@ def test_what_the_caller_knows_goes_into_the_report() -> None:
     assert report.coverage == "abd"
 
 
-def test_the_stability_layer_can_be_chosen() -> None:
+def test_the_stability_layer_can_be_chosen():
     net = Residual(kind="gelu").double()
     data = [(x.double(), y) for x, y in batches(8)]
     report = diagnose(net, data, stability_layer=3)
@@ -263,7 +261,7 @@ def test_the_stability_layer_can_be_chosen() -> None:
         diagnose(net, data, stability_layer=4)
 
 
-def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
+def test_it_measures_under_no_grad_inference_mode_and_autocast():
     net = Residual(kind="gelu")
     expected = diagnose(net, batches(8)).to_dict()
     with torch.no_grad():
@@ -274,7 +272,7 @@ def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
         assert diagnose(net, batches(8)).to_dict() == expected
 
 
-def test_a_shuffling_loader_leaves_the_random_state_alone() -> None:
+def test_a_shuffling_loader_leaves_the_random_state_alone():
     pairs = list(zip(*(torch.cat(parts) for parts in zip(*batches(3), strict=True)), strict=True))
     loader = torch.utils.data.DataLoader(pairs, batch_size=16, shuffle=True)
     net = Residual()
@@ -283,7 +281,7 @@ def test_a_shuffling_loader_leaves_the_random_state_alone() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_hooked_and_returned_streams_agree() -> None:
+def test_hooked_and_returned_streams_agree():
     net = Residual(kind="gelu", out_ln=True)
     own = diagnose(net, batches(8))
     hooked = diagnose(Hookable(net), batches(8), taps=["embed", "blocks.*"])
@@ -296,14 +294,12 @@ def test_hooked_and_returned_streams_agree() -> None:
 @pytest.mark.parametrize(
     ("accs", "norm_batches"), [((31.0, None), 1), ((None, -0.1), 1), ((None, None), 0)]
 )
-def test_arguments_that_cannot_be_meant_are_refused(
-    accs: tuple[float, float], norm_batches: int
-) -> None:
+def test_arguments_that_cannot_be_meant_are_refused(accs, norm_batches):
     with pytest.raises(UsageError):
         diagnose(Residual(), batches(1), *accs, norm_batches=norm_batches)
 
 
-def test_one_function_per_diagnostic_gives_the_numbers_of_the_report() -> None:
+def test_one_function_per_diagnostic_gives_the_numbers_of_the_report():
     net = build("resmlp", input_dim=6, d=8, L=2, seed=0)
     generator = torch.Generator().manual_seed(0)
     batches = [(torch.randn(16, 6, generator=generator), torch.arange(16) % 10) for _ in range(8)]

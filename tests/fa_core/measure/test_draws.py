@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import FaError
@@ -24,14 +21,14 @@ torch.set_num_threads(1)
 class Dropping(Residual):
     """Draws random numbers in eval mode."""
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(self, x, return_hidden=False):
         return super().forward(F.dropout(x, training=True), return_hidden)
 
 
 class DroppingByHand(Residual):
     """Drops its blocks at random in eval mode, by the global generators of Python and NumPy."""
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(self, x, return_hidden=False):
         return super().forward(x * random.random() * np.random.rand(), return_hidden)
 
 
@@ -41,21 +38,21 @@ DRAWING = [Dropping, DroppingByHand]
 class Loader:
     """Batches that are drawn one by one, from all generators, between the passes."""
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 3
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+    def __iter__(self):
         for _ in range(len(self)):
             shift = random.random() + np.random.randn()
             yield torch.randn(8, 5) + shift, torch.randint(4, (8,))
 
 
-def net_of(kind: type[Residual]) -> nn.Module:
+def net_of(kind):
     torch.manual_seed(0)
     return kind()
 
 
-def disturb(seed: int) -> None:
+def disturb(seed):
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
@@ -75,9 +72,9 @@ def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so(kind)
 
 def test_every_batch_has_draws_of_its_own():
     class Seen(Dropping):
-        inputs: list[Tensor] = []
+        inputs = []
 
-        def readout(self, h: Tensor) -> Tensor:
+        def readout(self, h):
             self.inputs.append(torch.tensor([torch.rand(()), random.random(), np.random.rand()]))
             return super().readout(h)
 
@@ -91,11 +88,11 @@ def test_every_batch_has_draws_of_its_own():
 @pytest.mark.parametrize("kind", [Residual, *DRAWING])
 def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
     class Seeing(kind):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             seen.append(x.detach().clone())
             return super().forward(x, return_hidden)
 
-    seen: list[Tensor] = []
+    seen = []
     net = net_of(Seeing)
     disturb(4)
     expected = [x for x, _ in Loader()]
@@ -122,7 +119,7 @@ def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_callers_generators_are_as_before_also_after_a_failure(fails):
     class Drawing(Residual):
-        def readout(self, h: Tensor) -> Tensor:
+        def readout(self, h):
             torch.rand(3), random.random(), np.random.rand()
             if fails:
                 raise ValueError("boom")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -17,7 +16,7 @@ from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import make_method
-from fa_core.models import StreamNet, build
+from fa_core.models import build
 from tests.fa_core.measure.nets import batches as gaussian_batches
 
 torch.set_num_threads(1)
@@ -25,7 +24,7 @@ torch.set_num_threads(1)
 NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"
 
 
-def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float) -> StreamNet:
+def network(blocks=2, kind=torch.float32, **filled):
     """A small ResMLP; the parts that are named are filled with one value."""
     net = build("resmlp", input_dim=8, d=16, L=blocks, num_classes=4, seed=0)
     with torch.no_grad():
@@ -36,7 +35,7 @@ def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float)
     return net.to(kind)
 
 
-def batches(size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def batches(size):
     generator = torch.Generator().manual_seed(0)
     return [
         (
@@ -47,18 +46,18 @@ def batches(size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
-def kind(value: float | None) -> str:
+def kind(value):
     if value is None:
         return NOTHING
     return NAN if not math.isfinite(value) else ZERO if value == 0 else NUMBER
 
 
-def kinds(values: list[float | None]) -> str:
+def kinds(values):
     """What a series holds, layer by layer, equal neighbours once."""
     return " ".join(dict.fromkeys(map(kind, values))) or NOTHING
 
 
-def answers(net: StreamNet, size: int, dtype: str | None) -> Iterator[tuple[str, str]]:
+def answers(net, size, dtype):
     """Every metric's name and what it answers."""
     data = batches(size)
     lenient = DiagnosticThresholds(stability_drift_ceiling=0.95)
@@ -132,7 +131,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_metric_has_an_answer_for(case: str) -> None:
+def test_every_metric_has_an_answer_for(case):
     made_of, unusual = CASES[case]
     options = {"size": 16, "dtype": None, **made_of}
     size, dtype = options.pop("size"), options.pop("dtype")
@@ -142,7 +141,7 @@ def test_every_metric_has_an_answer_for(case: str) -> None:
 class Dead(nn.Module):
     """ReLUs that are all off: the stream is 0 behind h_0, and the head's bias alone decides."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed = nn.Linear(5, 6)
         self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2))
@@ -152,14 +151,14 @@ class Dead(nn.Module):
         nn.init.constant_(self.head.bias, 0.0)
         self.head.bias.data[3] = 1.0
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h = block(h)
         return self.head(h)
 
 
-def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() -> None:
+def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
     torch.manual_seed(0)
     data = gaussian_batches(8)
     report = diagnose(Dead(), data, taps="embed, blocks.*")

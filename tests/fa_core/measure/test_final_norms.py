@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from fa_core import diagnose
@@ -18,17 +16,17 @@ FINAL = "comes after the final norm"
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
-def spelled(forward: Any) -> type[nn.Module]:
+def spelled(forward):
     class Spelled(nn.Module):
-        def __init__(self, width: int) -> None:
+        def __init__(self, width):
             super().__init__()
             self.weight = nn.Parameter(torch.zeros(width))
 
-        def forward(self, h: Tensor) -> Tensor:
+        def forward(self, h):
             wide = h.float()
             return forward(
                 wide, wide.pow(2).mean(-1, keepdim=True) + 1e-6, self.weight.float()
@@ -37,7 +35,7 @@ def spelled(forward: Any) -> type[nn.Module]:
     return Spelled
 
 
-def standardised(h: Tensor, square: Tensor, w: Tensor) -> Tensor:
+def standardised(h, square, w):
     """A LayerNorm from its definition."""
     centred = h - h.mean(-1, keepdim=True)
     return centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * (1.0 + w)
@@ -57,7 +55,7 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("case", WRITTEN)
-def test_a_final_norm_is_found_however_it_is_written(case: str) -> None:
+def test_a_final_norm_is_found_however_it_is_written(case):
     model, data = Classifier(norm=spelled(WRITTEN[case])), sentences(1)
     model.transformer.h[-1].register_forward_hook(lambda _, args, output: (1e9 * output[0], None))
     with pytest.raises(TapError, match=FINAL) as caught:
@@ -70,14 +68,14 @@ def test_a_final_norm_is_found_however_it_is_written(case: str) -> None:
     "written",
     [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)],
 )
-def test_gains_and_gates_are_no_norms(written: Any) -> None:
+def test_gains_and_gates_are_no_norms(written):
     assert (
         diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage
         == "ab"
     )
 
 
-def with_normed_embedding(**options: Any) -> Classifier:
+def with_normed_embedding(**options):
     model = Classifier(**options)
     wte = nn.Sequential(model.transformer.wte, nn.LayerNorm(WIDTH))
     model.transformer.wte = wte
@@ -85,7 +83,7 @@ def with_normed_embedding(**options: Any) -> Classifier:
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
+def test_a_normed_embedding_does_not_hide_the_final_norm(depth):
     with pytest.raises(TapError, match=FINAL):
         diagnose(with_normed_embedding(depth=depth), sentences(1), taps=hidden_states)
     with pytest.raises(TapError, match=r"is the final norm.*leave it out"):
@@ -93,17 +91,17 @@ def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
 
 
 @pytest.mark.parametrize(("depth", "taps"), [(1, TAPS), (3, TAPS), (3, hidden_states)])
-def test_post_norm_blocks_behind_a_normed_embedding_are_measured(depth: int, taps: Any) -> None:
+def test_post_norm_blocks_behind_a_normed_embedding_are_measured(depth, taps):
     report = diagnose(with_normed_embedding(depth=depth, post=True), sentences(1), taps=taps)
     assert len(report.residual_norms) == depth + 1
 
 
-def last_state(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+def last_state(model, ids):
     logits, states = hidden_states(model, ids)
     return logits, states[-1:]
 
 
-def test_a_final_norm_as_the_only_state_is_refused() -> None:
+def test_a_final_norm_as_the_only_state_is_refused():
     with pytest.raises(TapError, match=rf"h_0 .*{FINAL}.*'transformer\.h\.\*'"):
         diagnose(Classifier(), sentences(1), taps=last_state)
     with pytest.raises(TapError, match=r"is the final norm.*'transformer\.h\.\*'"):
@@ -114,12 +112,12 @@ def test_a_final_norm_as_the_only_state_is_refused() -> None:
 class Bare(Hookable):
     """Logits in an output object, or picked from those of every token."""
 
-    def forward(self, x: Tensor) -> Any:
+    def forward(self, x):
         return {"logits": super().forward(x)[:, :]}
 
 
 @pytest.mark.parametrize("kind", [Hookable, Bare])
-def test_logits_are_no_hidden_state(kind: type[Hookable]) -> None:
+def test_logits_are_no_hidden_state(kind):
     net = kind(Residual(out_ln=True))
     with pytest.raises(TapError, match=r"the last tap, head, gives the logits.*leave it out"):
         diagnose(net, batches(1), taps="embed, blocks.*, out_ln, head")
@@ -127,8 +125,8 @@ def test_logits_are_no_hidden_state(kind: type[Hookable]) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_final_norm_that_is_no_module(depth: int) -> None:
-    def taps(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+def test_a_final_norm_that_is_no_module(depth):
+    def taps(model, x):
         states = [model.embed(x)]
         for block in model.blocks:
             states.append(block(states[-1]))

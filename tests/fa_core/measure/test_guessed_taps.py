@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError
@@ -18,37 +18,37 @@ from tests.fa_core.measure.nets import Hookable, Residual, batches
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
-def guess(model: nn.Module, x: Tensor) -> list[str]:
+def guess(model, x):
     with eval_mode(model) as net:
         return guess_taps(net.model, x)
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, inner: nn.Module | None = None) -> None:
+    def __init__(self, width, inner=None):
         super().__init__()
         self.inner = inner or nn.Sequential(nn.Linear(width, width), nn.Tanh())
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         return h + self.inner(h)
 
 
 class Stack(nn.Module):
     """embed, blocks, head."""
 
-    def __init__(self, *blocks: nn.Module, width: int = 6) -> None:
+    def __init__(self, *blocks, width=6):
         super().__init__()
         self.embed, self.drop = nn.Linear(5, width), nn.Dropout()
         self.blocks = nn.ModuleList(blocks)
         self.head = nn.Linear(width, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.drop(self.embed(x))
         for block in self.blocks:
             h = block(h)
         return self.head(h)
 
 
-def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
+def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
     torch.manual_seed(0)
     net, heard = Hookable(Residual()), []
     report = diagnose(net, batches(8))
@@ -90,24 +90,24 @@ GUESSED: dict[str, tuple[nn.Module, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", GUESSED)
-def test_blocks_and_what_feeds_them_are_found(case: str) -> None:
+def test_blocks_and_what_feeds_them_are_found(case):
     net, expected = GUESSED[case]
     assert guess(net, torch.randn(2, 5)) == expected
 
 
 class Towers(nn.Module):
-    def __init__(self, depths: tuple[int, int]) -> None:
+    def __init__(self, depths):
         super().__init__()
         self.left, self.right = (
             nn.Sequential(*(Block(5) for _ in range(depth))) for depth in depths
         )
         self.head = nn.Linear(10, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
 
 
-def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
+def test_two_runs_of_equal_length_are_refused_with_both_lines():
     with pytest.raises(
         TapError, match=r"2 runs of 3 like blocks; choose one as taps: 'left.\*' or 'right.\*'"
     ):
@@ -118,14 +118,14 @@ def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
 class Branches(Stack):
     """Its blocks give f(h) alone, and the network adds it."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h = h + block(h)
         return self.head(h)
 
 
-def branch_states(net: nn.Module, x: Tensor) -> list[float]:
+def branch_states(net, x):
     h = [net.embed(x)]
     for block in net.blocks:
         h.append(h[-1] + block(h[-1]))
@@ -133,14 +133,14 @@ def branch_states(net: nn.Module, x: Tensor) -> list[float]:
 
 
 class InPlace(Branches):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h += block(h)
         return self.head(h)
 
 
-def reference_gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[float]:
+def reference_gradients(net, x, y):
     """By the states themselves, returned by a function."""
     h = [net.embed(x).detach().requires_grad_()]
     for block in net.blocks:
@@ -153,9 +153,7 @@ def reference_gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[float]:
     "taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"]
 )
 @pytest.mark.parametrize("kind", [Branches, InPlace])
-def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(
-    kind: Any, taps: Any
-) -> None:
+def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind, taps):
     torch.manual_seed(0)
     net = kind(*(Block(6) for _ in range(3)))
     data = batches(8)
@@ -166,9 +164,9 @@ def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(
     assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
 
 
-def test_a_state_that_is_read_twice_is_one_layer() -> None:
+def test_a_state_that_is_read_twice_is_one_layer():
     class Twice(Branches):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             h = self.embed(x)
             for block in self.blocks:
                 h = h + 0.5 * block(h) + 0.5 * block(h)
@@ -186,7 +184,7 @@ def test_a_state_that_is_read_twice_is_one_layer() -> None:
 class ReadAgain(Branches):
     """One block, applied twice: what it reads is another state each time."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         for block in (*self.blocks, self.blocks[0]):
             h = h + block(h)
@@ -194,7 +192,7 @@ class ReadAgain(Branches):
 
 
 class Parallel(Stack):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         return self.head(sum(block(h) for block in self.blocks))
 
@@ -212,15 +210,13 @@ class Parallel(Stack):
         (Parallel, None, r"no run of like blocks shows .*'blocks.\*:in,head:in'"),
     ],
 )
-def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(
-    kind: type[Stack], taps: str | None, said: str
-) -> None:
+def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, said):
     with pytest.raises(TapError, match=said):
         diagnose(kind(*(Block(6) for _ in range(3))), batches(1), taps=taps)
 
 
-def test_a_function_that_returns_branches_is_remarked_upon() -> None:
-    def branches(net: nn.Module, x: Tensor) -> Any:
+def test_a_function_that_returns_branches_is_remarked_upon():
+    def branches(net, x):
         h = net.embed(x)
         hidden = [h]
         for block in net.blocks:
@@ -246,7 +242,7 @@ VISION: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", VISION)
-def test_networks_of_timm(name: str) -> None:
+def test_networks_of_timm(name):
     timm = pytest.importorskip("timm")
     sizes, expected = VISION[name]
     assert guess(timm.create_model(name, num_classes=4, **sizes), IMAGES) == expected
@@ -263,7 +259,7 @@ HUB: dict[str, tuple[dict[str, int], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", HUB)
-def test_networks_of_transformers(name: str) -> None:
+def test_networks_of_transformers(name):
     transformers = pytest.importorskip("transformers")
     sizes, expected = HUB[name]
     network = getattr(transformers, f"{name}ForSequenceClassification")

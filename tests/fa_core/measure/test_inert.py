@@ -14,7 +14,6 @@ import struct
 import sys
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from fa_core.errors import UnreadableInput
 from fa_core.measure.checkpoint import load_checkpoint
 
 
-def shapes(path: Path) -> dict[str, torch.Size]:
+def shapes(path):
     return {name: tensor.shape for name, tensor in load_checkpoint(path).tensors.items()}
 
 
@@ -39,31 +38,31 @@ ESCAPED: list[str] = []
 class Reduced:
     """Pickled as whatever it is given: function, arguments, state, list items, dict items, setter of the state."""
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, *parts):
         self.parts = parts
 
-    def __call__(self) -> None:
+    def __call__(self):
         """Only what can be called is pickled in the place of a function."""
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return self.parts
 
 
 class Described:
     """Attributes that run code when they are set, and methods that unpickling calls."""
 
-    def __new__(cls, *args: Any) -> Any:
+    def __new__(cls, *args):
         if args:
             ESCAPED.append("__new__")
         return super().__new__(cls)
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state):
         ESCAPED.append("__setstate__")
 
-    def append(self, value: Any) -> None:
+    def append(self, value):
         ESCAPED.append("append")
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key, value):
         ESCAPED.append("__setitem__")
 
 
@@ -71,20 +70,20 @@ class Property:
     __slots__ = ()
 
     @property
-    def value(self) -> int:
+    def value(self):
         return 0
 
     @value.setter
-    def value(self, new: Any) -> None:
+    def value(self, new):
         ESCAPED.append("property")
 
 
 class Set(Property):
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name, value):
         ESCAPED.append("__setattr__")
 
 
-def touched(name: str) -> None:
+def touched(name):
     ESCAPED.append(name)
 
 
@@ -124,27 +123,27 @@ HOSTILE: dict[str, Callable[[], Any]] = {
 
 
 class Hashed:
-    def __hash__(self) -> int:
+    def __hash__(self):
         ESCAPED.append("hash")
         return 1
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self):
         return (Hashed, ())
 
 
-def in_zip(data: bytes, path: Path) -> None:
+def in_zip(data, path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", data)
         archive.writestr("archive/byteorder", "little")
         archive.writestr("archive/version", "3\n")
 
 
-def in_old_format(data: bytes, path: Path) -> None:
+def in_old_format(data, path):
     head = (torch.serialization.MAGIC_NUMBER, 1001, {"little_endian": True, "type_sizes": {}})
     path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([], 2))
 
 
-def in_pickle(data: bytes, path: Path) -> None:
+def in_pickle(data, path):
     path.write_bytes(data)
 
 
@@ -165,18 +164,18 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
 
 
 class Net(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.w = nn.Parameter(WEIGHTS["w"].clone())
 
 
-def holding(trap: Any) -> nn.Module:
+def holding(trap):
     net = Net()
     net.extra = trap
     return net
 
 
-def hooked(trap: Any) -> nn.Module:
+def hooked(trap):
     net = Net()
     net._forward_hooks[0] = trap
     net._buffers["extra"] = trap
@@ -184,7 +183,7 @@ def hooked(trap: Any) -> nn.Module:
 
 
 @pytest.fixture
-def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def trap(tmp_path, monkeypatch):
     """A folder with a module that must not be imported; a file ``proof`` in it, or `ESCAPED`, shows what ran."""
     (tmp_path / f"{TRAP}.py").write_text("open('proof', 'w')\n")
     monkeypatch.chdir(tmp_path)
@@ -192,7 +191,7 @@ def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def assert_nothing_ran(folder: Path) -> None:
+def assert_nothing_ran(folder):
     assert not (folder / "proof").exists()
     assert TRAP not in sys.modules
     assert ESCAPED == []
@@ -208,9 +207,7 @@ def assert_nothing_ran(folder: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_runs_and_the_weights_are_read(
-    shape: str, container: str, protocol: int, trap: Path
-) -> None:
+def test_nothing_runs_and_the_weights_are_read(shape, container, protocol, trap):
     for kind, make in HOSTILE.items():
         content = SHAPES[shape](make())
         ESCAPED.clear()
@@ -232,9 +229,7 @@ def test_nothing_runs_and_the_weights_are_read(
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_file_of_nothing_else_is_refused_in_one_line(
-    kind: str, container: str, trap: Path
-) -> None:
+def test_a_file_of_nothing_else_is_refused_in_one_line(kind, container, trap):
     data = pickle.dumps(HOSTILE[kind](), 2)
     ESCAPED.clear()
     CONTAINERS[container](data, trap / "a.pt")
@@ -247,7 +242,7 @@ def test_a_file_of_nothing_else_is_refused_in_one_line(
     assert_nothing_ran(trap)
 
 
-def storage(count: Any = 6, key: Any = "0", kind: str = "FloatStorage") -> bytes:
+def storage(count=6, key="0", kind="FloatStorage"):
     """Opcodes of a storage's persistent id."""
     parts = pickle.dumps(key, 2)[2:-1], pickle.dumps(count, 2)[2:-1]
     return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (
@@ -257,9 +252,7 @@ def storage(count: Any = 6, key: Any = "0", kind: str = "FloatStorage") -> bytes
     )
 
 
-def tensor(
-    offset: Any = 0, size: Any = (2, 3), stride: Any = (3, 1), of: bytes | None = None
-) -> bytes:
+def tensor(offset=0, size=(2, 3), stride=(3, 1), of=None):
     """Opcodes of a tensor."""
     numbers = b"".join(pickle.dumps(part, 2)[2:-1] for part in (offset, size, stride))
     return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (
@@ -268,17 +261,17 @@ def tensor(
     )
 
 
-def state_dict(value: bytes) -> bytes:
+def state_dict(value):
     return b"\x80\x02}X\x01\0\0\0w" + value + b"s."
 
 
-def file_of(data: bytes, path: Path, bytes_: int = 24) -> None:
+def file_of(data, path, bytes_=24):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", data)
         archive.writestr("archive/data/0", bytes(bytes_))
 
 
-def module(children: bytes, parameters: bytes = b"}") -> bytes:
+def module(children, parameters=b"}"):
     """Opcodes of a module; its own place in the memo is 9."""
     names = (b"_parameters", parameters), (b"_buffers", b"}"), (b"_modules", children)
     state = b"".join(
@@ -287,11 +280,11 @@ def module(children: bytes, parameters: bytes = b"}") -> bytes:
     return b"clab\nNet\n)\x81q\x09}(%sub" % state
 
 
-def text(value: str) -> bytes:
+def text(value):
     return b"X" + struct.pack("<I", len(value)) + value.encode()
 
 
-def doubling(levels: int) -> bytes:
+def doubling(levels):
     """A module that holds one module twice, and that one another twice, and so on."""
     inner = module(b"}", b"}" + text("w") + tensor() + b"s")
     for _ in range(levels):
@@ -377,7 +370,7 @@ MALFORMED["a module within itself"] = (
 
 
 @pytest.mark.parametrize("kind", MALFORMED)
-def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind: str, tmp_path: Path) -> None:
+def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind, tmp_path):
     for write in (file_of, in_old_format, in_pickle):
         write(MALFORMED[kind], tmp_path / "a.pt")
         with pytest.raises(UnreadableInput) as caught:
@@ -387,15 +380,15 @@ def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind: str, tmp_pat
 
 
 def test_the_opcodes_of_these_tests_are_a_checkpoint_where_they_are_well_formed(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     file_of(state_dict(tensor(offset=1, size=(2, 2), stride=(1, 3))), tmp_path / "a.pt")
     assert shapes(tmp_path / "a.pt") == {"w": (2, 2)}
     file_of(b"\x80\x02" + doubling(2) + b".", tmp_path / "a.pt")
     assert shapes(tmp_path / "a.pt") == {f"{a}.{b}.w": (2, 3) for a in "ab" for b in "ab"}
 
 
-def test_a_storage_that_begins_between_elements_is_read(tmp_path: Path) -> None:
+def test_a_storage_that_begins_between_elements_is_read(tmp_path):
     values = torch.arange(6.0)
     for room in range(4):
         with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
@@ -405,7 +398,7 @@ def test_a_storage_that_begins_between_elements_is_read(tmp_path: Path) -> None:
         assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], values.reshape(2, 3))
 
 
-def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path: Path) -> None:
+def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path):
     file_of(state_dict(tensor()), tmp_path / "a.pt")
     with zipfile.ZipFile(tmp_path / "a.pt", "a") as archive:
         archive.writestr("archive/byteorder", "big")
@@ -413,7 +406,7 @@ def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path: Path) -> 
         load_checkpoint(tmp_path / "a.pt")
 
 
-def test_shared_storages_stay_shared(tmp_path: Path) -> None:
+def test_shared_storages_stay_shared(tmp_path):
     tied = torch.ones(3, 3)
     torch.save({"a": tied, "b": tied.t(), "c": tied[1]}, tmp_path / "a.pt")
     found = load_checkpoint(tmp_path / "a.pt").tensors
@@ -422,8 +415,8 @@ def test_shared_storages_stay_shared(tmp_path: Path) -> None:
 
 
 def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
         archive.writestr("serialized_exported_program.json", "{}")
         archive.writestr("serialized_state_dict.pt", b"")
@@ -446,8 +439,8 @@ def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_w
     ],
 )
 def test_a_file_without_tensors_that_can_be_used_says_in_plain_words_what_it_holds(
-    content: object, message: str, tmp_path: Path
-) -> None:
+    content, message, tmp_path
+):
     path = tmp_path / "dfa_s1.pt"
     torch.save(content, path)
     with pytest.raises(UnreadableInput, match=message) as caught:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -23,18 +21,18 @@ VOCAB = 64
 
 
 @pytest.fixture(autouse=True)
-def seed() -> None:
+def seed():
     torch.manual_seed(0)
 
 
-def gpt2() -> Any:
+def gpt2():
     config = transformers.GPT2Config(
         n_layer=2, n_embd=32, n_head=2, vocab_size=VOCAB, n_positions=16
     )
     return transformers.GPT2LMHeadModel(config).eval()
 
 
-def batch(size: int = 5, length: int = 7, pads: bool = True) -> dict[str, Tensor]:
+def batch(size=5, length=7, pads=True):
     ids, mask = torch.randint(VOCAB, (size, length)), torch.ones(size, length, dtype=torch.long)
     labels = ids.clone()
     if pads:
@@ -44,14 +42,14 @@ def batch(size: int = 5, length: int = 7, pads: bool = True) -> dict[str, Tensor
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def medians(norms: Tensor, counting: Tensor) -> float:
+def medians(norms, counting):
     per_sample = [
         row[keep].median() for row, keep in zip(norms, counting, strict=True) if keep.any()
     ]
     return float(torch.stack(per_sample).median().detach())
 
 
-def test_the_loss_gradient_is_that_of_cross_entropy_with_ignored_labels() -> None:
+def test_the_loss_gradient_is_that_of_cross_entropy_with_ignored_labels():
     z = torch.randn(3, 5, 7, dtype=torch.float64, requires_grad=True)
     y = torch.randint(7, (3, 5))
     y[0, 2:] = y[2] = IGNORED
@@ -64,10 +62,10 @@ def test_the_loss_gradient_is_that_of_cross_entropy_with_ignored_labels() -> Non
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_gpt2_is_measured_by_the_hubs_own_loss(dtype: str) -> None:
+def test_gpt2_is_measured_by_the_hubs_own_loss(dtype):
     net, data = gpt2().to(getattr(torch, dtype)), [batch() for _ in range(8)]
     report = diagnose(net, data, taps=TAPS)
-    hidden: list[Tensor] = []
+    hidden = []
     handles = [
         net.get_submodule(name).register_forward_hook(
             lambda module, args, out: hidden.append(out if isinstance(out, Tensor) else out[0])
@@ -126,7 +124,7 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype: str) -> None:
     assert report.coverage == "abc"
 
 
-def test_pairs_are_aligned_already_and_give_the_same_numbers_as_mappings() -> None:
+def test_pairs_are_aligned_already_and_give_the_same_numbers_as_mappings():
     net, named = gpt2(), [batch(pads=False) for _ in range(8)]
     pairs = [(b["input_ids"], F.pad(b["labels"][:, 1:], (0, 1), value=IGNORED)) for b in named]
     one, other = diagnose(net, named, taps=TAPS), diagnose(net, pairs, taps=TAPS)
@@ -135,7 +133,7 @@ def test_pairs_are_aligned_already_and_give_the_same_numbers_as_mappings() -> No
     assert other.notes == ""
 
 
-def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing() -> None:
+def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing():
     net, data = gpt2(), [batch(length=6 + k % 3) for k in range(8)]
     whole = diagnose(net, data, taps=TAPS)
     longer = [
@@ -156,7 +154,7 @@ def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing() 
         assert other.headline_acc == whole.headline_acc
 
 
-def test_masked_language_models_are_not_shifted() -> None:
+def test_masked_language_models_are_not_shifted():
     config = transformers.BertConfig(
         hidden_size=16,
         num_hidden_layers=2,
@@ -175,13 +173,13 @@ def test_masked_language_models_are_not_shifted() -> None:
 class Tokens(nn.Module):
     """A network of one's own with token inputs, and those of a decoder if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed = nn.Embedding(VOCAB, 8)
         self.blocks = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
         self.head = nn.Linear(8, VOCAB)
 
-    def forward(self, source: Tensor, target: Tensor | None = None, **_: Tensor) -> Tensor:
+    def forward(self, source, target=None, **_):
         h = self.embed(source)
         if target is not None:
             h = self.embed(target) + h.mean(1, keepdim=True)
@@ -190,7 +188,7 @@ class Tokens(nn.Module):
         return self.head(h)
 
 
-def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens() -> None:
+def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens():
     torch.manual_seed(0)
     net, tokens, others = Tokens(), torch.randint(VOCAB, (4, 6)), torch.randint(VOCAB, (4, 6))
     counting = tokens.clone()
@@ -221,7 +219,7 @@ def test_labels_of_a_network_of_ones_own_are_shifted_only_if_they_are_its_tokens
         )
 
 
-def test_a_pair_is_never_shifted_and_takes_inputs_by_name_alone() -> None:
+def test_a_pair_is_never_shifted_and_takes_inputs_by_name_alone():
     net, tokens = Tokens(), torch.randint(VOCAB, (4, 6))
     report = diagnose(net, [({"source": tokens}, tokens)], taps="blocks.*:in, head:in")
     right = net(tokens).argmax(2) == tokens
@@ -230,13 +228,13 @@ def test_a_pair_is_never_shifted_and_takes_inputs_by_name_alone() -> None:
         diagnose(net, [((tokens, tokens), tokens)])
 
 
-def test_labels_longer_than_every_input_ask_for_the_decoders() -> None:
+def test_labels_longer_than_every_input_ask_for_the_decoders():
     data = {"source": torch.ones(4, 5, dtype=torch.long), "labels": torch.ones(4, 3).long()}
     with pytest.raises(MeasureError, match="an encoder–decoder needs the decoder's inputs"):
         diagnose(Tokens(), [data])
 
 
-def test_what_a_language_model_lacks_is_one_line() -> None:
+def test_what_a_language_model_lacks_is_one_line():
     net, good = gpt2(), batch(pads=False)
     ids = good["input_ids"]
     for bad, words in (
@@ -262,20 +260,20 @@ def test_what_a_language_model_lacks_is_one_line() -> None:
         )
 
 
-def test_the_reference_of_a_language_model_is_judged_per_token() -> None:
+def test_the_reference_of_a_language_model_is_judged_per_token():
     found = reference_precision(gpt2(), batch(), taps=TAPS)
     assert all(c > 1 - 1e-9 for c in found.cosine if c is not None)
     assert found.samples == int((batch()["labels"][:, 1:] != IGNORED).sum())
 
 
-def test_a_decoder_with_feedback_in_it_has_gamma_per_token() -> None:
+def test_a_decoder_with_feedback_in_it_has_gamma_per_token():
     class Turned(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
+        def forward(ctx, x):
             return x.clone()
 
         @staticmethod
-        def backward(ctx: Any, g: Tensor) -> Any:
+        def backward(ctx, g):
             return g.roll(1, -1)
 
     # with a mask the hub looks at its values, which a trace cannot follow

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import jacrev
 
 from fa_core import diagnose
@@ -15,19 +15,19 @@ from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import Residual, batches, cosines
 
 LAYER = 1
 
 
-def tail(net: Residual, h: Tensor) -> Tensor:
+def tail(net, h):
     """The logits of one sample from h_1 on."""
     for block in net.blocks[LAYER:]:
         h = block(h)
     return net.readout(h)
 
 
-def gradients(net: Residual, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def gradients(net, x, y):
     """Σ_i J_iᵀe_i, Σ_i J_iᵀē and ē, one Jacobian per sample."""
     with torch.no_grad():
         logits, hidden = net(x.double(), return_hidden=True)
@@ -42,18 +42,18 @@ def gradients(net: Residual, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tens
     return whole.detach(), of_mean.detach(), mean
 
 
-def of_pairs(cosines: Tensor) -> float:
+def of_pairs(cosines):
     """Mean cosine of the pairs whose mean error is measured."""
     first = cosines[:MEAN_ERROR_BATCHES]
     return float((first.sum() - MEAN_ERROR_BATCHES) / (MEAN_ERROR_BATCHES * (len(cosines) - 1)))
 
 
-def shifted(net: Residual, k: int = 8) -> list[tuple[Tensor, Tensor]]:
+def shifted(net, k=8):
     """Batches whose labels are class 2 oftener than the network predicts."""
     return [(x, torch.where(torch.arange(len(y)) % 3 > 0, 2, y)) for x, y in batches(k)]
 
 
-def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs() -> None:
+def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs():
     torch.manual_seed(0)
     net = Residual(kind="gelu", out_ln=True).double()
     data = shifted(net)
@@ -78,7 +78,7 @@ def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs() -> None:
     assert found.excess == pytest.approx(float(mean[2]), rel=1e-12) and found.excess < 0
 
 
-def test_labels_in_excess_are_named_and_explain_most_of_c() -> None:
+def test_labels_in_excess_are_named_and_explain_most_of_c():
     torch.manual_seed(0)
     net = Residual(kind="gelu", out_ln=True)
     report = diagnose(net, shifted(net))
@@ -88,20 +88,19 @@ def test_labels_in_excess_are_named_and_explain_most_of_c() -> None:
     assert "less than its share" in line
 
 
-def test_a_mean_error_that_is_all_there_is_makes_all_of_c() -> None:
+def test_a_mean_error_that_is_all_there_is_makes_all_of_c():
     """One label, and one input for all samples, or one sample a batch: every error is the mean."""
     torch.manual_seed(3)
     alike = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
     single = [(x[:1], y[:1]) for x, y in batches(8)]
     for data in (alike, single):
-        found = run_diagnosis(Residual(kind="gelu").double(), data)
-        report = found.report()
-        assert report.mean_error is not None
-        pairs = of_pairs(found.samples().drift_cosines)
-        assert report.mean_error.cosine == pytest.approx(pairs, rel=1e-9)
+        net = Residual(kind="gelu").double()
+        found = diagnose(net, data).mean_error
+        pairs = of_pairs(cosines(net, [(x.double(), y) for x, y in data]))
+        assert found.cosine == pytest.approx(pairs, rel=1e-9)
 
 
-def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_none() -> None:
+def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_none():
     net = Residual(kind="gelu")
     assert run_diagnosis(net, batches(8), PassOptions(largest_pass=4)).report().mean_error is None
     assert diagnose(net, batches(3)).mean_error is None
@@ -120,7 +119,7 @@ def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_n
         (None, 0.4, ""),
     ],
 )
-def test_a_remark_where_it_explains_most_of_c(c: float | None, part: float, remark: str) -> None:
+def test_a_remark_where_it_explains_most_of_c(c, part, remark):
     found = MeanError(cosine=part, norm=0.2, label=3, excess=0.15)
     report = DiagnosticReport(cross_batch_stability=c, mean_error=found)
     text = mean_error_remark(report)

@@ -9,7 +9,7 @@ from fa_core.models import build
 
 
 @pytest.fixture
-def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+def batches():
     generator = torch.Generator().manual_seed(0)
     return [
         (torch.randn(24, 8, generator=generator), torch.randint(0, 3, (24,), generator=generator))

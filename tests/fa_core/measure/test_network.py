@@ -9,14 +9,14 @@ from torch import nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.facts.run_names import Manifest
-from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import load_tensors, network_for
 from fa_core.models import build
 
 
 @pytest.fixture
 def saved(tmp_path):
-    def save(tensors) -> Checkpoint:
+    def save(tensors):
         path = tmp_path / "dfa_s42.safetensors"
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
         return load_checkpoint(path)

@@ -21,39 +21,37 @@ Change = Callable[[Hookable, Tensor], Any]
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
-def odd(forward: Change) -> Hookable:
+def odd(forward):
     """A network whose forward is another one."""
 
     class Odd(Hookable):
-        def forward(self, x: Tensor) -> Any:
+        def forward(self, x):
             return forward(self, x)
 
     return Odd(Residual(kind="gelu", out_ln=True))
 
 
-def states(
-    net: Hookable, x: Tensor, run: Callable[[nn.Module, Tensor], Tensor] = lambda f, h: f(h)
-) -> Tensor:
+def states(net, x, run=lambda f, h: f(h)):
     h = net.embed(x)
     for block in net.blocks:
         h = run(block, h)
     return h
 
 
-def plain(net: Hookable, x: Tensor) -> Tensor:
+def plain(net, x):
     return net.head(net.out_ln(states(net, x)))
 
 
-def without_gradient(net: Hookable, x: Tensor) -> Tensor:
+def without_gradient(net, x):
     with torch.no_grad():
         return plain(net, x)
 
 
-def checkpointed(reentrant: bool) -> Change:
+def checkpointed(reentrant):
     return lambda net, x: net.head(
         states(net, x, lambda f, h: checkpoint(f, h, use_reentrant=reentrant))
     )
@@ -154,12 +152,12 @@ REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
 }
 
 
-def _fail(error: Exception | None = None) -> None:
+def _fail(error=None):
     raise error or AssertionError("bad")
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str) -> None:
+def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case):
     net, kind, remedy = REFUSED[case]
     with pytest.raises(kind, match=remedy) as caught:
         diagnose(net, batches(8), taps=TAPS)
@@ -168,8 +166,8 @@ def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str)
     assert remedy == RAISED or ASKS_ABOUT_DATA not in str(caught.value)
 
 
-def in_place(net: Hookable, x: Tensor) -> Tensor:
-    def run(block: nn.Module, h: Tensor) -> Tensor:
+def in_place(net, x):
+    def run(block, h):
         return block(h).mul_(2.0).mul_(0.5)
 
     return net.head(net.out_ln(states(net, x, run)))
@@ -189,11 +187,11 @@ MEASURED: dict[str, Callable[[Hookable], nn.Module]] = {
 }
 
 
-def _checkpointed(block: nn.Module, h: Tensor) -> Tensor:
+def _checkpointed(block, h):
     return checkpoint(block, h, use_reentrant=False)
 
 
-def same(net: Hookable, forward: Change) -> Hookable:
+def same(net, forward):
     """The network with another forward and the same weights."""
     other = odd(forward)
     other.load_state_dict(net.state_dict())
@@ -201,7 +199,7 @@ def same(net: Hookable, forward: Change) -> Hookable:
 
 
 @pytest.mark.parametrize("case", MEASURED)
-def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) -> None:
+def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case):
     net = odd(plain)
     expected = diagnose(net, batches(8), taps=TAPS)
     model = MEASURED[case](net)
@@ -229,7 +227,7 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
     ],
 )
 @pytest.mark.parametrize("measure", [diagnose, accuracy])
-def test_what_is_no_network_is_refused_with_the_remedy(net: Any, kind: str, measure: Any) -> None:
+def test_what_is_no_network_is_refused_with_the_remedy(net, kind, measure):
     with pytest.raises(
         MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"
     ):

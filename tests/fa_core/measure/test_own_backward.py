@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,19 +22,19 @@ class LinearGrad(torch.autograd.Function):
     """x·Wᵀ + b forward, the feedback matrix backward, as BioTorch writes it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, feedback: Tensor) -> Tensor:
+    def forward(ctx, x, weight, bias, feedback):
         ctx.save_for_backward(feedback)
         return x.mm(weight.t()) + bias.unsqueeze(0).expand(len(x), -1)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx, g):
         return g.mm(ctx.saved_tensors[0]), None, None, None
 
 
 class Feedback(nn.Module):
     """A linear layer, trained by a rule of its own."""
 
-    def __init__(self, inputs: int, outputs: int, rule: str) -> None:
+    def __init__(self, inputs, outputs, rule):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5)
         self.bias = nn.Parameter(torch.randn(outputs))
@@ -44,13 +43,13 @@ class Feedback(nn.Module):
         if rule == "fa hook":
             self.register_full_backward_hook(self.hook)
 
-    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+    def hook(self, module, given, got):
         return (got[0] @ self.feedback,) if given[0] is not None else None
 
-    def plain(self, x: Tensor) -> Tensor:
+    def plain(self, x):
         return F.linear(x, self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         if self.rule in ("plain", "fa hook", "dfa"):
             return self.plain(x)
         feedback = self.feedback
@@ -63,28 +62,28 @@ class Feedback(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, rule: str) -> None:
+    def __init__(self, width, rule):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.inner, self.drop = Feedback(width, width, rule), nn.Dropout(0.5)
         if rule == "dfa":
             self.register_full_backward_hook(self.hook)
 
-    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+    def hook(self, module, given, got):
         # direct feedback: the error at the output, by a fixed matrix of this block's
         width = given[0].shape[1]
         return (
             Net.error @ torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width),
         )
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         return h + self.drop(torch.tanh(self.inner(self.norm(h))))
 
 
 class Net(nn.Module):
     error: Tensor
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule):
         super().__init__()
         self.embed = Feedback(3, 6, rule)
         self.blocks = nn.ModuleList(Block(6, rule) for _ in range(3))
@@ -92,10 +91,10 @@ class Net(nn.Module):
         if rule == "dfa":
             self.head.register_full_backward_hook(self.keep)
 
-    def keep(self, module: nn.Module, given: Any, got: Any) -> None:
+    def keep(self, module, given, got):
         Net.error = got[0]
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(self, x, return_hidden=False):
         hidden = [self.embed(x)]
         for block in self.blocks:
             hidden.append(block(hidden[-1]))
@@ -103,7 +102,7 @@ class Net(nn.Module):
         return (logits, hidden) if return_hidden else logits
 
 
-def plain(net: nn.Module) -> nn.Module:
+def plain(net):
     """The same network without a backward pass of its own."""
     twin = copy.deepcopy(net)
     for module in twin.modules():
@@ -113,7 +112,7 @@ def plain(net: nn.Module) -> nn.Module:
     return twin
 
 
-def batches(k: int = 8, size: int = 16) -> list[tuple[Tensor, Tensor]]:
+def batches(k=8, size=16):
     return [(torch.randn(size, 3), torch.randint(4, (size,))) for _ in range(k)]
 
 
@@ -128,12 +127,12 @@ NAMED = {
 
 
 @pytest.fixture(autouse=True)
-def seed() -> None:
+def seed():
     torch.manual_seed(0)
 
 
 @pytest.mark.parametrize(("rule", "taps"), [*((rule, TAPS) for rule in RULES), ("fa", None)])
-def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, taps: Any) -> None:
+def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule, taps):
     net, data = Net(rule), batches()
     report = diagnose(net, data, taps=taps, dtype="float64")
     expected = diagnose(plain(net), data, taps=taps, dtype="float64")
@@ -162,9 +161,9 @@ def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, tap
     assert "Γ of its own vector" in str(report)
 
 
-def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them() -> None:
+def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them():
     class Hooked(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             h = self.embed(x)
             for block in self.blocks:
                 h = block(h)
@@ -181,17 +180,15 @@ def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them() ->
     assert report.provenance["custom_backward"] == ["tensor hook"]
 
 
-def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network() -> (
-    None
-):
+def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network():
     class Gelu(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
+        def forward(ctx, x):
             ctx.save_for_backward(x)
             return F.gelu(x)
 
         @staticmethod
-        def backward(ctx: Any, g: Tensor) -> Any:
+        def backward(ctx, g):
             (x,) = ctx.saved_tensors
             density = torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
             return g * (0.5 * (1 + torch.erf(x / 2**0.5)) + x * density)
@@ -205,9 +202,9 @@ def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an
 
 
 @pytest.mark.parametrize("kind", ["branch", "numpy"])
-def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str) -> None:
+def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind):
     class Odd(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             if kind == "branch" and x.sum() > 1e9:
                 return super().forward(x, return_hidden)
             if kind == "numpy":
@@ -229,9 +226,9 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str)
         reference_precision(net, data[0], taps=TAPS)
 
 
-def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing() -> None:
+def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing():
     class Odd(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             h = self.embed(x)
             for block in self.blocks:
                 h += torch.utils.checkpoint.checkpoint(block, h, use_reentrant=False)
@@ -251,9 +248,9 @@ def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing(
     assert report.credit is not None and report.credit["gamma"][0] < 0.99
 
 
-def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None:
+def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw():
     class Noisy(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             out = super().forward(x)
             return out + torch.randn_like(out) * out.detach()
 
@@ -263,16 +260,16 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None
     assert -1 <= report.credit["gamma"][0] < 0.999
 
 
-def test_token_ids_and_attention_are_traced_too() -> None:
+def test_token_ids_and_attention_are_traced_too():
     class Tokens(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.embed = nn.Embedding(11, 8)
             layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
             self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
             self.head = Feedback(8, 4, "fa")
 
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def forward(self, x, return_hidden=False):
             hidden = [self.embed(x)]
             for block in self.blocks:
                 hidden.append(block(hidden[-1]))
@@ -291,13 +288,13 @@ def test_token_ids_and_attention_are_traced_too() -> None:
 class Baked(nn.Module):
     """Feedback alignment in a network whose forward reads a number of the batch outside of torch."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed = nn.Linear(6, 8)
         self.blocks = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
         self.head = nn.Linear(8, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         scale = 1.0 if float(np.asarray(x.detach()).mean()) > 0 else -1.0
         for block in self.blocks:
@@ -307,15 +304,15 @@ class Baked(nn.Module):
 
 class Negated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx, x):
         return 1.0 * x
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx, g):
         return -g
 
 
-def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it_differs() -> None:
+def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it_differs():
     """Its sum is the same in any order, so that one batch alone does not show it."""
     generator = torch.Generator().manual_seed(0)
     batches = []
@@ -332,17 +329,17 @@ def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it
     assert report.headline_acc == float(right.double().mean())
 
 
-def _seeded(kind: type[nn.Module]) -> nn.Module:
+def _seeded(kind):
     torch.manual_seed(0)
     return kind()
 
 
-def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
+def test_an_operator_with_a_derivative_of_its_own_is_no_reference():
     @torch.library.custom_op("fa_tests::feedback", mutates_args=())
     def feedback(x: Tensor, weight: Tensor, back: Tensor) -> Tensor:
         return x @ weight.T
 
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx, g):
         x, _, back = ctx.saved_tensors
         return g @ back, g.T @ x, None
 
@@ -351,7 +348,7 @@ def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
     )
 
     class Layer(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return feedback(x, self.weight, torch.ones_like(self.weight))
 
     torch.manual_seed(0)

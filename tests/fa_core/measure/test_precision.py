@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,11 +16,11 @@ from tests.fa_core.measure.nets import Residual, batches
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
-def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not() -> None:
+def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not():
     batch = batches(1)[0]
     found = reference_precision(Residual(kind="gelu", out_ln=True), batch)
     assert found.is_exact and all(1 - 1e-9 < cosine <= 1 for cosine in found.worst)
@@ -33,7 +32,7 @@ def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not() 
     assert not found.is_exact
 
 
-def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan() -> None:
+def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan():
     net, batch = Residual(), batches(1)[0]
     nn.init.zeros_(net.head.weight)
     found = reference_precision(net, batch)
@@ -42,7 +41,7 @@ def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan() -> None:
     assert all(math.isnan(cosine) for cosine in reference_precision(net, batch).cosine)
 
 
-def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
+def test_a_gradient_that_float32_flushes_is_counted_as_lost():
     net = Residual()
     with torch.no_grad():
         net.head.weight.fill_(1e-40)
@@ -55,14 +54,14 @@ def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
     assert found.norm_ratio[0] == 0.0
 
 
-def test_measuring_in_parts_changes_no_number() -> None:
+def test_measuring_in_parts_changes_no_number():
     net = Residual(kind="gelu").double()
     whole, parts = (reference_precision(net, batches(1)[0], largest_pass=n) for n in (None, 4))
     assert parts.cosine == pytest.approx(whole.cosine, abs=1e-14)
     assert parts.norm_ratio == pytest.approx(whole.norm_ratio, rel=1e-12)
 
 
-def test_what_an_eps_and_half_precision_make_of_a_perfect_credit() -> None:
+def test_what_an_eps_and_half_precision_make_of_a_perfect_credit():
     """Against `torch.nn.functional.cosine_similarity`, sample by sample."""
     net = Residual(kind="gelu").double()
     with torch.no_grad():
@@ -85,7 +84,7 @@ def test_what_an_eps_and_half_precision_make_of_a_perfect_credit() -> None:
     assert any(found.half_lost)
 
 
-def test_the_reference_is_checked_where_b_fires_or_on_request() -> None:
+def test_the_reference_is_checked_where_b_fires_or_on_request():
     data = [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))]
     net = nn.Sequential(
         nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False)
@@ -103,9 +102,9 @@ def test_the_reference_is_checked_where_b_fires_or_on_request() -> None:
     assert "the reference is exact (cosine 1.000000, none lost)" in asked.describe()[1]
 
 
-def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
+def test_a_reference_that_cannot_be_checked_has_a_reason():
     class Casting(nn.Linear):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x):
             return super().forward(x.float())
 
     net = nn.Sequential(nn.Identity(), nn.LayerNorm(5), Casting(5, 4))
@@ -125,7 +124,7 @@ def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
         ([1.0, 1 - 6e-7], [0, 0], "not exact (cosine with float64 0.999999 at worst)"),
     ],
 )
-def test_the_line_beside_b(worst: list[float | None], lost: list[int], text: str) -> None:
+def test_the_line_beside_b(worst, lost, text):
     found = ReferencePrecision(
         cosine=worst, worst=worst, norm_ratio=[1.0, 1.0], lost=lost, samples=128
     )
@@ -150,15 +149,13 @@ def test_the_line_beside_b(worst: list[float | None], lost: list[int], text: str
         ([8.0, 5e7], 1e-9, None, None),
     ],
 )
-def test_the_origin_of_a_small_gradient(
-    h: list[float], g: float, error: float | None, origin: str | None
-) -> None:
+def test_the_origin_of_a_small_gradient(h, g, error, origin):
     report = DiagnosticReport("", "", h, [g, g], batch_size=128, error_norm=error)
     assert origin_of_floor(report) == origin
     assert bool(origin_text(report)) == (origin is not None)
 
 
-def test_gain_is_free_of_batch_size_and_loss() -> None:
+def test_gain_is_free_of_batch_size_and_loss():
     # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
     net = Residual().double()
     x, y = batches(1)[0]
@@ -172,7 +169,7 @@ def test_gain_is_free_of_batch_size_and_loss() -> None:
     assert gains == pytest.approx([exact] * 3, rel=1e-12)
 
 
-def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
+def test_a_converged_network_is_told_from_a_cancelled_one():
     converged = nn.Sequential(nn.Identity(), nn.Linear(4, 4, bias=False)).double()
     converged[1].weight.data = 30 * torch.eye(4, dtype=torch.float64)
     data = [(torch.eye(4), torch.arange(4))]
@@ -198,14 +195,14 @@ def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
         (1e-3, 0.9, None),
     ],
 )
-def test_causes_of_a_fired_b(g: float, error: float, cause: str | None) -> None:
+def test_causes_of_a_fired_b(g, error, cause):
     assert (
         cause_of_floor(DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error))
         == cause
     )
 
 
-def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined() -> None:
+def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined():
     report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
     assert backward_gain(report) == [None, None]
     assert floor_text(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
@@ -214,7 +211,7 @@ def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined() -
     assert floor_text(report) == "undetermined (B and ‖e_T‖ not recorded)"
 
 
-def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
+def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation():
     report = DiagnosticReport("", "", [1.0, 1e3], [5e-8, 5e-8], batch_size=128, error_norm=1e-5)
     assert cause_of_floor(report) == "saturated"
     assert failure_mode(report) == "scale failure"
@@ -239,8 +236,8 @@ def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
     ],
 )
 def test_failures_of_scale_and_direction_and_what_c_says_of_the_gradient(
-    growth: float | None, g: float, cosine: float | None, error: float, acc: float, mode: str
-) -> None:
+    growth, g, cosine, error, acc, mode
+):
     norms = [] if growth is None else [1.0, growth]
     facts = {
         "batch_size": 128,
@@ -264,9 +261,7 @@ NULL = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}
         ("random_targets", 0.01, NULL, "depth unused"),
     ],
 )
-def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
-    method: str, deep: float, null: dict[str, float] | None, mode: str
-) -> None:
+def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(method, deep, null, mode):
     credit = {"gamma": [0.9, deep, deep], "free_layers": [], "null": null}
     facts = {
         "credit": credit,
@@ -277,7 +272,7 @@ def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
     assert failure_mode(report) == mode
 
 
-def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs: Path) -> None:
+def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs):
     found = {
         row.key: failure_mode(row.report, cosine=False)
         for row in load_audits(sample_runs / "audit_table_s42_s123_s456.json").rows()

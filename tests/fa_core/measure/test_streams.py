@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError
@@ -18,18 +16,18 @@ Norm = type[nn.Module]
 
 
 @pytest.fixture(autouse=True)
-def _seed() -> None:
+def _seed():
     torch.manual_seed(0)
 
 
 class Layer(nn.Module):
     """Causal mixing and an MLP: pre-norm, or post-norm with the norm as the block's end."""
 
-    def __init__(self, post: bool = False, norm: Norm = nn.LayerNorm) -> None:
+    def __init__(self, post=False, norm=nn.LayerNorm):
         super().__init__()
         self.ln, self.mix, self.post = norm(WIDTH), nn.Linear(WIDTH, WIDTH), post
 
-    def forward(self, h: Tensor) -> tuple[Tensor, None]:
+    def forward(self, h):
         u = h if self.post else self.ln(h)
         causal = u.cumsum(1) / torch.arange(1, u.shape[1] + 1)[:, None]
         h = h + torch.tanh(self.mix(causal))
@@ -39,14 +37,14 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """What a language model holds below its head."""
 
-    def __init__(self, depth: int = 3, post: bool = False, norm: Norm = nn.LayerNorm) -> None:
+    def __init__(self, depth=3, post=False, norm=nn.LayerNorm):
         super().__init__()
         self.wte = nn.Embedding(WORDS, WIDTH)
         self.drop = nn.Dropout(0.1)
         self.h = nn.ModuleList(Layer(post, norm) for _ in range(depth))
         self.ln_f = nn.Identity() if post else norm(WIDTH)
 
-    def forward(self, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, ids):
         h = self.drop(self.wte(ids))
         states = [h]
         for block in self.h:
@@ -59,18 +57,18 @@ class Decoder(nn.Module):
 class Classifier(nn.Module):
     """A head on one token per sample: the first, the last, the last before padding; or on their mean."""
 
-    def __init__(self, reads: str = "last", **decoder: Any) -> None:
+    def __init__(self, reads="last", **decoder):
         super().__init__()
         self.transformer = Decoder(**decoder)
         self.score = nn.Linear(WIDTH, CLASSES)
         self.reads = reads
 
-    def read(self, ids: Tensor) -> Tensor:
+    def read(self, ids):
         last = ids.shape[1] - 1
         place = {"first": 0, "third": 2, "last": last}.get(self.reads)
         return torch.full((len(ids),), place) if place is not None else (ids != PAD).sum(dim=1) - 1
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids):
         h, _ = self.transformer(ids)
         return self.score(
             h.mean(dim=1) if self.reads == "mean" else h[torch.arange(len(ids)), self.read(ids)]
@@ -80,9 +78,9 @@ class Classifier(nn.Module):
 TAPS = ["transformer.drop", "transformer.h.*"]
 
 
-def hidden_states(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+def hidden_states(model, ids):
     """As transformers returns them: the last one behind the final norm."""
-    states: list[Tensor] = []
+    states = []
     handle = model.transformer.register_forward_hook(
         lambda _, args, output: states.extend(output[1])
     )
@@ -91,9 +89,7 @@ def hidden_states(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     return logits, states
 
 
-def sentences(
-    k: int = 8, size: int = 16, length: int = 7, padded: bool = False
-) -> list[tuple[Tensor, Tensor]]:
+def sentences(k=8, size=16, length=7, padded=False):
     data = []
     for _ in range(k):
         ids = torch.randint(1, WORDS, (size, length))
@@ -103,9 +99,7 @@ def sentences(
     return data
 
 
-def slowly(
-    model: Classifier, data: list[tuple[Tensor, Tensor]]
-) -> tuple[list[float], list[float], float]:
+def slowly(model, data):
     """Norms of the read token's states and gradients, block by block and sample by sample, and (c): all in float64."""
     model = model.double().eval()
     means, h_norms, g_norms = [], [], []
@@ -152,9 +146,7 @@ def slowly(
         ("before padding", True, "read token"),
     ],
 )
-def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(
-    reads: str, padded: bool, way: str
-) -> None:
+def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(reads, padded, way):
     model, data = Classifier(reads), sentences(padded=padded)
     report = diagnose(model, data, taps=TAPS)
     assert report.flatten == way
@@ -164,7 +156,7 @@ def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(
     assert report.cross_batch_stability == pytest.approx(drift, abs=1e-5)
 
 
-def test_the_read_token_is_found_batch_by_batch() -> None:
+def test_the_read_token_is_found_batch_by_batch():
     model = Classifier("before padding")
     data = [*sentences(4, length=5), *sentences(4, length=9, padded=True)]
     report = diagnose(model, data, taps=TAPS)
@@ -172,13 +164,13 @@ def test_the_read_token_is_found_batch_by_batch() -> None:
     assert report.cross_batch_stability == pytest.approx(slowly(model, data)[2], abs=1e-5)
 
 
-def test_a_head_that_reads_several_tokens_is_flattened() -> None:
+def test_a_head_that_reads_several_tokens_is_flattened():
     data = sentences(1)
     report = diagnose(Classifier("mean"), data, taps=TAPS)
     assert report.flatten == "flattened"
 
 
-def test_a_sample_without_any_gradient_is_read_where_the_others_are() -> None:
+def test_a_sample_without_any_gradient_is_read_where_the_others_are():
     model, [(ids, y)] = Classifier("last"), sentences(1)
     expected = diagnose(model, [(ids, y)], taps=TAPS)
     with torch.no_grad():
@@ -189,7 +181,7 @@ def test_a_sample_without_any_gradient_is_read_where_the_others_are() -> None:
     assert report.residual_norms == expected.residual_norms
 
 
-def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> None:
+def test_the_read_token_is_that_of_credit_and_of_the_reference_precision():
     model, [(ids, y)] = Classifier("before padding", depth=1), sentences(1, padded=True)
     assert all(c > 1 - 1e-9 for c in reference_precision(model, (ids, y), taps=TAPS).cosine)
     wide = Classifier("before padding", depth=1).double()
@@ -210,8 +202,8 @@ def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> No
     )
 
 
-def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
-    def pooled(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+def test_a_token_that_only_some_states_hold_is_asked_about():
+    def pooled(model, ids):
         h = model.transformer.wte(ids)
         put = torch.cat([torch.zeros(len(ids), 1, WIDTH), h], dim=1)
         state = model.transformer.h[0](put)[0]
@@ -227,7 +219,7 @@ def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
 class TimeFirst(nn.Module):
     """(T, B, d) inside, as PyTorch's recurrent layers have it by default."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.embed, self.mix, self.head = (
             nn.Linear(5, WIDTH),
@@ -235,7 +227,7 @@ class TimeFirst(nn.Module):
             nn.Linear(WIDTH, CLASSES),
         )
 
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+    def forward(self, x, return_hidden=False):
         h = self.embed(x.transpose(0, 1))
         mixed = self.mix(h)[0]
         logits = self.head(mixed.mean(dim=0))
@@ -244,26 +236,24 @@ class TimeFirst(nn.Module):
 
 @pytest.mark.parametrize("taps", [None, "embed, mix"])
 @pytest.mark.parametrize("length", [5, 8])
-def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(
-    taps: Any, length: int
-) -> None:
+def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(taps, length):
     data = [(torch.randn(8, length, 5), torch.randint(CLASSES, (8,)))]
     with pytest.raises(TapError, match=r"where the batch is a later axis.*transpose\(0, 1\)"):
         diagnose(TimeFirst(), data, taps=taps)
 
 
-def test_features_before_the_logits_are_not_taken_for_them() -> None:
+def test_features_before_the_logits_are_not_taken_for_them():
     class Both(Classifier):
-        def forward(self, ids: Tensor) -> Any:
+        def forward(self, ids):
             features = self.transformer(ids)[0][:, -1]
             return features[:, :CLASSES] * 5.0, self.score(features)
 
     class Wrapped(nn.Module):
-        def __init__(self, net: nn.Module) -> None:
+        def __init__(self, net):
             super().__init__()
             self.net = net
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return self.net(x)[1]
 
     net, data = Both(), sentences(1)
