@@ -1,7 +1,5 @@
 """The slow, obvious way: four separate passes, one backward pass per layer and sample, float64 throughout."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

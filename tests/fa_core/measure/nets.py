@@ -1,26 +1,22 @@
 """Small networks whose norms and gradients can be written down or computed slowly."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 
 
 class Block(nn.Module):
-    """h + scale·f(h), f linear or a pre-LN GELU branch."""
+    """h + f(h), f linear, a pre-LN GELU branch, or another module."""
 
     def __init__(self, width, kind="linear", inplace=False):
         super().__init__()
         self.inplace = inplace
         if kind == "linear":
             self.f = nn.Linear(width, width, bias=False)
+        elif kind == "gelu":
+            inner = nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+            self.f = nn.Sequential(nn.LayerNorm(width), *inner)
         else:
-            self.f = nn.Sequential(
-                nn.LayerNorm(width),
-                nn.Linear(width, 2 * width),
-                nn.GELU(),
-                nn.Linear(2 * width, width),
-            )
+            self.f = kind
 
     def forward(self, h):
         if self.inplace:
@@ -29,78 +25,85 @@ class Block(nn.Module):
         return h + self.f(h)
 
 
-class Residual(nn.Module):
-    """embed, blocks, optional terminal LN, head; offers its stream.
+class Stack(nn.Module):
+    """embed, blocks, head; with `adds` the blocks give f(h) alone, and the network adds it.
 
     `show` says how a state is handed over: as it is, as a copy, a view, ...
     """
 
-    def __init__(
-        self,
-        width=6,
-        depth=3,
-        classes=4,
-        kind="linear",
-        out_ln=False,
-        inplace=False,
-    ):
+    def __init__(self, embed, blocks, head, adds=False):
         super().__init__()
-        self.embed = nn.Linear(5, width, bias=False)
-        self.blocks = nn.ModuleList(Block(width, kind, inplace) for _ in range(depth))
-        self.out_ln = nn.LayerNorm(width) if out_ln else nn.Identity()
-        self.head = nn.Linear(width, classes, bias=False)
+        self.embed, self.blocks, self.head = embed, nn.ModuleList(blocks), head
+        self.adds = adds
         self.show = lambda h: h
 
     def readout(self, h):
-        return self.head(self.out_ln(h))
+        return self.head(h)
+
+    def states(self, x):
+        h = self.embed(x)
+        found = [self.show(h)]
+        for block in self.blocks:
+            h = h + block(h) if self.adds else block(h)
+            found.append(self.show(h))
+        return h, found
+
+    def forward(self, x):
+        return self.readout(self.states(x)[0])
+
+
+class Streaming(Stack):
+    """The same, which offers its stream."""
 
     def forward(self, x, return_hidden=False):
-        h = self.embed(x)
-        hidden = [self.show(h)]
-        for block in self.blocks:
-            h = block(h)
-            hidden.append(self.show(h))
+        h, hidden = self.states(x)
         logits = self.readout(h)
         return (logits, hidden) if return_hidden else logits
 
 
-class Hookable(nn.Module):
-    """The same network without a stream of its own."""
+class Residual(Streaming):
+    """embed, blocks, optional terminal LN, head."""
 
-    def __init__(self, inner):
-        super().__init__()
-        self.embed, self.blocks, self.out_ln, self.head = (
-            inner.embed,
-            inner.blocks,
-            inner.out_ln,
-            inner.head,
-        )
+    def __init__(self, width=6, depth=3, classes=4, kind="linear", out_ln=False, inplace=False):
+        embed = nn.Linear(5, width, bias=False)
+        blocks = [Block(width, kind, inplace) for _ in range(depth)]
+        super().__init__(embed, blocks, nn.Linear(width, classes, bias=False))
+        self.out_ln = nn.LayerNorm(width) if out_ln else nn.Identity()
 
-    def forward(self, x):
-        h = self.embed(x)
-        for block in self.blocks:
-            h = block(h)
+    def readout(self, h):
         return self.head(self.out_ln(h))
 
 
-class Tokens(nn.Module):
-    """cls token + T tokens, blocks that mix them linearly, and a head on the cls token or on their mean."""
+class Hookable(Stack):
+    """The same network without a stream of its own."""
 
-    def __init__(self, width=6, depth=2, classes=4, reads="cls"):
+    readout = Residual.readout
+
+    def __init__(self, inner):
+        super().__init__(inner.embed, inner.blocks, inner.head)
+        self.out_ln = inner.out_ln
+
+
+class Tokens(nn.Module):
+    """cls token + T tokens, blocks that mix them linearly, and a head on the cls token."""
+
+    def __init__(self, width=6, depth=2, classes=4):
         super().__init__()
         self.cls = nn.Parameter(torch.randn(1, 1, width))
         self.embed = nn.Embedding(11, width)
         self.mix = nn.ParameterList(torch.randn(4, 4) * 0.3 for _ in range(depth))
         self.head = nn.Linear(width, classes)
-        self.reads = reads
+
+    def tail(self, l, h):
+        for mix in list(self.mix)[l:]:
+            h = h + torch.einsum("st,btd->bsd", mix, h)
+        return self.head(h[:, 0])
 
     def forward(self, x, return_hidden=False):
-        h = torch.cat([self.cls.expand(len(x), -1, -1), self.embed(x)], dim=1)
-        hidden = [h]
+        hidden = [torch.cat([self.cls.expand(len(x), -1, -1), self.embed(x)], dim=1)]
         for mix in self.mix:
-            h = h + torch.einsum("st,btd->bsd", mix, h)
-            hidden.append(h)
-        logits = self.head(h[:, 0] if self.reads == "cls" else h.mean(dim=1))
+            hidden.append(hidden[-1] + torch.einsum("st,btd->bsd", mix, hidden[-1]))
+        logits = self.head(hidden[-1][:, 0])
         return (logits, hidden) if return_hidden else logits
 
 
@@ -115,13 +118,13 @@ def cosines(net, data, layer=1):
     return units @ units.T
 
 
-def batches(k=10, size=16, width=5, classes=4, seed=0):
+def batches(k=10, size=16, width=5, classes=4):
     """k batches of Gaussian inputs with random labels."""
-    generator = torch.Generator().manual_seed(seed)
+    draws = torch.Generator().manual_seed(0)
     return [
         (
-            torch.randn(size, width, generator=generator),
-            torch.randint(classes, (size,), generator=generator),
+            torch.randn(size, width, generator=draws),
+            torch.randint(classes, (size,), generator=draws),
         )
         for _ in range(k)
     ]

@@ -1,7 +1,5 @@
 """What a report says of the arithmetic is what ran, and float32 keeps the digits of a converged network's gradients."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest
@@ -14,11 +12,6 @@ from fa_core.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 TAPS = "embed, blocks.*"
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def converged(confidence, seed):

@@ -1,7 +1,5 @@
 """K by sequential stopping: from 8 batches until (c) is decided, or 64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -11,11 +9,6 @@ from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from tests.fa_core.measure.nets import Residual, batches, cosines
 
 CEILING = 0.3
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def by_hand(net, data):

@@ -1,7 +1,5 @@
 """Γ, ρ, nudge and the null of Γ: against slow loops and closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -23,11 +21,6 @@ class Tailed(Residual):
         for block in self.blocks[l:]:
             h = block(h)
         return self.readout(h)
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def gradients(net, x, y):

@@ -1,7 +1,5 @@
 """Depth without retraining: against networks taken apart by hand."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Eval batches that (c) cannot be measured on: the same samples twice, or one class after the other."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -16,11 +14,6 @@ from fa_core.measure.batch_input import BatchLog, sorted_by_class
 from tests.fa_core.measure.nets import Residual, batches
 
 Pairs = list[tuple[Tensor, Tensor]]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def shuffled(batch):

@@ -1,7 +1,5 @@
 """Final norms, however they are written, and the states and taps around them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -13,11 +11,6 @@ from tests.fa_core.measure.nets import Hookable, Residual, batches
 from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
 
 FINAL = "comes after the final norm"
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def spelled(forward):

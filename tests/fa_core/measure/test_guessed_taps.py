@@ -1,9 +1,5 @@
 """Taps where none are given: the longest run of like blocks, and what feeds it; said, or refused."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -49,7 +45,6 @@ class Stack(nn.Module):
 
 
 def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
-    torch.manual_seed(0)
     net, heard = Hookable(Residual()), []
     report = diagnose(net, batches(8))
     given = diagnose(net, batches(8), taps="embed, blocks.*")
@@ -67,7 +62,7 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
 
 
 BLOCK = Block(6)
-GUESSED: dict[str, tuple[nn.Module, list[str]]] = {
+GUESSED = {
     "blocks": (Stack(*(Block(6) for _ in range(3))), ["drop", "blocks.*"]),
     "a tied block": (Stack(BLOCK, BLOCK, BLOCK), ["drop", "blocks.*"]),
     "blocks of blocks": (
@@ -154,7 +149,6 @@ def reference_gradients(net, x, y):
 )
 @pytest.mark.parametrize("kind", [Branches, InPlace])
 def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind, taps):
-    torch.manual_seed(0)
     net = kind(*(Block(6) for _ in range(3)))
     data = batches(8)
     report = diagnose(net, data, taps=taps)
@@ -228,7 +222,7 @@ def test_a_function_that_returns_branches_is_remarked_upon():
     assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
-VISION: dict[str, tuple[dict[str, Any], list[str]]] = {
+VISION = {
     "vit_tiny_patch16_224": (
         {"img_size": 32, "depth": 3, "embed_dim": 24, "num_heads": 2},
         ["norm_pre", "blocks.*"],
@@ -248,7 +242,7 @@ def test_networks_of_timm(name):
     assert guess(timm.create_model(name, num_classes=4, **sizes), IMAGES) == expected
 
 
-HUB: dict[str, tuple[dict[str, int], list[str]]] = {
+HUB = {
     "GPT2": ({"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
     "Bert": ({"num_hidden_layers": 2}, ["bert.embeddings", "bert.encoder.layer.*"]),
     "Llama": (

@@ -1,7 +1,5 @@
 """Hostile pickles: nothing in them runs, and those that cannot be read are one line."""
 
-from __future__ import annotations
-
 import argparse
 import builtins
 import collections
@@ -13,8 +11,6 @@ import pickle
 import struct
 import sys
 import zipfile
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +27,7 @@ def shapes(path):
 
 TRAP = "fa_trap_module"
 WEIGHTS = {"w": torch.arange(6.0).reshape(2, 3)}
-ESCAPED: list[str] = []
+ESCAPED = []
 """What ran."""
 
 
@@ -87,7 +83,7 @@ def touched(name):
     ESCAPED.append(name)
 
 
-HOSTILE: dict[str, Callable[[], Any]] = {
+HOSTILE = {
     "os.system": lambda: Reduced(os.system, ("touch proof",)),
     "builtins.eval": lambda: Reduced(eval, ("open('proof', 'w')",)),
     "builtins.exec": lambda: Reduced(exec, ("open('proof', 'w')",)),
@@ -149,7 +145,7 @@ def in_pickle(data, path):
 
 CONTAINERS = {"zip": in_zip, "old format": in_old_format, "bare pickle": in_pickle}
 
-SHAPES: dict[str, Callable[[Any], Any]] = {
+SHAPES = {
     "beside": lambda trap: {"extra": trap, "model": WEIGHTS},
     "in a Namespace": lambda trap: argparse.Namespace(extra=trap, model=WEIGHTS),
     "in a module": lambda trap: holding(trap),
@@ -294,7 +290,7 @@ def doubling(levels):
     return inner
 
 
-MALFORMED: dict[str, bytes] = {
+MALFORMED = {
     "a size beyond the storage": state_dict(tensor(size=(3, 3))),
     "an offset beyond the storage": state_dict(tensor(offset=1)),
     "a stride beyond the storage": state_dict(tensor(stride=(4, 1))),

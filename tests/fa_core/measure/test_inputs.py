@@ -1,7 +1,5 @@
 """The caller's samples stay as they are, and are copied no more often than that takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Logits that the caller points to in a network's output."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

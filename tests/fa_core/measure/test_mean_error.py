@@ -1,7 +1,5 @@
 """The part of (c) that the mean error makes: against Jacobians and sums over pairs."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -54,7 +52,6 @@ def shifted(net, k=8):
 
 
 def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs():
-    torch.manual_seed(0)
     net = Residual(kind="gelu", out_ln=True).double()
     data = shifted(net)
     report = diagnose(net, data)
@@ -79,7 +76,6 @@ def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs():
 
 
 def test_labels_in_excess_are_named_and_explain_most_of_c():
-    torch.manual_seed(0)
     net = Residual(kind="gelu", out_ln=True)
     report = diagnose(net, shifted(net))
     line = report.describe()[2]

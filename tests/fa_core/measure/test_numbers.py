@@ -1,7 +1,5 @@
 """Norms, cosines, medians, drift and accuracy where float32 shortcuts go wrong."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, getcontext
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Networks and batches of many kinds: measured rightly, or refused in one line that names the remedy."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +10,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from fa_core import diagnose
-from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.errors import MeasureError, TapError
 from fa_core.measure.accuracy import accuracy
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 TAPS = "embed, blocks.*"
 Change = Callable[[Hookable, Tensor], Any]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def odd(forward):
@@ -64,7 +57,7 @@ class Scores:
 
 ASKS_ABOUT_DATA = "do these data belong to this network"
 RAISED = r"its forward raised it: run model\(x\) on this batch by itself"
-REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
+REFUSED = {
     "reentrant checkpoints": (
         odd(checkpointed(True)),
         MeasureError,
@@ -173,7 +166,7 @@ def in_place(net, x):
     return net.head(net.out_ln(states(net, x, run)))
 
 
-MEASURED: dict[str, Callable[[Hookable], nn.Module]] = {
+MEASURED = {
     "checkpoints": lambda net: same(
         net, lambda net, x: net.head(net.out_ln(states(net, x, _checkpointed)))
     ),

@@ -1,7 +1,5 @@
 """Labels of every pixel, against the same network and labels given as tokens."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

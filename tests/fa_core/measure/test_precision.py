@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,11 +11,6 @@ from fa_core.measure.reference_precision import reference_precision
 from fa_core.report import DiagnosticReport
 from fa_core.text.causes import failure_mode, floor_text, origin_text
 from tests.fa_core.measure.nets import Residual, batches
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not():

@@ -1,7 +1,5 @@
 """Scale without units, beside (a): against norms that are written down, and against loops."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -20,7 +18,6 @@ def lower_middle(values):
 
 
 def test_block_norms_are_medians_over_samples_of_each_difference():
-    torch.manual_seed(0)
     net = Residual(kind="gelu").double()
     data = batches(3)
     report = diagnose(net, data, norm_batches=2)

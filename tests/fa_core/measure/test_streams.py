@@ -1,7 +1,5 @@
 """Decoders and other token streams: which token is read, what follows the final norm, which axis is the batch."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
@@ -13,11 +11,6 @@ from fa_core.measure.reference_precision import reference_precision
 
 PAD, WORDS, CLASSES, WIDTH = 0, 11, 4, 6
 Norm = type[nn.Module]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 class Layer(nn.Module):
