@@ -127,7 +127,7 @@ CASES = [(name, branch) for name, branches in TRACED.items() for branch in branc
 def test_the_gradient_is_the_derivative_of_the_forward(name, branch):
     report, expected = measured(branch)
     assert report.bp_grad_norms == pytest.approx(expected, rel=1e-6)
-    assert report.provenance["custom_backward"] == [name]
+    assert name in report.provenance["custom_backward"]
     assert report.provenance["gradient_by"] == "trace of the forward"
 
 
