@@ -8,8 +8,7 @@ import torch.nn.functional as F
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.credit_metrics import ce_change, pearson, rho
-from fa_core.measure.norms import gamma, mean_over
+from fa_core.measure.credit_metrics import ce_change, pearson
 from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.methods import make_method
 from fa_core.models import build
@@ -28,16 +27,16 @@ def gradients(net, x, y):
     return list(torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), hidden))
 
 
-def collapsed(scale=7e5):
-    net = Tailed(width=32, kind="gelu", out_ln=True)
-    with torch.no_grad():
-        net.blocks[0].f[3].weight.mul_(scale)
-        net.blocks[0].f[3].bias.mul_(scale)
-    return net
-
-
 def healthy():
     return Tailed(width=32, kind="gelu", out_ln=True)
+
+
+def collapsed():
+    net = healthy()
+    with torch.no_grad():
+        net.blocks[0].f[3].weight.mul_(7e5)
+        net.blocks[0].f[3].bias.mul_(7e5)
+    return net
 
 
 @pytest.mark.parametrize("make", [healthy, collapsed])
@@ -67,24 +66,24 @@ def test_every_number_equals_the_slow_way():
     credit = [torch.randn(5, 6, dtype=torch.float64) for _ in range(4)]
     found = credit_quality(net, credit, x, y, directions=7, seed=3)
     hidden = net(x, return_hidden=True)[1]
-    generator = torch.Generator().manual_seed(3)
+    draws = torch.Generator().manual_seed(3)
+
+    @torch.no_grad()
+    def ce(l, i, state):
+        return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
+
     for l, (a, h, g) in enumerate(zip(credit, hidden, gradients(net, x, y), strict=True)):
-        v = torch.randn(7, 5, 6, generator=generator, dtype=torch.float64)
-        correlations, nudges, cosines = [], [], []
+        v = torch.randn(7, 5, 6, generator=draws, dtype=torch.float64)
+        means = torch.zeros(3, dtype=torch.float64)
         for i in range(5):
-
-            def ce(state, i=i, l=l):
-                with torch.no_grad():
-                    return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
-
             steps = [1e-3 * v[m, i] / v[m, i].norm() for m in range(7)]
-            pairs = [[float(a[i] @ s), ce(h[i] + s) - ce(h[i])] for s in steps]
-            correlations.append(float(torch.corrcoef(torch.tensor(pairs).double().T)[0, 1]))
-            nudges.append(ce(h[i] - 0.01 * a[i] / a[i].norm()) - ce(h[i]))
-            cosines.append(float(a[i] @ g[i] / a[i].norm() / g[i].norm()))
-        assert found.gamma[l] == pytest.approx(sum(cosines) / 5, abs=1e-12)
-        assert found.rho[l] == pytest.approx(sum(correlations) / 5, abs=1e-7)
-        assert found.nudge[l] == pytest.approx(sum(nudges) / 5, abs=1e-10)
+            pairs = [[float(a[i] @ s), ce(l, i, h[i] + s) - ce(l, i, h[i])] for s in steps]
+            means[0] += a[i] @ g[i] / a[i].norm() / g[i].norm() / 5
+            means[1] += torch.corrcoef(torch.tensor(pairs).double().T)[0, 1] / 5
+            means[2] += (ce(l, i, h[i] - 0.01 * a[i] / a[i].norm()) - ce(l, i, h[i])) / 5
+        assert found.gamma[l] == pytest.approx(float(means[0]), abs=1e-12)
+        assert found.rho[l] == pytest.approx(float(means[1]), abs=1e-7)
+        assert found.nudge[l] == pytest.approx(float(means[2]), abs=1e-10)
 
 
 def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
@@ -107,12 +106,10 @@ def test_module_taps_run_the_tail_by_replacing_an_output():
     net = Tailed(kind="gelu", out_ln=True)
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
-    own = credit_quality(net, credit, x, y).to_dict()
-    hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*").to_dict()
-    assert {
-        name: pytest.approx(value) if name != "aggregation" else value
-        for name, value in own.items()
-    } == hooked
+    own = credit_quality(net, credit, x, y)
+    hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*")
+    for name in ("gamma", "rho", "nudge"):
+        assert getattr(hooked, name) == pytest.approx(getattr(own, name))
 
 
 def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason():
@@ -136,23 +133,8 @@ def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number
     assert found.missing == {"gamma, rho, nudge": "the method gives no credit signal"}
 
 
-def test_half_precision_networks_are_measured_in_float64():
-    net = Tailed(kind="gelu").half()
-    x, y = batches(1)[0]
-    wide = Tailed(kind="gelu").double()
-    wide.load_state_dict(net.state_dict())
-    found = credit_quality(net, gradients(wide, x.double(), y), x, y)
-    assert found.gamma == pytest.approx([1.0] * 4)
-
-
 def test_a_token_stream_is_moved_at_its_cls_token():
-    class Tail(Tokens):
-        def tail(self, l, h):
-            for mix in list(self.mix)[l:]:
-                h = h + torch.einsum("st,btd->bsd", mix, h)
-            return self.head(h[:, 0])
-
-    net = Tail().double()
+    net = Tokens().double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
     found = credit_quality(net, gradients(net, x, y), x, y)
     assert found.gamma == pytest.approx([1.0] * 3)
@@ -184,12 +166,6 @@ def test_ce_change_equals_the_difference_at_every_size():
         assert torch.allclose(ce_change(z, z + d, y), expected, rtol=1e-8, atol=1e-14)
 
 
-def test_rho_averages_over_samples_and_does_not_pool():
-    predicted = torch.tensor([[1.0, 100.0], [2.0, 300.0], [3.0, 200.0]])
-    change = torch.tensor([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
-    assert rho(predicted, change) == pytest.approx((1.0 - 1.0) / 2)
-
-
 def test_pearson_survives_every_scale_and_is_undefined_without_a_variance():
     x = torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64)
     for scale in (1e-250, 1.0, 1e250):
@@ -199,24 +175,9 @@ def test_pearson_survives_every_scale_and_is_undefined_without_a_variance():
     assert not pearson(torch.ones(1, 1), torch.ones(1, 1))[1].item()
 
 
-def test_gamma_has_no_clamp():
-    assert gamma(torch.tensor([[3.0, 4.0]]), torch.tensor([[5e-30, 0.0]])) == pytest.approx(
-        0.6, rel=1e-12
-    )
-
-
-def test_the_deep_mean_of_nothing_is_nothing():
-    assert mean_over([0.4]) is None
-    assert mean_over([0.4, None]) is None
-
-
 def test_a_null_with_a_nan_has_no_spread_and_no_rank():
-    for null in (
-        NullGamma([0.1, math.nan], observed=0.5),
-        NullGamma([math.nan], observed=math.nan),
-    ):
-        assert math.isnan(null.std)
-        assert null.rank is None
+    null = NullGamma([0.1, math.nan], observed=0.5)
+    assert math.isnan(null.std) and null.rank is None
     assert NullGamma([0.1, 0.2], observed=math.nan).rank is None
 
 
