@@ -1,4 +1,5 @@
 import copy
+import operator
 import random
 
 import numpy as np
@@ -111,36 +112,21 @@ def test_parameters_get_no_gradient_and_no_graph():
     assert all(p.grad is None for p in net.parameters())
 
 
-def precisions():
-    backends = torch.backends
-    readers = {
-        "matmul": torch.get_float32_matmul_precision,
-        "cudnn": lambda: backends.cudnn.allow_tf32,
-        "cuda": lambda: backends.cuda.matmul.fp32_precision,
-        "conv": lambda: backends.cudnn.conv.fp32_precision,
-        "rnn": lambda: backends.cudnn.rnn.fp32_precision,
-        "mkldnn": lambda: backends.mkldnn.matmul.fp32_precision,
-    }
-    return {name: _read(read) for name, read in readers.items()}
-
-
-def _read(read):
+def read(name):
     try:
-        return read()
+        return operator.attrgetter(name)(torch.backends)
     except (RuntimeError, AttributeError) as error:
         return type(error).__name__
 
 
-def _new_matmul():
-    torch.backends.cuda.matmul.fp32_precision = "tf32"
+def precisions():
+    """What each of torch's switches says, or the error of reading it."""
+    return {name: read(name) for name in ("cudnn.allow_tf32", *FINE)}
 
 
-def _new_conv():
-    torch.backends.cudnn.conv.fp32_precision = "ieee"
-
-
-def _new_global():
-    torch.backends.fp32_precision = "tf32"
+FINE = [
+    f"{kind}.fp32_precision" for kind in ("cuda.matmul", "cudnn.conv", "cudnn.rnn", "mkldnn.matmul")
+]
 
 
 @pytest.fixture
@@ -177,9 +163,9 @@ def test_the_network_runs_with_tf32_off():
     [
         lambda: None,
         lambda: torch.set_float32_matmul_precision("medium"),
-        _new_matmul,
-        _new_conv,
-        _new_global,
+        lambda: setattr(torch.backends.cuda.matmul, "fp32_precision", "tf32"),
+        lambda: setattr(torch.backends.cudnn.conv, "fp32_precision", "ieee"),
+        lambda: setattr(torch.backends, "fp32_precision", "tf32"),
     ],
     ids=["default", "legacy", "matmul", "conv", "global"],
 )
@@ -192,5 +178,5 @@ def test_tf32_is_off_inside_and_restored_outside(set_up):
     with pytest.raises(ZeroDivisionError), full_float32():
         inside = precisions()
         raise ZeroDivisionError
-    assert inside["cuda"] == inside["conv"] == inside["rnn"] == inside["mkldnn"] == "ieee"
+    assert {inside[name] for name in FINE} == {"ieee"}
     assert precisions() == before

@@ -14,7 +14,7 @@ from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import build
-from tests.fa_core.measure.nets import batches as gaussian_batches
+from tests.fa_core.measure.nets import Stack, batches
 
 torch.set_num_threads(1)
 
@@ -32,17 +32,6 @@ def network(blocks=2, kind=torch.float32, **filled):
     return net.to(kind)
 
 
-def batches(size):
-    generator = torch.Generator().manual_seed(0)
-    return [
-        (
-            torch.randn(size, 8, generator=generator),
-            torch.randint(0, 4, (size,), generator=generator),
-        )
-        for _ in range(8)
-    ]
-
-
 def kind(value):
     if value is None:
         return NOTHING
@@ -56,7 +45,7 @@ def kinds(values):
 
 def answers(net, size, dtype):
     """Every metric's name and what it answers."""
-    data = batches(size)
+    data = batches(8, size=size, width=8)
     lenient = DiagnosticThresholds(stability_drift_ceiling=0.95)
     report = diagnose(net, data, frozen_baseline_acc=0.7, thresholds=lenient, dtype=dtype)
     yield "fires", "".join(sorted(report.flags))
@@ -135,29 +124,19 @@ def test_every_metric_has_an_answer_for(case):
     assert dict(answers(network(**options), size, dtype)) == {**USUAL, **unusual}
 
 
-class Dead(nn.Module):
+def dead():
     """ReLUs that are all off: the stream is 0 behind h_0, and the head's bias alone decides."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Linear(5, 6)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2))
-        self.head = nn.Linear(6, 4)
-        for block in self.blocks:
-            nn.init.constant_(block[0].bias, -100.0)
-        nn.init.constant_(self.head.bias, 0.0)
-        self.head.bias.data[3] = 1.0
-
-    def forward(self, x):
-        h = self.embed(x)
-        for block in self.blocks:
-            h = block(h)
-        return self.head(h)
+    blocks = [nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2)]
+    net = Stack(nn.Linear(5, 6), blocks, nn.Linear(6, 4))
+    for block in blocks:
+        nn.init.constant_(block[0].bias, -100.0)
+    net.head.bias.data = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    return net
 
 
 def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
-    data = gaussian_batches(8)
-    report = diagnose(Dead(), data, taps="embed, blocks.*")
+    data = batches(8)
+    report = diagnose(dead(), data, taps="embed, blocks.*")
     assert report.residual_norms[1:] == [0, 0]
     for said in (
         "the stream is 0 from l = 1 on",
@@ -166,9 +145,7 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
     ):
         assert said in report.notes and said in str(report)
     assert "a" in report.undecided and report.standing() == "undecided"
-    assert (
-        "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0"
-        in str(report)
-    )
-    few = diagnose(Dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
+    said = "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0"
+    assert said in str(report)
+    few = diagnose(dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
     assert "predictions" not in few.notes

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.data.dataset import eval_batches
@@ -12,8 +12,6 @@ from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
 from fa_core.measure.batch_input import BatchLog, sorted_by_class
 from tests.fa_core.measure.nets import Residual, batches
-
-Pairs = list[tuple[Tensor, Tensor]]
 
 
 def shuffled(batch):
@@ -99,25 +97,22 @@ def test_one_batch_is_not_sorted_and_several_of_one_class_are():
 
 def test_a_value_that_all_samples_share_makes_no_batches_alike():
     found = [
-        (torch.cat([x, torch.full((len(x), 1), 1e6)], dim=1), torch.arange(len(x)) % 4)
+        (torch.cat([x, torch.full((16, 1), 1e6)], dim=1), torch.arange(16) % 4)
         for x, _ in batches(8)
     ]
-    net = nn.Sequential(nn.Linear(found[0][0].shape[1], 8), nn.Tanh(), nn.Linear(8, 4))
+    net = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
     # the value saturates the network, which is said; of the batches nothing is
     notes = diagnose(net, found, taps="0,1").notes
     assert "batch" not in notes and "more than once" not in notes
 
 
 def test_samples_that_come_again_in_another_batch_are_counted():
-    found = batches(8)
-    x, y = found[0]
-    overlapping = [
-        *found[:-1],
-        (torch.cat([x[:-1], found[-1][0][-1:]]), torch.cat([y[:-1], found[-1][1][-1:]])),
+    (x, y), *found = batches(8)
+    found[-1] = [
+        torch.cat([old[:-1], new[-1:]]) for old, new in zip((x, y), found[-1], strict=True)
     ]
-    assert (
-        f"{len(y) - 1} eval samples occur more than once" in diagnose(Residual(), overlapping).notes
-    )
+    notes = diagnose(Residual(), [(x, y), *found]).notes
+    assert f"{len(y) - 1} eval samples occur more than once" in notes
 
 
 def test_the_batches_that_an_audit_draws_are_never_refused_or_noted():

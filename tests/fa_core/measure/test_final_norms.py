@@ -62,25 +62,25 @@ def test_a_final_norm_is_found_however_it_is_written(case):
     [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)],
 )
 def test_gains_and_gates_are_no_norms(written):
-    assert (
-        diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage
-        == "ab"
-    )
+    net = Classifier(norm=spelled(written))
+    assert diagnose(net, sentences(1), taps=hidden_states).coverage == "ab"
 
 
 def with_normed_embedding(**options):
     model = Classifier(**options)
-    wte = nn.Sequential(model.transformer.wte, nn.LayerNorm(WIDTH))
-    model.transformer.wte = wte
+    model.transformer.wte = nn.Sequential(model.transformer.wte, nn.LayerNorm(WIDTH))
     return model
 
 
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_normed_embedding_does_not_hide_the_final_norm(depth):
-    with pytest.raises(TapError, match=FINAL):
-        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=hidden_states)
-    with pytest.raises(TapError, match=r"is the final norm.*leave it out"):
-        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=[*TAPS, "transformer.ln_f"])
+    model = with_normed_embedding(depth=depth)
+    for taps, said in (
+        (hidden_states, FINAL),
+        ([*TAPS, "transformer.ln_f"], r"is the final norm.*leave it out"),
+    ):
+        with pytest.raises(TapError, match=said):
+            diagnose(model, sentences(1), taps=taps)
 
 
 @pytest.mark.parametrize(("depth", "taps"), [(1, TAPS), (3, TAPS), (3, hidden_states)])
@@ -95,10 +95,12 @@ def last_state(model, ids):
 
 
 def test_a_final_norm_as_the_only_state_is_refused():
-    with pytest.raises(TapError, match=rf"h_0 .*{FINAL}.*'transformer\.h\.\*'"):
-        diagnose(Classifier(), sentences(1), taps=last_state)
-    with pytest.raises(TapError, match=r"is the final norm.*'transformer\.h\.\*'"):
-        diagnose(Classifier(), sentences(1), taps="transformer.ln_f")
+    for taps, said in (
+        (last_state, rf"h_0 .*{FINAL}.*'transformer\.h\.\*'"),
+        ("transformer.ln_f", r"is the final norm.*'transformer\.h\.\*'"),
+    ):
+        with pytest.raises(TapError, match=said):
+            diagnose(Classifier(), sentences(1), taps=taps)
     assert diagnose(Classifier(), sentences(1), taps="transformer.h.2").coverage == "b"
 
 
@@ -120,10 +122,8 @@ def test_logits_are_no_hidden_state(kind):
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_final_norm_that_is_no_module(depth):
     def taps(model, x):
-        states = [model.embed(x)]
-        for block in model.blocks:
-            states.append(block(states[-1]))
-        states[-1] = F.layer_norm(states[-1], states[-1].shape[1:])
+        h, states = model.states(x)
+        states[-1] = F.layer_norm(h, h.shape[1:])
         return model.head(states[-1]), states
 
     with pytest.raises(TapError, match=rf"{FINAL}.*; return what the norm reads as h_{depth}, or"):

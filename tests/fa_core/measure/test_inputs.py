@@ -1,17 +1,12 @@
 """The caller's samples stay as they are, and are copied no more often than that takes."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.measure.accuracy import accuracy
 from fa_core.models.residual_mlp import ResMLP
-
-Batches = list[tuple[Tensor, Tensor]]
-Measure = Callable[[nn.Module, Batches], object]
 
 
 class Net(nn.Module):
