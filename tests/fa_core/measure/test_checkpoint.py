@@ -21,10 +21,6 @@ def test_safetensors_come_with_their_metadata(tmp_path, weights):
     save_file(weights, path, {"method": "dfa", "seed": "42"})
     checkpoint = load_checkpoint(path)
     assert torch.equal(checkpoint.tensors["head.weight"], weights["head.weight"])
-    assert {name: t.shape for name, t in checkpoint.tensors.items()} == {
-        "head.weight": (2, 3),
-        "head.bias": (2,),
-    }
     assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
 
 
@@ -34,11 +30,9 @@ def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zip
     path = tmp_path / "dfa_s42.pt"
     content = weights if key is None else {key: weights, "epoch": 3}
     torch.save(content, path, _use_new_zipfile_serialization=zipped)
-    checkpoint = load_checkpoint(path)
-    assert {name: t.shape for name, t in checkpoint.tensors.items()} == {
-        "head.weight": (2, 3),
-        "head.bias": (2,),
-    }
+    found = load_checkpoint(path).tensors
+    assert found.keys() == weights.keys()
+    assert torch.equal(found["head.weight"], weights["head.weight"])
 
 
 @pytest.mark.parametrize("as_list", [True, False])
@@ -69,44 +63,34 @@ def test_a_torchscript_program_is_not_run(tmp_path):
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
-@pytest.mark.parametrize("kept", [20, 0.98])
-def test_a_truncated_torch_file_is_one_line(tmp_path, weights, zipped, kept):
+@pytest.mark.parametrize("kept", [9, 20, 40, -1, -60])
+@pytest.mark.parametrize("kind", ["zip format", "old format", "safetensors"])
+def test_a_truncated_file_is_one_line(tmp_path, kind, kept):
     path = tmp_path / "a.pt"
-    torch.save({"w": torch.randn(64, 64)}, path, _use_new_zipfile_serialization=zipped)
-    content = path.read_bytes()
-    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(UnreadableInput) as caught:
-        load_checkpoint(path)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-
-
-@pytest.mark.parametrize("kept", [9, 40, -1])
-def test_a_truncated_safetensors_file_is_one_line(tmp_path, weights, kept):
-    path = tmp_path / "a.safetensors"
-    save_file(weights, path)
+    content = {"w": torch.randn(64, 64)}
+    if kind == "safetensors":
+        save_file(content, path)
+    else:
+        torch.save(content, path, _use_new_zipfile_serialization=kind == "zip format")
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(UnreadableInput) as caught:
         load_checkpoint(path)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
 
-def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path):
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"\x00\x00\x00 ftypisom", "is no checkpoint"),
+        (struct.pack("<Q", 1 << 30) + b"{" + b" " * 100, "header.*too large"),
+    ],
+)
+def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path, head, words):
     path = tmp_path / "video.pt"
     with path.open("wb") as file:
-        file.write(b"\x00\x00\x00 ftypisom")
+        file.write(head)
         file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match="is no checkpoint"):
-        load_checkpoint(path)
-
-
-def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
-    path = tmp_path / "a.safetensors"
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", 1 << 30) + b"{" + b" " * 100)
-        file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match=r"header.*too large"):
+    with pytest.raises(UnreadableInput, match=words):
         load_checkpoint(path)
 
 

@@ -56,18 +56,16 @@ def test_batchnorm_runs_on_its_running_statistics_and_leaves_them_alone():
 
 def test_tied_weights_are_a_tap_at_every_call():
     block = nn.Linear(5, 5, bias=False)
-    net = nn.Sequential(block, block, block, nn.Linear(5, 4, bias=False)).double()
+    net = nn.Sequential(block, block, nn.Linear(5, 4, bias=False)).double()
     x, y = batches(1)[0]
     x = x.double()
     report = diagnose(net, [(x, y)], taps="0")
-    W, V = block.weight, net[3].weight
-    h = [x @ W.T, x @ W.T @ W.T, x @ W.T @ W.T @ W.T]
-    g_L = (torch.softmax(h[2] @ V.T, 1) - nn.functional.one_hot(y, 4)) @ V / len(y)
-    assert report.residual_norms == close([medians(row) for row in h], 1e-12)
-    assert report.bp_grad_norms == close(
-        [medians(g_L @ W @ W), medians(g_L @ W), medians(g_L)], 1e-12
-    )
-    assert report.tap_names == ["0", "0 (call 2)", "0 (call 3)"]
+    W, V = block.weight, net[2].weight
+    h = [x @ W.T, x @ W.T @ W.T]
+    g_L = (torch.softmax(h[1] @ V.T, 1) - nn.functional.one_hot(y, 4)) @ V / len(y)
+    assert report.residual_norms == close(list(map(medians, h)), 1e-12)
+    assert report.bp_grad_norms == close([medians(g_L @ W), medians(g_L)], 1e-12)
+    assert report.tap_names == ["0", "0 (call 2)"]
 
 
 def test_a_gradient_of_1e_30_does_not_read_zero_and_a_stream_of_1e30_not_inf():

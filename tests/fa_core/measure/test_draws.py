@@ -1,5 +1,4 @@
 import random
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -7,7 +6,6 @@ import torch
 import torch.nn.functional as F
 
 from fa_core import diagnose
-from fa_core.errors import FaError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.isolate import DREW
 from fa_core.measure.reference_precision import reference_precision
@@ -97,20 +95,3 @@ def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_
         reports.append(diagnose(net, loader))
     assert [report.notes for report in reports] == ["", "", ""]
     assert reports[0].bp_grad_norms == reports[2].bp_grad_norms != reports[1].bp_grad_norms
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_the_callers_generators_are_as_before_also_after_a_failure(fails):
-    class Failing(Drawing):
-        def readout(self, h):
-            if fails:
-                raise ValueError("boom")
-            return super().readout(h)
-
-    net = Failing()
-    disturb(5)
-    expected = torch.rand(3).tolist(), random.random(), np.random.rand()
-    disturb(5)
-    with pytest.raises(FaError, match="boom") if fails else nullcontext():
-        diagnose(net, batches())
-    assert (torch.rand(3).tolist(), random.random(), np.random.rand()) == expected

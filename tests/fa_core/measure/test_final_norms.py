@@ -117,14 +117,3 @@ def test_logits_are_no_hidden_state(kind):
     with pytest.raises(TapError, match=r"the last tap, head, gives the logits.*leave it out"):
         diagnose(net, batches(1), taps="embed, blocks.*, out_ln, head")
     assert diagnose(net, batches(1), taps="embed, blocks.*").coverage == "ab"
-
-
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_final_norm_that_is_no_module(depth):
-    def taps(model, x):
-        h, states = model.states(x)
-        states[-1] = F.layer_norm(h, h.shape[1:])
-        return model.head(states[-1]), states
-
-    with pytest.raises(TapError, match=rf"{FINAL}.*; return what the norm reads as h_{depth}, or"):
-        diagnose(Hookable(Residual(depth=depth)), batches(1), taps=taps)

@@ -71,29 +71,6 @@ def test_an_in_place_residual_that_overwrites_its_own_states_is_refused(show):
         diagnose(net, batches(1))
 
 
-def test_the_first_tensor_of_a_tuple_counts():
-    class Wrapped(nn.Module):
-        def __init__(self, block):
-            super().__init__()
-            self.block = block
-
-        def forward(self, h):
-            return None, self.block(h), "attention"
-
-    class Net(Hookable):
-        def forward(self, x):
-            h = self.embed(x)
-            for block in self.blocks:
-                h = block(h)[1]
-            return self.head(h), None
-
-    inner = Residual()
-    expected = diagnose(inner, batches(8))
-    net = Net(inner)
-    net.blocks = nn.ModuleList(Wrapped(block) for block in inner.blocks)
-    assert same_numbers(diagnose(net, batches(8), taps=["embed", "blocks.*"]), expected)
-
-
 def test_a_frozen_feature_extractor_under_no_grad_can_be_tapped():
     inner = Residual()
     net = Hookable(inner)
@@ -184,15 +161,6 @@ def test_a_transformer_encoder_gives_a_tap_per_layer():
     """PyTorch's own, whose inference fast path would skip the hooks inside its layers."""
     layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True, norm_first=True)
     encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
-    flat = nn.Sequential(nn.Flatten(), nn.Linear(40, 4))
-    x, y = torch.randn(6, 5, 8), torch.randint(4, (6,))
-    net = nn.Sequential(encoder, flat)
-    report = diagnose(net, [(x, y)], taps="0.layers.*")
+    net = nn.Sequential(encoder, nn.Flatten(), nn.Linear(40, 4))
+    report = diagnose(net, [(torch.randn(6, 5, 8), torch.randint(4, (6,)))], taps="0.layers.*")
     assert report.tap_names == [f"0.layers.{l}" for l in range(3)]
-    net.eval()
-    h = [x]
-    for layer in encoder.layers:
-        h.append(layer(h[-1]))
-    g = torch.autograd.grad(nn.functional.cross_entropy(flat(h[-1]), y), h[1:])
-    expected = [float(rows.flatten(1).norm(dim=1).median()) for rows in g]
-    assert report.bp_grad_norms == pytest.approx(expected, rel=1e-5)
