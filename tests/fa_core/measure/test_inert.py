@@ -1,11 +1,9 @@
 """Hostile pickles: nothing in them runs, and those that cannot be read are one line."""
 
 import argparse
-import builtins
 import collections
 import functools
 import importlib
-import operator
 import os
 import pickle
 import struct
@@ -86,24 +84,16 @@ def touched(name):
 HOSTILE = {
     "os.system": lambda: Reduced(os.system, ("touch proof",)),
     "builtins.eval": lambda: Reduced(eval, ("open('proof', 'w')",)),
-    "builtins.exec": lambda: Reduced(exec, ("open('proof', 'w')",)),
-    "builtins.open": lambda: Reduced(open, ("proof", "w")),
-    "builtins.__import__": lambda: Reduced(builtins.__import__, (TRAP,)),
     "importlib": lambda: Reduced(importlib.import_module, (TRAP,)),
     "getattr chain": lambda: Reduced(
         Reduced(getattr, (Reduced(importlib.import_module, (TRAP,)), "run")), ("x",)
     ),
-    "operator.attrgetter": lambda: Reduced(operator.attrgetter("system"), ("x",)),
-    "functools.partial": lambda: Reduced(functools.partial(os.system, "touch proof"), ()),
     "partial of partial": lambda: functools.partial(functools.partial(touched, "partial")),
     "torch.hub": lambda: Reduced(torch.hub.load_state_dict_from_url, ("file:///etc/passwd",)),
-    "torch.load": lambda: Reduced(torch.load, ("other.pt",)),
-    "torch.jit.load": lambda: Reduced(torch.jit.load, ("other.pt",)),
     "a function of its own": lambda: Reduced(touched, ("called",)),
     "__setstate__": lambda: Reduced(Described, (), {"a": 1}),
     "__new__ with arguments": lambda: Reduced(Described, (1,)),
     "append": lambda: Reduced(Described, (), None, iter([1])),
-    "extend": lambda: Reduced(Described, (), None, iter([1, 2, 3])),
     "__setitem__": lambda: Reduced(Described, (), None, None, iter([("a", 1)])),
     "a setter of the state": lambda: Reduced(Described, (), "state", None, None, touched),
     "a property set from slots": lambda: Reduced(Property, (), (None, {"value": 1})),
@@ -149,7 +139,6 @@ SHAPES = {
     "beside": lambda trap: {"extra": trap, "model": WEIGHTS},
     "in a Namespace": lambda trap: argparse.Namespace(extra=trap, model=WEIGHTS),
     "in a module": lambda trap: holding(trap),
-    "in a module's hooks": lambda trap: hooked(trap),
     "among the weights": lambda trap: {**WEIGHTS, "extra": trap},
     "in a tensor's hooks": lambda trap: {
         "w": Reduced(
@@ -166,15 +155,9 @@ class Net(nn.Module):
 
 
 def holding(trap):
+    """A module with it as an attribute, a hook and a buffer."""
     net = Net()
-    net.extra = trap
-    return net
-
-
-def hooked(trap):
-    net = Net()
-    net._forward_hooks[0] = trap
-    net._buffers["extra"] = trap
+    net.extra = net._forward_hooks[0] = net._buffers["extra"] = trap
     return net
 
 
@@ -204,21 +187,19 @@ def assert_nothing_ran(folder):
 )
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_runs_and_the_weights_are_read(shape, container, protocol, trap):
+    path = trap / "a.pt"
+    options = {
+        "pickle_protocol": protocol,
+        "_use_new_zipfile_serialization": container == "zip",
+    }
     for kind, make in HOSTILE.items():
         content = SHAPES[shape](make())
-        ESCAPED.clear()
         if container == "bare pickle":
-            data = pickle.dumps(content, protocol)
-            in_pickle(data, trap / "a.pt")
+            path.write_bytes(pickle.dumps(content, protocol))
         else:
-            torch.save(
-                content,
-                trap / "a.pt",
-                pickle_protocol=protocol,
-                _use_new_zipfile_serialization=container == "zip",
-            )
+            torch.save(content, path, **options)
         ESCAPED.clear()
-        found = load_checkpoint(trap / "a.pt")
+        found = load_checkpoint(path)
         assert torch.equal(found.tensors["w"], WEIGHTS["w"]), kind
         assert_nothing_ran(trap)
 
@@ -293,19 +274,15 @@ def doubling(levels):
 MALFORMED = {
     "a size beyond the storage": state_dict(tensor(size=(3, 3))),
     "an offset beyond the storage": state_dict(tensor(offset=1)),
-    "a stride beyond the storage": state_dict(tensor(stride=(4, 1))),
     "a negative stride": state_dict(tensor(stride=(-3, 1))),
     "a negative size": state_dict(tensor(size=(-2, 3))),
-    "a negative offset": state_dict(tensor(offset=-1)),
     "fewer strides than sizes": state_dict(tensor(stride=(1,))),
     "sizes that are text": state_dict(tensor(size=("2", "3"))),
-    "sizes that are one number": state_dict(tensor(size=6)),
     "a size of 2**62": state_dict(tensor(size=(2**62, 2**62), stride=(0, 0))),
     "a size of 2**200": state_dict(tensor(size=(2**200,), stride=(0,))),
     "a terabyte of one number": state_dict(tensor(size=(2**38,), stride=(0,))),
     "a storage beyond its entry": state_dict(tensor(of=storage(7))),
     "a storage of negative size": state_dict(tensor(of=storage(-6))),
-    "a storage of text size": state_dict(tensor(of=storage("6"))),
     "a storage that is not there": state_dict(tensor(of=storage(key="1"))),
     "a storage called by a list": state_dict(tensor(of=storage(key=["0"]))),
     "a storage of no known kind": state_dict(tensor(of=storage(kind="eval"))),
@@ -349,19 +326,11 @@ MALFORMED = {
     "names that are no text": b"\x80\x04K\x01K\x02\x93.",
     "text that is no UTF-8": b"\x80\x02X\x02\0\0\0\xff\xfe.",
 }
-MALFORMED["a module within itself"] = (
-    b"\x80\x02clab\nNet\n)\x81q\x09}("
-    + text("_parameters")
-    + b"}"
-    + text("w")
-    + tensor()
-    + b"s"
-    + text("_buffers")
-    + b"}"
-    + text("_modules")
-    + b"}"
-    + text("self")
-    + b"h\x09sub."
+MALFORMED["a module within itself"] = b"".join(
+    (
+        b"\x80\x02clab\nNet\n)\x81q\x09}(" + text("_parameters") + b"}" + text("w") + tensor(),
+        b"s" + text("_buffers") + b"}" + text("_modules") + b"}" + text("self") + b"h\x09sub.",
+    )
 )
 
 

