@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
@@ -12,7 +13,7 @@ from fa_core.measure.credit_metrics import ce_change, pearson
 from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.methods import make_method
 from fa_core.models import build
-from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
+from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
 
 class Tailed(Residual):
@@ -49,13 +50,6 @@ def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(
     assert found.rho == pytest.approx([sign] * 4, abs=5e-3)
     assert [math.copysign(1, change) for change in found.nudge] == [-sign] * 4
     assert found.deep() == found.to_dict()["gamma_L"] == pytest.approx(sign)
-
-
-@pytest.mark.parametrize("make", [healthy, collapsed])
-def test_a_random_vector_is_no_credit(make):
-    x, y = batches(1, size=128)[0]
-    found = credit_quality(make(), [torch.randn(128, 32) for _ in range(4)], x, y)
-    assert all(abs(value) < 0.06 for value in (*found.gamma, *found.rho))
 
 
 def test_every_number_equals_the_slow_way():
@@ -134,9 +128,9 @@ def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number
 
 
 def test_a_token_stream_is_moved_at_its_cls_token():
-    net = Tokens().double()
+    net = encoder(nn.Linear(8, 4)).double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
-    found = credit_quality(net, gradients(net, x, y), x, y)
+    found = credit_quality(net, gradients(net, x, y), x, y, taps="embed, blocks.*")
     assert found.gamma == pytest.approx([1.0] * 3)
     assert found.rho == pytest.approx([1.0] * 3, abs=1e-2)
 
@@ -146,15 +140,6 @@ def test_credit_of_another_shape_is_refused():
     for credit in ([torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4):
         with pytest.raises(MeasureError):
             credit_quality(Tailed(), credit, x, y)
-
-
-def test_ce_change_keeps_the_digits_that_subtraction_loses():
-    z = torch.tensor([[60.0, 0.0, 1.0]], dtype=torch.float64)
-    d = torch.tensor([[[1e-6, -2e-6, 3e-6]]], dtype=torch.float64)
-    y = torch.tensor([0])
-    exact = math.exp(-60) * math.expm1(-3e-6) + math.exp(-59) * math.expm1(2e-6)
-    assert ce_change(z, z + d, y).item() == pytest.approx(exact, rel=1e-7, abs=0)
-    assert F.cross_entropy(z + d[0], y) - F.cross_entropy(z, y) == 0.0
 
 
 def test_ce_change_equals_the_difference_at_every_size():

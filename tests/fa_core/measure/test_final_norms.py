@@ -39,9 +39,7 @@ WRITTEN = {
     "an RMSNorm": lambda h, square, w: F.rms_norm(h, h.shape[-1:]),
     "a LayerNorm by its definition": standardised,
     "one plus the weight": lambda h, square, w: h * torch.rsqrt(square) * (1.0 + w),
-    "weight of weights": lambda h, square, w: h * torch.rsqrt(square) * torch.exp(w) + w.tanh(),
     "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
-    "divided by a power": lambda h, square, w: h / square**0.5,
     "one group": lambda h, square, w: F.group_norm(h.flatten(0, 1), 1).view_as(h) * (1.0 + w),
     "an instance norm": lambda h, square, w: F.instance_norm(h),
 }

@@ -11,8 +11,6 @@ from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import eval_mode
 from tests.fa_core.measure.nets import Block, Hookable, Residual, Stack, batches
 
-IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-
 
 def guess(model, x):
     with eval_mode(model) as net:
@@ -203,42 +201,41 @@ def test_a_function_that_returns_branches_is_remarked_upon():
     assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
-VISION = {
-    "vit_tiny_patch16_224": (
-        {"img_size": 32, "depth": 3, "embed_dim": 24, "num_heads": 2},
-        ["norm_pre", "blocks.*"],
-    ),
-    "resnet18": ({}, ["maxpool", "layer*.*"]),
-    "swin_tiny_patch4_window7_224": (
-        {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2), "num_heads": (2, 2)},
-        ["patch_embed", "layers.*.blocks.*"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VISION)
-def test_networks_of_timm(name):
+@pytest.mark.parametrize(
+    ("name", "sizes", "expected"),
+    [
+        ("resnet18", {}, ["maxpool", "layer*.*"]),
+        (
+            "swin_tiny_patch4_window7_224",
+            {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2)},
+            ["patch_embed", "layers.*.blocks.*"],
+        ),
+    ],
+)
+def test_networks_of_timm(name, sizes, expected):
     timm = pytest.importorskip("timm")
-    sizes, expected = VISION[name]
-    assert guess(timm.create_model(name, num_classes=4, **sizes), IMAGES) == expected
+    net = timm.create_model(name, num_classes=4, **sizes)
+    assert guess(net, torch.randn(2, 3, 32, 32)) == expected
 
 
-HUB = {
-    "GPT2": ({"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
-    "Bert": ({"num_hidden_layers": 2}, ["bert.embeddings", "bert.encoder.layer.*"]),
-    "Llama": (
-        {"num_hidden_layers": 2, "num_key_value_heads": 2},
-        ["model.embed_tokens", "model.layers.*"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HUB)
-def test_networks_of_transformers(name):
+@pytest.mark.parametrize(
+    ("name", "sizes", "expected"),
+    [
+        ("GPT2", {"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
+        (
+            "Llama",
+            {
+                "num_hidden_layers": 2,
+                "hidden_size": 8,
+                "num_attention_heads": 2,
+                "intermediate_size": 8,
+            },
+            ["model.embed_tokens", "model.layers.*"],
+        ),
+    ],
+)
+def test_networks_of_transformers(name, sizes, expected):
     transformers = pytest.importorskip("transformers")
-    sizes, expected = HUB[name]
     network = getattr(transformers, f"{name}ForSequenceClassification")
-    if name != "GPT2":
-        sizes = sizes | {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
     config = network.config_class(vocab_size=11, pad_token_id=0, num_labels=4, **sizes)
     assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected

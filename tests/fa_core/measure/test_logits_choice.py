@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError, UsageError
+from tests.fa_core.measure.nets import Stack
 
 BATCHES = [
     (torch.randn(16, 4, generator=torch.Generator().manual_seed(k)), torch.arange(16) % 3)
@@ -20,17 +21,13 @@ class Output(NamedTuple):
     scores: Tensor
 
 
-class Net(nn.Module):
+class Net(Stack):
     def __init__(self, form):
-        super().__init__()
         torch.manual_seed(0)
-        self.embed, self.block = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.head = nn.Linear(4, 3)
+        super().__init__(nn.Linear(4, 4), [nn.Linear(4, 4)], nn.Linear(4, 3), adds=True)
         self.form = form
 
-    def forward(self, x):
-        h = self.embed(x)
-        h = h + self.block(h)
+    def readout(self, h):
         return self.form(h, self.head(h))
 
 
@@ -38,7 +35,7 @@ def plain(h, logits):
     return logits
 
 
-TAPS = ["block:in", "head:in"]
+TAPS = ["blocks.0:in", "head:in"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from fa_core import diagnose
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.norms import gamma
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.nets import Streaming
+from tests.fa_core.measure.nets import Streaming, encoder
 
 TAPS = ["embed", "blocks.*"]
 
@@ -227,21 +227,8 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw():
     assert -1 <= report.credit["gamma"][0] < 0.999
 
 
-class Reading(nn.Module):
-    """A head on the first token."""
-
-    def __init__(self):
-        super().__init__()
-        self.of_first = Feedback(8, 4, "fa")
-
-    def forward(self, h):
-        return self.of_first(h[:, 0])
-
-
 def test_token_ids_and_attention_are_traced_too():
-    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
-    blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
-    net = Streaming(nn.Embedding(11, 8), blocks, Reading())
+    net = encoder(Feedback(8, 4, "fa"))
     data = [(torch.randint(11, (9, 5)), torch.randint(4, (9,))) for _ in range(8)]
     for taps in (TAPS, None):
         report, expected = diagnose(net, data, taps=taps), diagnose(plain(net), data, taps=taps)

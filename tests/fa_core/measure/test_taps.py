@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError
-from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
+from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
 NUMBERS = ("residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc")
 
@@ -42,7 +42,7 @@ def test_a_returned_copy_of_a_state_is_measured_at_the_state(show):
 
 
 def test_returned_cls_tokens_agree_with_the_whole_stream():
-    net = Tokens()
+    net = encoder(nn.Linear(8, 4))
     data = [(torch.randint(11, (8, 3)), torch.randint(4, (8,)))]
     whole = diagnose(net, data)
 
