@@ -57,12 +57,11 @@ def test_ignored_pixels_do_not_count():
     assert report.h_L is not None and "per token" in report.flatten
 
 
-def test_a_stream_of_another_resolution_is_refused_by_name():
-    with pytest.raises(TapError, match=r"tap head:in .*states \(B, d, H, W\)"):
-        diagnose(Segmenter(stride=2), BATCHES, taps=["block:in", "head:in"])
-
-
-def test_labels_of_another_size_are_refused():
+def test_streams_and_labels_of_another_resolution_are_refused():
     x, y = BATCHES[0]
-    with pytest.raises(MeasureError, match=r"labels have shape \(6, 2, 3\)"):
-        diagnose(Segmenter(), [(x, y[:, :2])], taps=["block:in", "head:in"])
+    for stride, labels, kind, said in (
+        (2, y, TapError, r"tap head:in .*states \(B, d, H, W\)"),
+        (1, y[:, :2], MeasureError, r"labels have shape \(6, 2, 3\)"),
+    ):
+        with pytest.raises(kind, match=said):
+            diagnose(Segmenter(stride), [(x, labels)], taps=["block:in", "head:in"])
