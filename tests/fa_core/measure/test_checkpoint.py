@@ -35,16 +35,15 @@ def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zip
     assert torch.equal(found["head.weight"], weights["head.weight"])
 
 
-@pytest.mark.parametrize("as_list", [True, False])
-def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, as_list):
-    matrices = [torch.eye(2), torch.ones(2, 3)]
-    torch.save(
-        {"model": weights, "Bs": matrices if as_list else {"B_0": matrices[0], "B_1": matrices[1]}},
-        tmp_path / "a.pt",
-    )
+MATRICES = torch.eye(2), torch.ones(2, 3)
+
+
+@pytest.mark.parametrize("held", [list(MATRICES), {"B_0": MATRICES[0], "B_1": MATRICES[1]}])
+def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, held):
+    torch.save({"model": weights, "Bs": held}, tmp_path / "a.pt")
     checkpoint = load_checkpoint(tmp_path / "a.pt")
     assert list(checkpoint.feedback) == ["B_0", "B_1"]
-    assert torch.equal(checkpoint.feedback["B_1"], matrices[1])
+    assert torch.equal(checkpoint.feedback["B_1"], MATRICES[1])
     assert "Bs" not in checkpoint.tensors
 
 
@@ -104,14 +103,9 @@ def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path, h
             lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"),
             "torch.save did not write",
         ),
-        (lambda path: torch.save([torch.zeros(1)], path), "holds a list, not a state dict"),
-        (
-            lambda path: torch.save({"epoch": 1, "lr": 0.1}, path),
-            r"no state dict \(it holds 'epoch', 'lr'\)",
-        ),
         (lambda path: None, "no such file"),
     ],
-    ids=["empty", "text", "folder", "other zip", "a list", "no tensors", "missing"],
+    ids=["empty", "text", "folder", "other zip", "missing"],
 )
 def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
     path = tmp_path / "a.pt"

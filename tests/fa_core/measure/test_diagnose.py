@@ -8,6 +8,7 @@ from torch import nn
 import fa_core
 from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
+from fa_core.judgement.causes import backward_gain
 from tests.fa_core.measure import four_passes
 from tests.fa_core.measure.nets import Residual, batches
 
@@ -190,3 +191,13 @@ def test_one_function_per_diagnostic_gives_the_numbers_of_the_report():
     assert fa_core.bp_gradient_norms(net, data) == report.bp_grad_norms
     assert fa_core.cross_batch_stability(net, data) == report.cross_batch_stability
     assert fa_core.depth_utility(net, data, 0.1) == report.margin_pp
+
+
+def test_gain_is_free_of_batch_size_and_loss():
+    # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
+    net, [(x, y)] = Residual().double(), batches(1, size=1)
+    e = torch.softmax(net(x.double()), 1) - nn.functional.one_hot(y, 4)
+    exact = float((e @ net.head.weight).norm() / e.norm())
+    for n in (1, 4, 32):
+        gain = backward_gain(diagnose(net, [(x.repeat(n, 1), y.repeat(n))]))[-1]
+        assert gain == pytest.approx(exact, rel=1e-12)

@@ -140,17 +140,6 @@ def test_the_origin_of_a_small_gradient(h, g, error, origin):
     assert bool(origin_text(report)) == (origin is not None)
 
 
-def test_gain_is_free_of_batch_size_and_loss():
-    # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
-    net = Residual().double()
-    [(x, y)] = batches(1, size=1)
-    e = torch.softmax(net(x.double()), 1) - nn.functional.one_hot(y, 4)
-    exact = float(((e @ net.head.weight).norm() / e.norm()).detach())
-    for n in (1, 4, 32):
-        gain = backward_gain(diagnose(net, [(x.repeat(n, 1), y.repeat(n))]))[-1]
-        assert gain == pytest.approx(exact, rel=1e-12)
-
-
 def test_a_converged_network_is_told_from_a_cancelled_one():
     converged = nn.Sequential(nn.Identity(), nn.Linear(4, 4, bias=False)).double()
     converged[1].weight.data = 30 * torch.eye(4, dtype=torch.float64)
