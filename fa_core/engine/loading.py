@@ -28,7 +28,7 @@ from fa_core.files import exists
 from fa_core.judgement.intervals import LOOKS
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import fitted, network_for
-from fa_core.measure.microbatches import cut
+from fa_core.measure.gradients import cut
 
 BATCHES, BATCH_SIZE = 10, 128
 """Default K and B (docs/protocol.md §3)."""

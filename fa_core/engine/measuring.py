@@ -43,17 +43,17 @@ from fa_core.measure.credit import (
 )
 from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
+    Diagnosis,
     PassOptions,
     needs_precision,
     run_diagnosis,
     with_precision,
 )
-from fa_core.measure.diagnosis import Diagnosis
-from fa_core.measure.flattening import PER_TOKEN
+from fa_core.measure.gradients import cut
 from fa_core.measure.isolate import processor_name
-from fa_core.measure.microbatches import cut
+from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.pass_errors import is_out_of_memory
+from fa_core.measure.passes import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet

@@ -14,7 +14,7 @@ from fa_core.engine.jobs import DeviceFull
 from fa_core.errors import FaError, MeasureError
 from fa_core.files import free_ram, open_file, size_of
 from fa_core.formats.checkpoint_file import files_of
-from fa_core.measure.pass_errors import is_out_of_memory
+from fa_core.measure.passes import is_out_of_memory
 
 FULL_OF_OTHERS = 0.5
 """Share of a device's memory from which other processes are blamed for a lack of it."""

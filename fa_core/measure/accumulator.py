@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise, starmap
+from itertools import chain, pairwise, starmap, takewhile
 from typing import NamedTuple
 
+import msgspec
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -18,30 +19,25 @@ from fa_core.errors import TapError, UsageError
 from fa_core.facts.measurements import Interval, MeanError
 from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.judgement.intervals import LOOKS, drift_interval, growth_interval, median_ranks
-from fa_core.measure.diagnosis import (
-    Diagnosis,
-    Samples,
-    dead_stream_notes,
-    own_credit,
-    without_gradient,
-)
-from fa_core.measure.flattening import (
+from fa_core.judgement.quantities import JUDGED
+from fa_core.measure.gradients import LayerOf, Pass, own_credit
+from fa_core.measure.isolate import processor_name
+from fa_core.measure.norms import (
     FLATTENED,
     PER_TOKEN,
     Flattening,
     check_states,
     check_tokens,
     choose_way,
-    read_tokens,
-)
-from fa_core.measure.isolate import processor_name
-from fa_core.measure.norms import (
     lower_median,
+    mean_error_part,
+    mean_pairwise_cosine,
     medians_of_samples,
+    read_tokens,
+    summed_gradients,
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.passes import LayerOf, Pass
 from fa_core.report import DiagnosticReport
 
 FEWEST_PREDICTIONS = 20
@@ -70,73 +66,6 @@ class Drift:
     why: str | None
     finite: bool
     interval: Interval | None = None
-
-
-def mean_pairwise_cosine(directions: Tensor) -> Tensor:
-    """Mean cosine over the K(K−1)/2 pairs of rows.
-
-    Args:
-        directions: (K, D) unit rows, K ≥ 2.
-
-    Returns:
-        A scalar in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
-        (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
-
-    Source: docs/protocol.md §3 (c).
-
-    >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
-    0.0
-    """
-    k = len(directions)
-    square_of_sum = directions.sum(dim=0).square().sum()
-    sum_of_squares = directions.square().sum()
-    return (square_of_sum - sum_of_squares) / (k * (k - 1))
-
-
-def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
-    """The part of (c) that the batches' mean errors make.
-
-    The gradient is linear in the error: ḡ_k = v_k + r_k, v_k the gradient that the mean error ē_k
-    of batch k would give in each of its samples. With u_k = ḡ_k/‖ḡ_k‖, over the pairs j ≠ k,
-
-        c = mean ⟨u_j, u_k⟩ = mean ⟨v_j, u_k⟩/‖ḡ_j‖ + mean ⟨r_j, u_k⟩/‖ḡ_j‖
-
-    and the first term is returned. Sampling noise of ē_k is independent between batches and cancels
-    in the mean.
-
-    Args:
-        means: (K, D) float64, B·ḡ_k.
-        of_mean_errors: (S, D) float64, B·v_j of the first S batches: the pairs are those with j
-            among them.
-
-    Returns:
-        A float64 scalar, a part of a cosine; NaN where a norm is 0 or a value is not finite.
-
-    Source: docs/protocol.md, *What (c) measures*.
-    """
-    first, k = len(of_mean_errors), len(means)
-    largest = means.abs().amax(dim=-1, keepdim=True)
-    lengths = largest * torch.linalg.vector_norm(means / largest, dim=-1, keepdim=True)
-    directions = means / lengths
-    parts = of_mean_errors / lengths[:first]
-    of_sums = (parts.sum(dim=0) * directions.sum(dim=0)).sum()
-    of_same = (parts * directions[:first]).sum()
-    mean: Tensor = (of_sums - of_same) / (first * (k - 1))
-    return mean
-
-
-def summed_gradients(gradient: Tensor) -> Tensor:
-    """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
-
-    Args:
-        gradient: per sample, (B, D).
-
-    Returns:
-        (D,).
-    """
-    if gradient.device.type == "mps":
-        gradient = gradient.cpu()
-    return gradient.sum(dim=0, dtype=torch.float64)
 
 
 def drift(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> Drift:
@@ -288,19 +217,10 @@ class Accumulator:
         low, high = found.interval
         return low > ceiling or high <= ceiling
 
-    def measured(self, right: Sequence[Tensor]) -> Diagnosis:
-        """The numbers, fetched from the device.
-
-        Args:
-            right: for every batch, (B,) bool: which samples are classified correctly.
-        """
-        means = self._batch_means()
+    def measured(self) -> tuple[DiagnosticReport, list[str]]:
+        """The report without accuracies, and notes; fetched from the device."""
         norms = _Norms(*[torch.cat(batches, dim=-1) for batches in zip(*self._norms, strict=True)])
-        hits = torch.cat(list(right))
-        numbers = self._report(norms, means)
-        notes = self._notes(norms)
-        fetch = partial(self._samples, right, means)
-        return Diagnosis(numbers, int(hits.sum()), len(hits), fetch, notes)
+        return self._report(norms, self._batch_means()), self._notes(norms)
 
     def _report(self, norms: _Norms, means: Tensor) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
@@ -354,17 +274,6 @@ class Accumulator:
         if least == most:
             notes.append(f"all {self._predictions} predictions are class {least}")
         return notes
-
-    def _samples(self, right: Sequence[Tensor], means: Tensor) -> Samples:
-        h, g, _, error = map(_on_cpu, zip(*self._norms, strict=True))
-        directions = unit_rows(means)
-        return Samples(
-            residual_norms=h,
-            bp_grad_norms=g,
-            error_norms=error,
-            right=_on_cpu(right),
-            drift_cosines=(directions @ directions.T).cpu(),
-        )
 
     @property
     def _for_norms(self) -> bool:
@@ -467,10 +376,6 @@ class Accumulator:
         return len(done.logits)
 
 
-def _on_cpu(batches: Iterable[Tensor]) -> list[Tensor]:
-    return [batch.cpu() for batch in batches]
-
-
 def _added(before: Tensor, after: Tensor) -> Tensor:
     """What a block adds to its state; NaN where the shape changes."""
     if before.shape == after.shape:
@@ -513,3 +418,49 @@ def bounds_of_medians(h: Tensor, g_last: Tensor) -> tuple[list[float], list[floa
     side = (h - lower_median(h)[:, None]).sign()
     agreement = (side[1:] * side[:-1]).mean(dim=-1)
     return ordered[:, low].tolist(), ordered[:, high].tolist(), agreement.tolist()
+
+
+def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str]:
+    """Notes on states and gradients that are exactly 0 in every sample.
+
+    Args:
+        dark: for h_0..h_L, whether ‖h_l‖ is 0 in every sample.
+        unreached: for g_0..g_L, whether ‖g_l‖ is 0 in every sample.
+
+    >>> dead_stream_notes([False, True, True], [True, True, False])
+    ['the stream is 0 from l = 1 on', 'no gradient reaches the embedding: g_0 to g_1 are 0']
+    """
+    notes = []
+    if dark[-1]:
+        first = len(dark) - _leading_count(reversed(dark))
+        notes.append(f"the stream is 0 from l = {first} on")
+    zeros = _leading_count(unreached)
+    if zeros:
+        where = "g_0 is 0" if zeros == 1 else f"g_0 to g_{zeros - 1} are 0"
+        notes.append(f"no gradient reaches the embedding: {where}")
+    return notes
+
+
+def _leading_count(flags: Iterable[int]) -> int:
+    """Number of true flags before the first false one."""
+    return len(list(takewhile(bool, flags)))
+
+
+def without_gradient(report: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
+    """A report without the numbers of an unknown gradient.
+
+    Args:
+        report: the report.
+        why: ``"c"``, or ``"b"`` and ``"c"`` → why it is not measured.
+    """
+    columns = [JUDGED[letter].column for letter in why]
+    intervals = {name: ends for name, ends in report.intervals.items() if name not in columns}
+    return msgspec.structs.replace(
+        report,
+        cross_batch_stability=None,
+        mean_error=None,
+        bp_grad_norms=[] if "b" in why else report.bp_grad_norms,
+        intervals=intervals,
+        credit=report.credit or {"missing": {"gamma": why["c"]}},
+        unmeasured=why,
+    )

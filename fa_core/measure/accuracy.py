@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from fa_core.errors import FaError
 from fa_core.measure.batch_input import as_batches, move_batch, to_device
 from fa_core.measure.gradients import IGNORED
+from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
     HALF,
     EvalNetwork,
@@ -20,9 +21,8 @@ from fa_core.measure.isolate import (
     float64_copy,
     select_samples,
 )
-from fa_core.measure.pass_errors import as_pass_failed, check_logits
-from fa_core.measure.resolve import resolve_taps
-from fa_core.measure.taps import Taps, plain_logits
+from fa_core.measure.passes import as_pass_failed, check_logits
+from fa_core.measure.taps import Taps, resolve_taps
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in total)."""

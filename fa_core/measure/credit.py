@@ -25,13 +25,18 @@ from fa_core.measure.credit_metrics import (
     random_units,
     rho,
 )
-from fa_core.measure.flattening import Flattening
-from fa_core.measure.hooks import READS, tapped_outputs
+from fa_core.measure.hooks import READS, match_modules, read_logits, split_patterns, tapped_outputs
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
-from fa_core.measure.microbatches import true_pass
-from fa_core.measure.norms import gamma, mean_over, mean_where, sample_norms, share_of_zeros
-from fa_core.measure.patterns import match_modules, split_patterns
-from fa_core.measure.taps import Taps, read_logits
+from fa_core.measure.norms import (
+    Flattening,
+    gamma,
+    mean_over,
+    mean_where,
+    sample_norms,
+    share_of_zeros,
+)
+from fa_core.measure.passes import true_pass
+from fa_core.measure.taps import Taps
 from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import Method
 from fa_core.models.base import StreamNet

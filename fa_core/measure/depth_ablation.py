@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -20,109 +21,75 @@ from fa_core.measure.hooks import (
     Kwargs,
     first_tensor,
     hooked,
+    match_modules,
+    read_logits,
     replace_first_tensor,
+    split_patterns,
     tapped_inputs,
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, eval_mode
-from fa_core.measure.patterns import match_modules, split_patterns
-from fa_core.measure.taps import read_logits
+from fa_core.measure.taps import States
 from fa_core.models.base import StreamNet
 
-
-class Pieces(Protocol):
-    """A network whose blocks can be taken out one by one."""
-
-    def run(
-        self, model: nn.Module, x: Inputs, without: Collection[int]
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Logits and the stream h_0..h_L.
-
-        Args:
-            model: the network.
-            x: a batch's inputs.
-            without: the blocks whose place the identity takes.
-        """
+Ablated: TypeAlias = Callable[[nn.Module, Inputs, Collection[int]], States]
+"""(network, a batch's inputs, blocks whose place the identity takes) → logits and h_0..h_L."""
 
 
-class StreamPieces(Pieces):
-    """A built-in network, run block by block."""
-
-    def run(
-        self, model: nn.Module, x: Inputs, without: Collection[int]
-    ) -> tuple[Tensor, list[Tensor]]:
-        assert isinstance(model, StreamNet)
-        assert isinstance(x, Tensor)
-        stream = [model.embed_input(x)]
-        for l in range(model.n_blocks):
-            h = stream[l]
-            if l not in without:
-                h = model.advance(l, h)
-            stream.append(h)
-        return model.readout(stream[-1]), stream
+def _run_blocks(model: nn.Module, x: Inputs, without: Collection[int]) -> States:
+    """A built-in network, block by block."""
+    assert isinstance(model, StreamNet)
+    assert isinstance(x, Tensor)
+    stream = [model.embed_input(x)]
+    for l in range(model.n_blocks):
+        h = stream[l]
+        if l not in without:
+            h = model.advance(l, h)
+        stream.append(h)
+    return model.readout(stream[-1]), stream
 
 
-class OutputPieces(Pieces):
-    """A network whose tapped modules return the states: block l is the module of h_{l+1}.
+def _run_outputs(
+    modules: Sequence[str], model: nn.Module, x: Inputs, without: Collection[int]
+) -> States:
+    """A network whose modules return the states: block l is the module of h_{l+1}."""
+    stream: list[Tensor] = []
 
-    Args:
-        modules: their names.
-    """
+    def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        block = len(stream) - 1
+        if block in without and stream[-1].shape == state.shape:
+            state = stream[-1]
+        stream.append(state)
+        return state
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        self._modules = modules
-
-    def run(
-        self, model: nn.Module, x: Inputs, without: Collection[int]
-    ) -> tuple[Tensor, list[Tensor]]:
-        stream: list[Tensor] = []
-
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
-            block = len(stream) - 1
-            if block in without and stream[-1].shape == state.shape:
-                state = stream[-1]
-            stream.append(state)
-            return state
-
-        with tapped_outputs(model, self._modules, tap):
-            logits = read_logits(call_model(model, x))
-        return logits, stream
+    with tapped_outputs(model, modules, tap):
+        return read_logits(call_model(model, x)), stream
 
 
-class InputPieces(Pieces):
-    """A network that adds ``h + block(h)`` itself: block l is the module that reads h_l.
+def _run_inputs(
+    modules: Sequence[str], model: nn.Module, x: Inputs, without: Collection[int]
+) -> States:
+    """A network that adds ``h + block(h)``: block l reads h_l, the last module is the readout."""
+    stream: list[Tensor] = []
 
-    Args:
-        modules: the modules that read the states, the last of them the readout.
-    """
+    def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+        stream.append(state)
+        return state
 
-    def __init__(self, modules: Sequence[str]) -> None:
-        self._modules = modules
+    def exchange(
+        name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object
+    ) -> object:
+        branch = first_tensor(output)
+        if len(stream) - 1 not in without or branch is None:
+            return None
+        return replace_first_tensor(output, torch.zeros_like(branch))
 
-    def run(
-        self, model: nn.Module, x: Inputs, without: Collection[int]
-    ) -> tuple[Tensor, list[Tensor]]:
-        stream: list[Tensor] = []
-
-        def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
-            stream.append(state)
-            return state
-
-        def exchange(
-            name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object
-        ) -> object:
-            branch = first_tensor(output)
-            if len(stream) - 1 not in without or branch is None:
-                return None
-            return replace_first_tensor(output, torch.zeros_like(branch))
-
-        with tapped_inputs(model, self._modules, tap), hooked(model, exchange, self._modules):
-            logits = read_logits(call_model(model, x))
-        return logits, stream
+    with tapped_inputs(model, modules, tap), hooked(model, exchange, modules):
+        return read_logits(call_model(model, x)), stream
 
 
-def pieces_of(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> Pieces:
-    """How the blocks of a network are taken out.
+def ablated(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> Ablated:
+    """How a network runs without some of its blocks.
 
     Args:
         model: the network.
@@ -134,17 +101,15 @@ def pieces_of(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> 
         UsageError: a mix of inputs and outputs.
     """
     if taps is None and isinstance(model, StreamNet):
-        return StreamPieces()
+        return _run_blocks
     if taps is None:
         taps = guess_taps(model, x)
     parts = split_patterns(taps)
     reading = [part for part in parts if part.endswith(READS)]
-    if not reading:
-        return OutputPieces(match_modules(model, parts))
-    if len(reading) < len(parts):
+    if reading and len(reading) < len(parts):
         hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs alone"
         raise UsageError("taps at inputs and at outputs", hint=hint)
-    return InputPieces(match_modules(model, reading))
+    return partial(_run_inputs if reading else _run_outputs, match_modules(model, parts))
 
 
 def depth_ablation(
@@ -190,51 +155,26 @@ def depth_ablation(
         net.rng.isolated_over(batches),
     ):
         ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
-        pieces = pieces_of(net.model, taps, ready[0][0])
-        run = _Runner(pieces, net.model, ready)
-        accuracy, blocks, samples = run.whole()
+        run = ablated(net.model, taps, ready[0][0])
+
+        def measured(without: Collection[int]) -> tuple[float | None, list[Tensor]]:
+            """Accuracy, None where the identity does not fit a block; the last batch's stream."""
+            hits: list[Tensor] = []
+            stream: list[Tensor] = []
+            for x, y in ready:
+                logits, stream = run(net.model, x, without)
+                if not all(torch.equal(stream[l], stream[l + 1]) for l in without):
+                    return None, stream
+                hits.append(is_correct(logits, y)[y != IGNORED])
+            right = torch.cat(hits)
+            return int(right.sum()) / len(right), stream
+
+        accuracy, stream = measured(())
+        assert accuracy is not None, "nothing is taken out"
+        blocks = len(stream) - 1
         return DepthAblation(
             accuracy=accuracy,
-            accuracy_without=[run.accuracy([l]) for l in range(blocks)],
-            accuracy_up_to=[run.accuracy(range(l, blocks)) for l in range(blocks)],
-            samples=samples,
+            accuracy_without=[measured([l])[0] for l in range(blocks)],
+            accuracy_up_to=[measured(range(l, blocks))[0] for l in range(blocks)],
+            samples=sum(int((y != IGNORED).sum()) for _, y in ready),
         )
-
-
-class _Runner:
-    """Runs one network over the same batches, with some of its blocks taken out."""
-
-    def __init__(
-        self, pieces: Pieces, model: nn.Module, batches: Sequence[tuple[Inputs, Tensor]]
-    ) -> None:
-        self._pieces, self._model, self._batches = pieces, model, batches
-
-    def whole(self) -> tuple[float, int, int]:
-        """Accuracy, the number of blocks, and the number of labels."""
-        hits: list[Tensor] = []
-        blocks = 0
-        for x, y in self._batches:
-            logits, stream = self._pieces.run(self._model, x, ())
-            hits.append(is_correct(logits, y)[y != IGNORED])
-            blocks = len(stream) - 1
-        return _share(hits), blocks, sum(map(len, hits))
-
-    def accuracy(self, blocks: Collection[int]) -> float | None:
-        """Accuracy without some blocks; None where the identity does not fit them."""
-        hits = []
-        for x, y in self._batches:
-            logits, stream = self._pieces.run(self._model, x, blocks)
-            if not _are_identities(stream, blocks):
-                return None
-            hits.append(is_correct(logits, y)[y != IGNORED])
-        return _share(hits)
-
-
-def _share(hits: Sequence[Tensor]) -> float:
-    right = torch.cat(list(hits))
-    return int(right.sum()) / len(right)
-
-
-def _are_identities(stream: Sequence[Tensor], blocks: Iterable[int]) -> bool:
-    """Whether each of these blocks gave back the state that it read."""
-    return all(torch.equal(stream[l], stream[l + 1]) for l in blocks)

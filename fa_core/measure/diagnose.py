@@ -3,33 +3,85 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.judgement.intervals import share_interval
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
-from fa_core.measure.diagnosis import Diagnosis
+from fa_core.measure.gradients import microbatches
+from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
-from fa_core.measure.microbatches import microbatches
+from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.resolve import GuessedTaps, guess_note, resolve_taps
-from fa_core.measure.taps import LogitsChoice, Taps, choosing_logits
+from fa_core.measure.taps import GuessedTaps, Taps, guess_note, resolve_taps
 from fa_core.numbers import as_float
 from fa_core.report import DiagnosticReport
 
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The numbers of one network.
+
+    Attributes:
+        numbers: its report without the accuracy and the fields the caller gives.
+        right: for every batch, (B,) bool: which labels are predicted correctly.
+        notes: notes on the measurement.
+        first_batch: the first batch as it was given.
+    """
+
+    numbers: DiagnosticReport
+    right: Sequence[Tensor]
+    notes: Sequence[str] = ()
+    first_batch: object = None
+
+    def report(
+        self,
+        headline_acc: float | None = None,
+        frozen_baseline_acc: float | None = None,
+        method_name: str = "",
+        notes: str = "",
+        thresholds: DiagnosticThresholds | None = None,
+    ) -> DiagnosticReport:
+        """The report: the measured numbers and the caller's fields, as for `diagnose`.
+
+        Without thresholds, the report states none.
+        """
+        intervals = self.numbers.intervals
+        source = "given"
+        if headline_acc is None:
+            right = torch.cat(list(self.right))
+            hits = int(right.sum())
+            headline_acc = hits / len(right)
+            source = f"measured on {len(right)} eval labels"
+            # the tokens of a sample are no independent draws
+            if self.numbers.flatten != PER_TOKEN:
+                source = f"measured on {len(right)} eval samples"
+                intervals = {**intervals, "acc": share_interval(hits, len(right))}
+        return msgspec.structs.replace(
+            self.numbers,
+            headline_acc=headline_acc,
+            headline_acc_source=source,
+            frozen_baseline_acc=frozen_baseline_acc,
+            method_name=method_name,
+            notes="; ".join(filter(None, [notes, *self.notes])),
+            thresholds=thresholds or self.numbers.thresholds,
+            intervals=intervals,
+        )
 
 
 @dataclass(frozen=True)
@@ -265,16 +317,15 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if how.decide_at is not None and accumulator.is_decided(how.decide_at):
                     break
-        notes = [log.note()]
+        numbers, notes = accumulator.measured()
+        notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes.append(label_note(batch, y, net.model))
-        notes.append(runner.note)
+        notes += [label_note(batch, y, net.model), runner.note]
         if isinstance(taps_found, GuessedTaps):
-            accumulator.facts["guessed_taps"] = list(taps_found.taps)
+            numbers.provenance["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
-        found = accumulator.measured(meter.right)
-        return replace(found, notes=[*found.notes, *notes], first_batch=first_batch)
+        return Diagnosis(numbers, meter.right, notes, first_batch)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -1,19 +1,23 @@
-"""Gradients at the hidden states of a forward pass, from one backward pass."""
+"""One pass of a batch: its backward, its results, and passes over parts joined to one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, Node
+from torch.autograd.graph import GradientEdge
 
+from fa_core.decode import Json
 from fa_core.errors import TapError
-from fa_core.measure.graph import SELECTIONS
-from fa_core.measure.isolate import to_float64
-from fa_core.measure.norms import vector_norms
+from fa_core.judgement.gamma import aggregation
+from fa_core.measure.graph import SELECTIONS, arithmetic
+from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
+from fa_core.measure.norms import Flattening, gamma, mean_over, share_of_zeros, vector_norms
+from fa_core.measure.taps import Layers, Stream
+from fa_core.measure.tracing import agreeing
 from fa_core.methods.base import output_error
 
 IGNORED = -100
@@ -22,29 +26,43 @@ IGNORED = -100
 _LARGEST_ERROR = 2**24
 """Entries of e_T computed at a time for one e_T per token: 128 MB in float64."""
 
-Layers: TypeAlias = Sequence[int] | None
-"""Which l of h_l; None = all."""
+LayerOf: TypeAlias = Callable[[int], int]
+"""Number of states → the layer of (c)."""
 
 
 @dataclass(frozen=True)
-class Stream:
-    """The results of one forward pass.
+class Pass:
+    """The results of one batch.
 
     Attributes:
-        logits: (B, C), attached to the graph.
-        hidden: h_0..h_L in the network's own shapes, each (B, ...).
-        edges: the state or graph edge at which to read g_l; None for layers not requested.
+        logits: (B, C), or (B, T, C), outside the graph.
+        hidden: h_0..h_L, outside the graph, in the network's own shapes.
+        gradients: g_l at the requested layers, same shapes.
+        error: e_T as `fa_core.measure.gradients.loss_gradient` gives it, (B, C) or (B, T, 1), in
+            float64.
         names: names of h_0..h_L.
-        returned: the network returned the states itself: they may be side branches.
-        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
+        dtype: the arithmetic of the pass; with all layers requested, also inside the network.
+        own_backward: names of the network's custom backward functions, if autograd's vector is not
+            the gradient.
+        credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
+            to all layers.
+        gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
+            it is known.
+        of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
+        label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
     """
 
     logits: Tensor
     hidden: list[Tensor]
-    edges: Sequence[Tensor | GradientEdge | None]
+    gradients: list[Tensor]
+    error: Tensor
     names: list[str]
-    returned: bool = False
-    cuts: Sequence[Sequence[Node]] = ()
+    dtype: str
+    own_backward: Sequence[str] = ()
+    credit: Sequence[Tensor] = ()
+    gradient_unknown: str = ""
+    of_mean_error: Tensor | None = None
+    label_mask: Tensor | None = None
 
 
 def loss_terms(y: Tensor) -> int:
@@ -181,3 +199,115 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
             return torch.autograd.grad(adjoint, v, gradient)[0]
         node = source
     return None
+
+
+def backward(
+    stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
+) -> Pass:
+    """Run the backward pass of a forward pass.
+
+    Args:
+        stream: the forward pass.
+        y: labels, each a class of the logits.
+        layers: the layers to give gradients at; None = all.
+        mean_error_at: where to give the gradient of the mean error of labels (B,); None = nowhere.
+
+    Raises:
+        TapError: a tap that the logits do not depend on.
+    """
+    again = mean_error_at is not None and y.dim() == 1
+    gradients, error = activation_gradients(stream, y, layers, keep_graph=again)
+    of_mean_error = None
+    if mean_error_at is not None and again:
+        layer = mean_error_at(len(stream.hidden))
+        # a layer that does not exist is refused where its gradient is read
+        if 0 <= layer < len(stream.edges):
+            of_mean_error = mean_error_gradient(stream, error, layer)
+    return Pass(
+        logits=stream.logits.detach(),
+        hidden=[h.detach() for h in stream.hidden],
+        gradients=gradients,
+        error=error,
+        names=stream.names,
+        dtype=arithmetic(stream.logits),
+        of_mean_error=of_mean_error,
+        label_mask=y != IGNORED if y.dim() == 2 else None,
+    )
+
+
+def microbatches(
+    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
+    """One batch's pass, joined from passes over its parts.
+
+    In eval mode samples do not depend on each other, so ∂CE/∂h of a sample in a part of b samples
+    is (B/b) times its ∂CE/∂h in the batch of B. Scaled by b/B, the parts give the batch's
+    gradients, up to rounding (relative 2^-24; exact if b/B is a power of two).
+
+    Args:
+        run: (x, y) → their pass.
+        x: inputs (B, ...).
+        y: labels (B,).
+        largest: samples per pass; None = all at once.
+    """
+    if largest is None or largest >= len(y):
+        return run(x, y)
+    terms = loss_terms(y)
+    parts: list[Pass] = []
+    for x_part, y_part in zip(cut(x, largest), torch.split(y, largest), strict=True):
+        done = run(x_part, y_part)
+        share = loss_terms(y_part) / terms
+        gradients = [g * share for g in done.gradients]
+        credit = [a * share for a in done.credit]
+        parts.append(replace(done, gradients=gradients, credit=credit))
+    return _joined(parts)
+
+
+def _joined(parts: list[Pass]) -> Pass:
+    """The passes over all parts as one."""
+    masks = [part.label_mask for part in parts if part.label_mask is not None]
+    return replace(
+        parts[0],
+        logits=torch.cat([part.logits for part in parts]),
+        hidden=_joined_layers([part.hidden for part in parts]),
+        gradients=_joined_layers([part.gradients for part in parts]),
+        error=torch.cat([part.error for part in parts]),
+        credit=_joined_layers([part.credit for part in parts]),
+        # the mean error of the batch is known after its parts only
+        of_mean_error=None,
+        label_mask=torch.cat(masks) if masks else None,
+    )
+
+
+def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    return list(map(torch.cat, zip(*parts, strict=True)))
+
+
+def cut(x: InputsT, largest: int) -> list[InputsT]:
+    """Split inputs into pieces of at most ``largest`` samples."""
+    starts = range(0, len(first_of(x)), largest)
+    return [select_samples(x, slice(start, start + largest)) for start in starts]
+
+
+def own_credit(done: Pass, flattening: Flattening) -> Json:
+    """A report's ``credit``: Γ of a network's own backward pass.
+
+    Keys as in `CreditQuality.to_dict`.
+    """
+    gammas = []
+    zeros = []
+    for a, g in zip(done.credit, done.gradients, strict=True):
+        credit = flattening.vectors(a)
+        gammas.append(gamma(credit, flattening.vectors(g)))
+        zeros.append(share_of_zeros(credit))
+    free = agreeing(done.credit, done.gradients)
+    return {
+        "gamma": gammas,
+        "zeros": zeros,
+        "deep_gamma": mean_over(gammas, without=free),
+        "deep_gamma_with_free": mean_over(gammas),
+        "gamma_L": gammas[-1],
+        "samples": len(flattening.vectors(done.credit[0])),
+        "free_layers": free,
+        "aggregation": aggregation(free),
+    }

@@ -1,19 +1,29 @@
-"""Facts read off autograd's graph of a forward pass.
+"""What autograd recorded of a forward pass, and what it did not.
 
-These are its arithmetic, custom backward functions, a final norm at h_L, and taps that are not a
-stream.
+Its graph shows the arithmetic and a final norm at h_L. Feedback alignment is often written as a
+`torch.autograd.Function` whose backward multiplies by a fixed random matrix, as a backward hook, or
+with `.detach()`: autograd then gives the method's credit signal, not ∂CE/∂h_l.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Container, Iterable, Sequence
-from typing import Protocol, cast
+import sys
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cache
+from types import FrameType, GetSetDescriptorType
+from typing import Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
+from torch.nn.modules import module as of_all
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fa_core.measure.hooks import Args, Kwargs
 
 SELECTIONS = {
     "SqueezeBackward1",
@@ -41,6 +51,27 @@ _STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
 
 _OPERATOR = "GeneratedBackwardFor_"
 """Prefix of torch's name for a derivative registered with `torch.library`."""
+
+Operation: TypeAlias = Callable[..., object]
+"""A function or method of torch, as a mode receives it."""
+
+_LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"}
+"""Functions that read a tensor outside of torch, unnoticed by a trace.
+
+A trace refuses ``item`` and ``bool`` by itself.
+"""
+
+NODE_HOOK = "node hook"
+"""Reported if a forward reads a node of the graph: it may register a hook there."""
+
+# at run time these are descriptors; a mode receives their getters and setters
+_DATA = cast(GetSetDescriptorType, Tensor.data)
+_GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
+_DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
+
+_WRITING = re.compile(r"(?!__).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
+_VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
+"""Names of operations that write into their first argument, and of those that read no values."""
 
 
 class _Leaf(Protocol):
@@ -150,39 +181,6 @@ def _reads_data(node: Node) -> bool:
     return bool(_LOOKUP.search(node.name()))
 
 
-def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[int], list[int]]:
-    """Layers at which taps are not a stream, in which h_{l+1} depends on h_l and on earlier states
-    only through it.
-
-    Args:
-        logits: node of the logits.
-        cuts: for every state its node, and the nodes of the module's other outputs.
-
-    Returns:
-        (every l whose next state does not depend on h_l, every l ≥ 1 whose next state, the logits
-        for l = L, depends on h_{l−1} past h_l).
-
-    >>> h_0 = torch.ones(1, requires_grad=True).clone()
-    >>> branch = h_0.exp()
-    >>> logits = h_0 + branch
-    >>> unlinked(logits.grad_fn, [[h_0.grad_fn], [branch.grad_fn]])
-    ([], [1])
-    """
-    unread = []
-    passed = []
-    before: set[Node] = set()
-    targets = [*(cut[0] for cut in cuts[1:]), logits]
-    for l, target in enumerate(targets):
-        here = set(cuts[l])
-        met = reachable(target, here | before)
-        if not met & here:
-            unread.append(l)
-        if met & before - here:
-            passed.append(l)
-        before = here
-    return unread, passed
-
-
 def custom_functions(nodes: Iterable[Node]) -> list[str]:
     """Sorted names of custom `torch.autograd.Function`s and operators in a graph.
 
@@ -267,3 +265,185 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+class LostGradientRecorder(TorchFunctionMode):
+    """Records values that lose their gradient in a forward pass, and hooks.
+
+    A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
+    numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A
+    lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
+    of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
+    `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
+    torch's own sharding does around a module (`_is_of_sharding`).
+
+    Args:
+        inputs_too: also record values read from a leaf of the graph, or from a copy of a leaf.
+        blank: replace lost values by NaN.
+
+    Attributes:
+        hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
+        lost: how values were lost, likewise.
+        leaves_torch: a tensor was read outside of torch: a trace may hold values of its batch.
+        overwritten: an operation wrote into a lost value that shares memory with its source.
+    """
+
+    def __init__(self, inputs_too: bool, blank: bool = False) -> None:
+        super().__init__()
+        self._inputs_too = inputs_too
+        self._blank = blank
+        self._shared: set[int] = set()
+        self.hooks: dict[str, None] = {}
+        self.lost: dict[str, None] = {}
+        self.leaves_torch = False
+        self.overwritten = False
+
+    def __torch_function__(
+        self,
+        func: Operation,
+        types: object,
+        args: Args = (),
+        kwargs: Kwargs | None = None,
+    ) -> object:
+        kwargs = kwargs or {}
+        if _is_of_sharding():
+            return func(*args, **kwargs)
+        if func is Tensor.register_hook:
+            self.hooks["tensor hook"] = None
+        elif func == _GRAD_FN.__get__:
+            self.hooks[NODE_HOOK] = None
+        if func.__name__ in _LEAVING:
+            self.leaves_torch = True
+        # before the call: afterwards the tensor requires no gradient
+        detached = func is Tensor.detach_ and self._requires_grad(args)
+        output = func(*args, **kwargs)
+        written = _written(func, args, kwargs)
+        if self._shared and written is not None and _storage(written) in self._shared:
+            self.overwritten = True
+        if not detached and not self._loses(func, args, kwargs, output, written):
+            return output
+        self.lost[_cause(func)] = None
+        given = {_storage(tensor) for tensor in _floats(args)}
+        self._shared |= given.intersection(map(_storage, _floats(output)))
+        if not self._blank:
+            return output
+        return _blanked(output, written)
+
+    def _loses(
+        self,
+        func: Operation,
+        args: Args,
+        kwargs: Kwargs,
+        output: object,
+        written: Tensor | None,
+    ) -> bool:
+        if func is torch.nn.functional.gumbel_softmax:
+            # torch's own straight-through estimate, which detaches inside
+            hard = bool(kwargs.get("hard")) or args[2:3] == (True,)
+            return hard and self._requires_grad(args)
+        if _VALUELESS.fullmatch(func.__name__):
+            return False
+        # operations that autograd does not record
+        unrecorded = func == _DATA.__set__ or not torch.is_grad_enabled()
+        numbers = _floats(output)
+        if numbers:
+            lost = unrecorded or not all(t.requires_grad for t in numbers)
+        else:
+            has_float = any(isinstance(leaf, float) for leaf in tree_leaves(output))
+            lost = has_float or (unrecorded and written is not None)
+        return lost and self._requires_grad((args, kwargs))
+
+    def _requires_grad(self, values: object) -> bool:
+        """Whether a floating tensor among these requires a gradient."""
+        for tensor in _floats(values):
+            if tensor.requires_grad and (self._inputs_too or not _is_input(tensor)):
+                return True
+        return False
+
+
+def _is_of_sharding() -> bool:
+    """Whether `torch.distributed` called the operation that a mode receives.
+
+    FSDP2 and tensor parallelism gather and copy shards under ``no_grad`` and hook tensors around
+    a module's forward; their backward is the derivative.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        package, _, rest = frame.f_globals.get("__name__", "").partition(".")
+        if package != "torch" or rest.startswith("nn."):
+            return False
+        if rest.startswith("distributed."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _floats(values: object) -> list[Tensor]:
+    found = []
+    # tree_leaves is slow for the most frequent case, a single tensor
+    for value in [values] if isinstance(values, Tensor) else tree_leaves(values):
+        if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
+            found.append(value)
+    return found
+
+
+def _storage(tensor: Tensor) -> int:
+    """Where a tensor's numbers lie; its identity for a subclass that wraps others."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return id(tensor)
+
+
+def _is_input(tensor: Tensor) -> bool:
+    """Whether a tensor is a leaf of the graph or a copy of one."""
+    node = tensor.grad_fn
+    if node is None:
+        return True
+    return node.name() == "CloneBackward0" and "AccumulateGrad" in str(node.next_functions[0][0])
+
+
+def _written(func: Operation, args: Args, kwargs: Kwargs) -> Tensor | None:
+    """The tensor that an operation writes into; None for most."""
+    into = kwargs.get("out")
+    if into is None and (func == _DATA.__set__ or _writes(func.__name__)):
+        into = args[0]
+    return into if isinstance(into, Tensor) else None
+
+
+@cache
+def _writes(name: str) -> bool:
+    return bool(_WRITING.fullmatch(name))
+
+
+def _cause(func: Operation) -> str:
+    if func in _DETACHING:
+        return ".detach()"
+    if not torch.is_grad_enabled():
+        return "torch.no_grad()"
+    return f".{func.__name__.strip('_')}()"
+
+
+def _blanked(output: object, written: Tensor | None) -> object:
+    """The output with NaN for lost values; a written tensor is filled in place."""
+    if written is None:
+        return tree_map(_nan, output)
+    with torch.no_grad():
+        written.fill_(torch.nan)
+    return output
+
+
+def _nan(value: object) -> object:
+    if isinstance(value, float):
+        return math.nan
+    if isinstance(value, Tensor) and _floats(value):
+        return torch.full_like(value, torch.nan)
+    return value
+
+
+def backward_hooks(model: nn.Module) -> list[str]:
+    """``["backward hook"]`` if a module has one, or a global one is registered; else []."""
+    found: list[object] = [of_all._global_backward_hooks, of_all._global_backward_pre_hooks]
+    for module in model.modules():
+        found += [module._backward_hooks, module._backward_pre_hooks]
+    return ["backward hook"] if any(found) else []

@@ -11,10 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.hooks import READS, Args, Kwargs, first_tensor, hooked
+from fa_core.measure.hooks import (
+    READS,
+    Args,
+    Kwargs,
+    candidates,
+    first_tensor,
+    hooked,
+    match_modules,
+    plain_logits,
+)
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.patterns import candidates, match_modules
-from fa_core.measure.taps import plain_logits
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,21 @@
-"""Temporary hooks on a network's modules."""
+"""Modules of a network: found by name, hooked for one pass, and what they return."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import TapError
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs, uncompiled
+from fa_core.measure.norms import by_position
 
 READS = ":in"
 """Suffix of a pattern: the state is the modules' input, not their output."""
@@ -25,6 +29,100 @@ Kwargs: TypeAlias = Mapping[str, object]
 
 ForwardHook: TypeAlias = Callable[[str, nn.Module, Args, Kwargs, object], object]
 """(name, module, its arguments, keyword arguments, output) → another output; None keeps it."""
+
+LogitsChoice: TypeAlias = int | str | Callable[[Any], Tensor] | None
+"""Where a network's output has the logits: a place, a key or attribute, or a function of it."""
+
+_MOST_SUGGESTIONS = 8
+
+
+def split_patterns(patterns: str | Sequence[str]) -> list[str]:
+    """Patterns one by one, from one text joined by commas or from several.
+
+    >>> split_patterns("embed, blocks.*:in")
+    ['embed', 'blocks.*:in']
+    """
+    if not isinstance(patterns, str):
+        patterns = ",".join(patterns)
+    parts = map(str.strip, patterns.split(","))
+    return list(filter(None, parts))
+
+
+def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
+    """Names of the modules that match, each once, by its first name.
+
+    ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks without their
+    submodules. A module registered under several names (tied weights) matches by any of them. The
+    suffixes ``:in`` and ``:out`` (see `ReadTaps`) are ignored.
+
+    Args:
+        model: the network.
+        patterns: one pattern, several, or several joined by commas.
+
+    Raises:
+        TapError: a pattern that matches nothing; lists candidates.
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    >>> match_modules(net, "0, 1.*")
+    ['0', '1.0', '1.1']
+    """
+    first_name = {module: name for name, module in model.named_modules()}
+    found: dict[str, None] = {}
+    for part in split_patterns(patterns):
+        pattern = part.removesuffix(READS).removesuffix(":out")
+        matches = []
+        for name, module in model.named_modules(remove_duplicate=False):
+            if name and _matches(name, pattern):
+                matches.append(first_name[module])
+        if not matches:
+            raise TapError(
+                f"no module of {type(model).__name__} is named {pattern!r}",
+                hint=f"candidates: {candidates(model)}",
+            )
+        found.update(dict.fromkeys(matches))
+    if not found:
+        raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
+    return list(found)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    parts = name.split(".")
+    wanted = pattern.split(".")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def candidates(model: nn.Module) -> str:
+    """Patterns to suggest: lists of blocks, and the modules before them.
+
+    >>> candidates(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))))
+    "['0', '1.*']"
+    """
+    names: list[str] = []
+    blocks_end = 0
+    for name, module in model.named_children():
+        lists = _lists_of(name, module)
+        names += lists or [name]
+        if lists:
+            blocks_end = len(names)
+    if not names:
+        return "(it has no submodules: give a function)"
+    # modules after the blocks (norm, head) are no stream
+    names = names[: blocks_end or len(names)]
+    if len(names) > _MOST_SUGGESTIONS:
+        names = [*names[:_MOST_SUGGESTIONS], "..."]
+    return str(names)
+
+
+def _lists_of(name: str, module: nn.Module) -> list[str]:
+    """Patterns of the lists of blocks in a module: itself, or the first two inside it."""
+    if _is_list(module):
+        return [f"{name}.*"]
+    lists = [inner for inner, child in module.named_modules() if _is_list(child)]
+    return [f"{name}.{inner}.*" for inner in lists[:2]]
+
+
+def _is_list(module: nn.Module) -> bool:
+    return isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1
 
 
 @contextmanager
@@ -149,3 +247,96 @@ def described(value: object) -> str:
     if len(value) == 2:
         return f"({described(value[0])}, {described(value[1])})"
     return f"{name} of {len(value)}"
+
+
+def read_logits(output: object) -> Tensor:
+    """The logits in a network's output: a tensor, ``.logits``, ``["logits"]``, or the first item.
+
+    Raises:
+        TapError: another item may be the logits as well, e.g. of (features, logits).
+    """
+    logits = output
+    if hasattr(output, "logits"):
+        logits = output.logits
+    elif isinstance(output, dict):
+        logits = output.get("logits", output)
+    elif isinstance(output, (tuple, list)) and output:
+        logits = output[0]
+        for other in output[1:]:
+            if other is not logits and _like_logits(logits, other):
+                raise TapError(
+                    f"the forward returns {described(logits)} and {described(other)}: "
+                    "either may be the logits",
+                    hint="say which: diagnose(logits=1); or wrap the network in a module whose "
+                    "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
+                )
+    if isinstance(logits, Tensor):
+        # of every pixel: (B, C, H, W)
+        return by_position(logits)
+    # anything else is refused later
+    return cast(Tensor, logits)
+
+
+@contextmanager
+def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
+    """Let the network return the chosen logits alone inside; its modules are left as they are.
+
+    Raises:
+        TapError: while the network runs, if its output has no such item.
+    """
+    if choice is None:
+        yield
+        return
+
+    def choose(_: nn.Module, __: object, given: dict[str, Any], output: Any) -> object:
+        if given.get("return_hidden"):
+            return chosen_logits(output[0], choice), *output[1:]
+        return chosen_logits(output, choice)
+
+    hook = uncompiled(model).register_forward_hook(choose, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:
+    """The logits in a network's output, by the caller's choice.
+
+    >>> chosen_logits({"y": torch.ones(2, 3)}, "y").shape, chosen_logits((0, torch.ones(1)), 1)
+    (torch.Size([2, 3]), tensor([1.]))
+
+    Raises:
+        TapError: it has no such item, or that is no tensor.
+    """
+    chosen: object = None
+    if callable(choice):
+        chosen = choice(output)
+    elif isinstance(choice, str) and not isinstance(output, Mapping):
+        chosen = getattr(output, choice, None)
+    else:
+        with suppress(KeyError, IndexError, TypeError):
+            chosen = output[choice]
+    if not isinstance(chosen, Tensor):
+        raise TapError(
+            f"logits={choice!r} is {described(chosen)} in the network's output, "
+            f"which is {described(output)}",
+            hint="give a place, a key, an attribute, or a function of the output",
+        )
+    return chosen
+
+
+def _like_logits(*values: object) -> bool:
+    """Whether all are float matrices of the same length."""
+    lengths = set()
+    for value in values:
+        if not isinstance(value, Tensor) or value.dim() != 2 or not value.is_floating_point():
+            return False
+        lengths.add(len(value))
+    return len(lengths) == 1
+
+
+def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
+    """Logits (B, C) of inputs (B, ...), without a graph."""
+    with torch.no_grad():
+        return read_logits(call_model(model, detached_inputs(model, x)))

@@ -23,10 +23,9 @@ from fa_core.measure.credit import (
     training_batch,
 )
 from fa_core.measure.credit_metrics import Series, gammas_of_draws
-from fa_core.measure.flattening import Flattening
 from fa_core.measure.isolate import Inputs, eval_mode
-from fa_core.measure.microbatches import true_pass
-from fa_core.measure.norms import gamma, mean_over
+from fa_core.measure.norms import Flattening, gamma, mean_over
+from fa_core.measure.passes import true_pass
 from fa_core.methods.base import Method
 
 NULL_DRAWS = 200

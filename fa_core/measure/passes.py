@@ -1,114 +1,44 @@
-"""One forward and one backward pass per eval batch: logits, states and gradients."""
+"""A network's passes, batch by batch: checked, by its true derivative, errors as one line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 
-from fa_core.errors import TapError
-from fa_core.measure.flattening import check_states
-from fa_core.measure.gradients import (
-    IGNORED,
-    Layers,
-    Stream,
-    activation_gradients,
-    mean_error_gradient,
-)
+from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
+    NODE_HOOK,
+    LostGradientRecorder,
     arithmetic,
+    backward_hooks,
     custom_functions,
     has_functions,
+    node_of,
     reachable,
     straight_through,
 )
-from fa_core.measure.isolate import Inputs, RngState, select_samples
-from fa_core.measure.lost_gradients import NODE_HOOK, LostGradientRecorder, backward_hooks
-from fa_core.measure.pass_errors import (
-    IN_PLACE,
-    as_pass_failed,
-    check_logits,
-    is_out_of_memory,
+from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
+from fa_core.measure.norms import check_states
+from fa_core.measure.taps import (
+    GuessedTaps,
+    Layers,
+    ReturnedStream,
+    Stream,
+    Tapped,
+    Taps,
+    resolve_taps,
 )
-from fa_core.measure.resolve import GuessedTaps, bypass_note, check_stream
-from fa_core.measure.taps import ReturnedStream, Tapped
 from fa_core.measure.tracing import OwnBackward, agreeing
 
-
-@dataclass(frozen=True)
-class Pass:
-    """The results of one batch.
-
-    Attributes:
-        logits: (B, C), or (B, T, C), outside the graph.
-        hidden: h_0..h_L, outside the graph, in the network's own shapes.
-        gradients: g_l at the requested layers, same shapes.
-        error: e_T as `fa_core.measure.gradients.loss_gradient` gives it, (B, C) or (B, T, 1), in
-            float64.
-        names: names of h_0..h_L.
-        dtype: the arithmetic of the pass; with all layers requested, also inside the network.
-        own_backward: names of the network's custom backward functions, if autograd's vector is not
-            the gradient.
-        credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
-            to all layers.
-        gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
-            it is known.
-        of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
-        label_mask: (B, T) bool, the labels that are not ignored; None for labels (B,).
-    """
-
-    logits: Tensor
-    hidden: list[Tensor]
-    gradients: list[Tensor]
-    error: Tensor
-    names: list[str]
-    dtype: str
-    own_backward: Sequence[str] = ()
-    credit: Sequence[Tensor] = ()
-    gradient_unknown: str = ""
-    of_mean_error: Tensor | None = None
-    label_mask: Tensor | None = None
-
-
-LayerOf: TypeAlias = Callable[[int], int]
-"""Number of states → the layer of (c)."""
-
-
-def backward(
-    stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
-) -> Pass:
-    """Run the backward pass of a forward pass.
-
-    Args:
-        stream: the forward pass.
-        y: labels, each a class of the logits.
-        layers: the layers to give gradients at; None = all.
-        mean_error_at: where to give the gradient of the mean error of labels (B,); None = nowhere.
-
-    Raises:
-        TapError: a tap that the logits do not depend on.
-    """
-    again = mean_error_at is not None and y.dim() == 1
-    gradients, error = activation_gradients(stream, y, layers, keep_graph=again)
-    of_mean_error = None
-    if mean_error_at is not None and again:
-        layer = mean_error_at(len(stream.hidden))
-        # a layer that does not exist is refused where its gradient is read
-        if 0 <= layer < len(stream.edges):
-            of_mean_error = mean_error_gradient(stream, error, layer)
-    return Pass(
-        logits=stream.logits.detach(),
-        hidden=[h.detach() for h in stream.hidden],
-        gradients=gradients,
-        error=error,
-        names=stream.names,
-        dtype=arithmetic(stream.logits),
-        of_mean_error=of_mean_error,
-        label_mask=y != IGNORED if y.dim() == 2 else None,
-    )
+IN_PLACE = "modified by an inplace operation"
+"""In torch's message if the backward pass needs a value that was overwritten."""
 
 
 @dataclass(frozen=True)
@@ -260,3 +190,232 @@ class PassRunner:
                 hint="the taps must be the same for every batch",
             )
         return backward(stream, batch.y, layers, self.mean_error_at)
+
+
+def true_pass(
+    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+) -> Pass:
+    """A pass to all layers that gives true gradients.
+
+    Args:
+        net: the network in eval mode.
+        taps: as for `diagnose`.
+        x: inputs (B, ...).
+        y: labels.
+        largest: as for `microbatches`.
+
+    Raises:
+        TapError: states whose first axis is not the batch.
+        MeasureError: the network has a custom backward pass, and its gradient is unknown.
+    """
+    runner = PassRunner(resolve_taps(net.model, taps), net.model)
+    with net.rng.isolated():
+        done = microbatches(runner.run, x, y, largest)
+    check_states(done.hidden, done.names, len(y))
+    if done.gradient_unknown:
+        raise MeasureError(done.gradient_unknown)
+    return done
+
+
+def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[int], list[int]]:
+    """Layers at which taps are not a stream, in which h_{l+1} depends on h_l and on earlier states
+    only through it.
+
+    Args:
+        logits: node of the logits.
+        cuts: for every state its node, and the nodes of the module's other outputs.
+
+    Returns:
+        (every l whose next state does not depend on h_l, every l ≥ 1 whose next state, the logits
+        for l = L, depends on h_{l−1} past h_l).
+
+    >>> h_0 = torch.ones(1, requires_grad=True).clone()
+    >>> branch = h_0.exp()
+    >>> logits = h_0 + branch
+    >>> unlinked(logits.grad_fn, [[h_0.grad_fn], [branch.grad_fn]])
+    ([], [1])
+    """
+    unread = []
+    passed = []
+    before: set[Node] = set()
+    targets = [*(cut[0] for cut in cuts[1:]), logits]
+    for l, target in enumerate(targets):
+        here = set(cuts[l])
+        met = reachable(target, here | before)
+        if not met & here:
+            unread.append(l)
+        if met & before - here:
+            passed.append(l)
+        before = here
+    return unread, passed
+
+
+def bypass_note(stream: Stream) -> str:
+    """Note on a returned stream with more than half of its states bypassed; else ""."""
+    unread, bypassed = _links(stream)
+    if unread or not bypassed:
+        return ""
+    l = bypassed[0]
+    after = f"h_{l + 1}" if l + 1 < len(stream.names) else "the logits"
+    return f"{after} depends on h_{l - 1} past h_{l}: the states may be outputs of branches"
+
+
+def _links(stream: Stream) -> tuple[list[int], list[int]]:
+    """The states that the next one does not read; the bypassed ones, if more than half are."""
+    states = len(stream.cuts)
+    if states < 2 or states != len(stream.names):
+        return [], []
+    unread, bypassed = unlinked(node_of(stream.logits), stream.cuts)
+    if 2 * len(bypassed) < states:
+        bypassed = []
+    return unread, bypassed
+
+
+def check_stream(stream: Stream) -> None:
+    """Refuse module taps that are no stream: more than half of the states are bypassed.
+
+    Examples: outputs of blocks that the network adds itself, ``h + block(h)``, and outputs of norms
+    in front of blocks. A single long skip connection is accepted.
+
+    Raises:
+        TapError: names two taps.
+
+    Source: docs/formats.md, "Taps".
+    """
+    unread, bypassed = _links(stream)
+    names = [f"h_{l} ({name})" for l, name in enumerate(stream.names)] + ["what follows"]
+    # logits that do not depend on a tap are refused in the backward pass
+    if unread and unread[0] + 1 < len(stream.names):
+        l = unread[0]
+        what = f"{names[l + 1]} does not depend on {names[l]}"
+    elif bypassed:
+        l = bypassed[0]
+        what = f"past {names[l]}, {names[l + 1]} depends on {names[l - 1]}"
+    else:
+        return
+    raise TapError(
+        f"the taps are no stream: {what}",
+        hint="where the network adds h + block(h), tap what its blocks and the module behind them "
+        "read: 'blocks.*:in,head:in'; else tap the states themselves, or give a function "
+        "(model, x) -> (logits, [h_0..h_L])",
+    )
+
+
+class PassFailed(MeasureError, RuntimeError):
+    """The network could not run on a batch; most often the data do not fit it."""
+
+
+@contextmanager
+def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
+    """Raise a network's errors on a batch as `PassFailed`, except out-of-memory."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, FaError):
+        raise
+    except Exception as error:
+        message = str(error).strip() or type(error).__name__
+        what = message.splitlines()[0]
+        if not isinstance(error, (RuntimeError, ValueError, IndexError)):
+            what = f"{type(error).__name__}: {what}"
+        raise PassFailed(
+            f"the network failed on inputs {_shapes(x)}: {what}", where=where, hint=_remedy(what)
+        ) from error
+
+
+def _shapes(x: Inputs) -> str:
+    """Names, shapes and types of the inputs."""
+    parts = []
+    for name, tensor in x.items() if isinstance(x, Mapping) else [("", x)]:
+        if isinstance(tensor, Tensor):
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            parts.append(f"{name} of shape {tuple(tensor.shape)}, {dtype}".strip())
+    return ", ".join(parts)
+
+
+def _remedy(message: str) -> str:
+    """A remedy for a network's error, by its message."""
+    for pattern, hint in _REMEDIES:
+        if re.search(pattern, message, re.IGNORECASE):
+            return hint
+    return f"{_RAISED}; where it needs more than x, wrap it in a module that passes that on"
+
+
+_ASK = "do these data belong to this network?"
+_RAISED = "its forward raised it: run model(x) on this batch by itself"
+_REMEDIES = (
+    (
+        "use_reentrant",
+        "checkpoint with use_reentrant=False, or switch checkpointing off while measuring",
+    ),
+    ("inference tensor", "load or copy the network outside torch.inference_mode()"),
+    ("same device|device type", "move the network to one device, or give device="),
+    (
+        "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|"
+        "KeyError",
+        "it is called as model(x): wrap it in a module whose forward takes x alone and passes on "
+        "what else it needs, or give a function (model, x) -> (logits, states)",
+    ),
+    ("dtype|scalar type|input type", f"{_ASK} where they do, give x.float(), or {_RAISED}"),
+    (
+        "shape|size|dimension|channel|out of (range|bounds)|number of values|samples of",
+        f"{_ASK} where they do, {_RAISED}",
+    ),
+)
+"""Pattern in the message of an error → remedy; the first that matches is used."""
+
+
+def check_logits(logits: object, y: Tensor, where: str) -> None:
+    """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T).
+
+    Raises:
+        PassFailed: a wrong shape or dtype, a single class, or a label without a class.
+    """
+    if not isinstance(logits, Tensor):
+        raise _no_logits(type(logits).__name__, y, where)
+    if logits.shape[:-1] != y.shape or not logits.is_floating_point():
+        raise _no_logits(str(tuple(logits.shape)), y, where)
+    classes = logits.shape[-1]
+    if classes == 1:
+        raise PassFailed(
+            "the network gives one logit per sample, and a softmax over one class is always 1",
+            where=where,
+            hint="for two classes, wrap it in a module that returns "
+            "torch.cat([torch.zeros_like(z), z], dim=1)",
+        )
+    largest = int(y.max())
+    if largest >= classes:
+        raise PassFailed(
+            f"label {largest} but the network has {classes} classes (0..{classes - 1})",
+            where=where,
+            hint=_ASK,
+        )
+
+
+def _no_logits(found: str, y: Tensor, where: str) -> PassFailed:
+    labels = len(y) if y.dim() == 1 else tuple(y.shape)
+    return PassFailed(
+        f"the network's output is {found} for {labels} labels",
+        where=where,
+        hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or "
+        "as ['logits']: wrap the network in a module that does so, or give a function "
+        "(model, x) -> (logits, states)",
+    )
+
+
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an exception, or one of its causes, is an out-of-memory error.
+
+    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    True
+    """
+    while error is not None:
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+            return True
+        message = str(error)
+        if isinstance(error, RuntimeError) and any(part in message for part in _OUT_OF_MEMORY):
+            return True
+        error = error.__cause__
+    return False

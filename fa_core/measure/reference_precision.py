@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from fa_core.facts.measurements import ReferencePrecision
 from fa_core.measure.batch_input import to_device
-from fa_core.measure.flattening import PER_TOKEN, Flattening
 from fa_core.measure.isolate import eval_mode
-from fa_core.measure.microbatches import true_pass
-from fa_core.measure.norms import lower_median, mean_where, sample_cosines, sample_norms
+from fa_core.measure.norms import (
+    PER_TOKEN,
+    Flattening,
+    lower_median,
+    mean_where,
+    sample_cosines,
+    sample_norms,
+)
+from fa_core.measure.passes import true_pass
 from fa_core.measure.taps import Taps
 
 EPS = 1e-8
@@ -59,41 +67,32 @@ def reference_precision(
         flattening = Flattening(PER_TOKEN, exact.label_mask)
     else:
         flattening = Flattening.of(exact.hidden, exact.gradients[-1])
-    cosine: list[float | None] = []
-    worst: list[float | None] = []
-    norm_ratio: list[float | None] = []
-    lost: list[int] = []
-    clamped: list[float | None] = []
-    half: list[float | None] = []
-    half_lost: list[int] = []
-    for found, reference in zip(measured.gradients, exact.gradients, strict=True):
-        g = flattening.vectors(found)
-        exact_g = flattening.vectors(reference)
-        norms = sample_norms(g)
-        exact_norms = sample_norms(exact_g)
-        nonzero = exact_norms != 0
-        both = (norms != 0) & nonzero
-        cosines = sample_cosines(g, exact_g)
-        cosine.append(mean_where(cosines, both))
-        worst.append(float(cosines[both].min()) if bool(both.any()) else None)
-        norm_ratio.append(_ratio(lower_median(norms), lower_median(exact_norms)))
-        lost.append(int((nonzero & ~both).sum()))
-        clamped.append(mean_where((exact_norms / EPS).clamp(max=1.0), nonzero))
-        rounded = exact_g.to(torch.float16)
-        in_half = nonzero & (sample_norms(rounded) != 0)
-        half.append(mean_where(sample_cosines(rounded, exact_g), in_half))
-        half_lost.append(int((nonzero & ~in_half).sum()))
-    return ReferencePrecision(
-        cosine=cosine,
-        worst=worst,
-        norm_ratio=norm_ratio,
-        lost=lost,
-        samples=len(g),
-        dtype=measured.dtype,
-        clamped=clamped,
-        half=half,
-        half_lost=half_lost,
-    )
+    layers = []
+    for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
+        layers.append(_compared(flattening.vectors(g), flattening.vectors(exact_g)))
+    series: dict[str, Any] = {name: [layer[name] for layer in layers] for name in layers[0]}
+    samples = len(flattening.vectors(exact.gradients[0]))
+    return ReferencePrecision(**series, samples=samples, dtype=measured.dtype)
+
+
+def _compared(g: Tensor, exact_g: Tensor) -> dict[str, float | None]:
+    """One layer's entries of `ReferencePrecision`."""
+    norms = sample_norms(g)
+    exact_norms = sample_norms(exact_g)
+    nonzero = exact_norms != 0
+    both = (norms != 0) & nonzero
+    cosines = sample_cosines(g, exact_g)
+    rounded = exact_g.to(torch.float16)
+    in_half = nonzero & (sample_norms(rounded) != 0)
+    return {
+        "cosine": mean_where(cosines, both),
+        "worst": float(cosines[both].min()) if bool(both.any()) else None,
+        "norm_ratio": _ratio(lower_median(norms), lower_median(exact_norms)),
+        "lost": int((nonzero & ~both).sum()),
+        "clamped": mean_where((exact_norms / EPS).clamp(max=1.0), nonzero),
+        "half": mean_where(sample_cosines(rounded, exact_g), in_half),
+        "half_lost": int((nonzero & ~in_half).sum()),
+    }
 
 
 def _ratio(median: Tensor, reference: Tensor) -> float | None:

@@ -1,9 +1,14 @@
-"""Taps: h_0..h_L and their places in the graph, from one forward pass of any network."""
+"""Taps: h_0..h_L and their places in the graph, from one forward pass of any network.
+
+They are the caller's, the network's own stream, or guessed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 import torch
@@ -11,17 +16,20 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flattening import by_position
-from fa_core.measure.gradients import Layers, Stream
 from fa_core.measure.graph import follows_norm, node_of, origin
+from fa_core.measure.guess import guess_taps
 from fa_core.measure.hooks import (
     READS,
+    candidates,
     described,
+    match_modules,
+    plain_logits,
+    read_logits,
+    split_patterns,
     tapped_inputs,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, call_model, detached_inputs, uncompiled
-from fa_core.measure.patterns import candidates, match_modules, split_patterns
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -29,11 +37,32 @@ StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Te
 Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 """Taps as a caller gives them: None (the model's own stream), patterns, or a function."""
 
-LogitsChoice: TypeAlias = int | str | Callable[[Any], Tensor] | None
-"""Where a network's output has the logits: a place, a key or attribute, or a function of it."""
-
 States: TypeAlias = tuple[Tensor, list[Tensor]]
 """Logits and h_0..h_L."""
+
+Layers: TypeAlias = Sequence[int] | None
+"""Which l of h_l; None = all."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The results of one forward pass.
+
+    Attributes:
+        logits: (B, C), attached to the graph.
+        hidden: h_0..h_L in the network's own shapes, each (B, ...).
+        edges: the state or graph edge at which to read g_l; None for layers not requested.
+        names: names of h_0..h_L.
+        returned: the network returned the states itself: they may be side branches.
+        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
+    """
+
+    logits: Tensor
+    hidden: list[Tensor]
+    edges: Sequence[Tensor | GradientEdge | None]
+    names: list[str]
+    returned: bool = False
+    cuts: Sequence[Sequence[Node]] = ()
 
 
 class Tapped(Protocol):
@@ -60,99 +89,6 @@ class Tapped(Protocol):
 def own_stream(model: nn.Module, x: Inputs) -> States:
     """Output of a network that returns its own stream."""
     return cast(States, call_model(model, x, return_hidden=True))
-
-
-def read_logits(output: object) -> Tensor:
-    """The logits in a network's output: a tensor, ``.logits``, ``["logits"]``, or the first item.
-
-    Raises:
-        TapError: another item may be the logits as well, e.g. of (features, logits).
-    """
-    logits = output
-    if hasattr(output, "logits"):
-        logits = output.logits
-    elif isinstance(output, dict):
-        logits = output.get("logits", output)
-    elif isinstance(output, (tuple, list)) and output:
-        logits = output[0]
-        for other in output[1:]:
-            if other is not logits and _like_logits(logits, other):
-                raise TapError(
-                    f"the forward returns {described(logits)} and {described(other)}: "
-                    "either may be the logits",
-                    hint="say which: diagnose(logits=1); or wrap the network in a module whose "
-                    "forward returns the logits alone, and tap its blocks through it: net.blocks.*",
-                )
-    if isinstance(logits, Tensor):
-        # of every pixel: (B, C, H, W)
-        return by_position(logits)
-    # anything else is refused later
-    return cast(Tensor, logits)
-
-
-@contextmanager
-def choosing_logits(model: nn.Module, choice: LogitsChoice) -> Iterator[None]:
-    """Let the network return the chosen logits alone inside; its modules are left as they are.
-
-    Raises:
-        TapError: while the network runs, if its output has no such item.
-    """
-    if choice is None:
-        yield
-        return
-
-    def choose(_: nn.Module, __: object, given: dict[str, Any], output: Any) -> object:
-        if given.get("return_hidden"):
-            return chosen_logits(output[0], choice), *output[1:]
-        return chosen_logits(output, choice)
-
-    hook = uncompiled(model).register_forward_hook(choose, with_kwargs=True)
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def chosen_logits(output: Any, choice: int | str | Callable[[Any], Tensor]) -> Tensor:
-    """The logits in a network's output, by the caller's choice.
-
-    >>> chosen_logits({"y": torch.ones(2, 3)}, "y").shape, chosen_logits((0, torch.ones(1)), 1)
-    (torch.Size([2, 3]), tensor([1.]))
-
-    Raises:
-        TapError: it has no such item, or that is no tensor.
-    """
-    chosen: object = None
-    if callable(choice):
-        chosen = choice(output)
-    elif isinstance(choice, str) and not isinstance(output, Mapping):
-        chosen = getattr(output, choice, None)
-    else:
-        with suppress(KeyError, IndexError, TypeError):
-            chosen = output[choice]
-    if not isinstance(chosen, Tensor):
-        raise TapError(
-            f"logits={choice!r} is {described(chosen)} in the network's output, "
-            f"which is {described(output)}",
-            hint="give a place, a key, an attribute, or a function of the output",
-        )
-    return chosen
-
-
-def _like_logits(*values: object) -> bool:
-    """Whether all are float matrices of the same length."""
-    lengths = set()
-    for value in values:
-        if not isinstance(value, Tensor) or value.dim() != 2 or not value.is_floating_point():
-            return False
-        lengths.add(len(value))
-    return len(lengths) == 1
-
-
-def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
-    """Logits (B, C) of inputs (B, ...), without a graph."""
-    with torch.no_grad():
-        return read_logits(call_model(model, detached_inputs(model, x)))
 
 
 class ReturnedStream(Tapped):
@@ -422,3 +358,85 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
                 f"so h_{earlier} is gone",
                 hint="write h = h + f(h), return h.clone(), or tap the blocks by name",
             )
+
+
+class GuessedTaps:
+    """Taps that are guessed from the first batch.
+
+    Args:
+        on_note: called with a note on the guess, before the first pass.
+
+    Attributes:
+        taps: the guess; empty before the first batch.
+    """
+
+    def __init__(self, on_note: Callable[[str], None] | None = None) -> None:
+        self.taps: list[str] = []
+        self._on_note = on_note
+
+    def choose(self, model: nn.Module, x: Inputs) -> Tapped:
+        """Guess the taps by a forward pass (see `guess_taps`)."""
+        self.taps = guess_taps(model, x)
+        if self._on_note is not None:
+            self._on_note(guess_note(self.taps))
+        return _by_names(model, self.taps)
+
+    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
+        """The logits alone, (B, C), without a graph."""
+        return plain_logits(model, x)
+
+
+def guess_note(taps: Sequence[str]) -> str:
+    """The report's note on guessed taps."""
+    note = f"taps guessed: '{','.join(taps)}'"
+    if len(taps) > 1:
+        return note
+    return f"{note}; no module gives what feeds the first block: h_0 is its output"
+
+
+def resolve_taps(
+    model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
+) -> Tapped | GuessedTaps:
+    """The taps of `model` for a caller's ``taps``.
+
+    Args:
+        model: the network.
+        taps: None for the model's own ``model(x, return_hidden=True) -> (logits, [h_0..h_L])``, or
+            without one for a guess (`guess_taps`). Module-name patterns (``*`` and ``?`` within one
+            part of a dotted name) tap the modules' outputs, in the order of the forward pass; with
+            ``:in`` their inputs (``blocks.*:in, head:in``). Or a function (model, x) -> (logits,
+            states).
+        on_note: called with a note on guessed taps, before the first pass.
+
+    Raises:
+        TapError: a pattern that names no module; lists candidates.
+
+    Source: docs/formats.md, "Taps".
+    """
+    if taps is None:
+        if _returns_hidden(model):
+            return ReturnedStream(own_stream, "return_hidden=True")
+        return GuessedTaps(on_note)
+    if callable(taps):
+        return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
+    return _by_names(model, taps)
+
+
+def _by_names(model: nn.Module, taps: str | Sequence[str]) -> Tapped:
+    """Taps by pattern: at the modules' outputs, or with ``:in`` at their inputs."""
+    if any(part.endswith(READS) for part in split_patterns(taps)):
+        return ReadTaps(model, taps)
+    return ModuleTaps(model, taps)
+
+
+def _returns_hidden(model: nn.Module) -> bool:
+    try:
+        parameters = inspect.signature(model.forward).parameters
+    except (TypeError, ValueError):
+        return False
+    if "return_hidden" in parameters:
+        return True
+    # a wrapper that forwards all arguments, such as DataParallel
+    wrapped = getattr(model, "module", None)
+    passes_on = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return passes_on and isinstance(wrapped, nn.Module) and _returns_hidden(wrapped)

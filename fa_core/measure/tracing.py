@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,10 +16,9 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError
-from fa_core.measure.gradients import Layers, Stream
+from fa_core.measure.graph import LostGradientRecorder
 from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
-from fa_core.measure.lost_gradients import LostGradientRecorder, reaches_logits
-from fa_core.measure.taps import States, Tapped, thawed
+from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
 """Namespaces whose operators have true derivatives only."""
@@ -189,6 +189,22 @@ class OwnBackward:
             logits, _ = trace.run(model, other, shifts)
         _check_same(logits, expected)
         return trace
+
+
+def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
+    """Whether a value that was lost in the forward pass reaches the logits.
+
+    A copy of the network runs with NaN for every lost value: NaN passes through all arithmetic.
+    If the copy does not run, the answer is yes.
+    """
+    try:
+        with RngState().isolated():
+            expected = tapped.plain(model, x, None)[0]
+        with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
+            found = tapped.forward(copy.deepcopy(model), x).logits
+    except Exception:
+        return True
+    return bool((found.isnan() & ~expected.isnan()).any())
 
 
 def _rolled(tensor: Tensor) -> Tensor:

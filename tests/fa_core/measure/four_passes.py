@@ -1,17 +1,12 @@
 """The slow, obvious way: four separate passes, one backward pass per layer and sample, float64 throughout."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-
-from tests.fa_core.measure.nets import Residual
 
 
-def states(net: Residual, x: Tensor) -> list[Tensor]:
+def states(net, x):
     with torch.no_grad():
         h = net.embed(x)
         found = [h.clone()]
@@ -21,7 +16,7 @@ def states(net: Residual, x: Tensor) -> list[Tensor]:
     return found
 
 
-def gradient(net: Residual, h: Tensor, y: Tensor, layer: int) -> Tensor:
+def gradient(net, h, y, layer):
     """∂(batch-mean CE)/∂h_l by running only the tail, sample by sample."""
     rows = []
     for i in range(len(y)):
@@ -34,25 +29,25 @@ def gradient(net: Residual, h: Tensor, y: Tensor, layer: int) -> Tensor:
     return torch.stack(rows)
 
 
-def middle(values: list[float]) -> float:
+def middle(values):
     return sorted(values)[(len(values) - 1) // 2]
 
 
-def norm(row: Tensor) -> float:
+def norm(row):
     return sum(float(v) ** 2 for v in row) ** 0.5
 
 
-def residual_norms(net: Residual, x: Tensor) -> list[float]:
+def residual_norms(net, x):
     return [middle([norm(row) for row in h]) for h in states(net, x)]
 
 
-def bp_grad_norms(net: Residual, x: Tensor, y: Tensor) -> list[float]:
+def bp_grad_norms(net, x, y):
     return [
         middle([norm(row) for row in gradient(net, h, y, l)]) for l, h in enumerate(states(net, x))
     ]
 
 
-def stability(net: Residual, batches: list[tuple[Tensor, Tensor]], layer: int) -> float:
+def stability(net, batches, layer):
     units = []
     for x, y in batches:
         mean = gradient(net, states(net, x)[layer], y, layer).mean(dim=0)
@@ -61,7 +56,7 @@ def stability(net: Residual, batches: list[tuple[Tensor, Tensor]], layer: int) -
     return sum(float(u @ v) for u, v in pairs) / len(pairs)
 
 
-def accuracy(net: Residual, batches: list[tuple[Tensor, Tensor]]) -> float:
+def accuracy(net, batches):
     right = total = 0
     for x, y in batches:
         for i in range(len(y)):

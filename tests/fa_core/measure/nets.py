@@ -1,124 +1,125 @@
 """Small networks whose norms and gradients can be written down or computed slowly."""
 
-from __future__ import annotations
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class Block(nn.Module):
-    """h + scale·f(h), f linear or a pre-LN GELU branch."""
+    """h + f(h), f linear, a pre-LN GELU branch, or another module."""
 
-    def __init__(self, width: int, kind: str = "linear", inplace: bool = False) -> None:
+    def __init__(self, width, kind="linear", inplace=False):
         super().__init__()
         self.inplace = inplace
         if kind == "linear":
-            self.f: nn.Module = nn.Linear(width, width, bias=False)
+            self.f = nn.Linear(width, width, bias=False)
+        elif kind == "gelu":
+            inner = nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width)
+            self.f = nn.Sequential(nn.LayerNorm(width), *inner)
         else:
-            self.f = nn.Sequential(
-                nn.LayerNorm(width),
-                nn.Linear(width, 2 * width),
-                nn.GELU(),
-                nn.Linear(2 * width, width),
-            )
+            self.f = kind
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         if self.inplace:
             h += self.f(h)
             return h
         return h + self.f(h)
 
 
-class Residual(nn.Module):
-    """embed, blocks, optional terminal LN, head; offers its stream.
+class Stack(nn.Module):
+    """embed, blocks, head; with `adds` the blocks give f(h) alone, and the network adds it.
 
     `show` says how a state is handed over: as it is, as a copy, a view, ...
     """
 
-    def __init__(
-        self,
-        width: int = 6,
-        depth: int = 3,
-        classes: int = 4,
-        kind: str = "linear",
-        out_ln: bool = False,
-        inplace: bool = False,
-    ) -> None:
+    def __init__(self, embed, blocks, head, adds=False):
         super().__init__()
-        self.embed = nn.Linear(5, width, bias=False)
-        self.blocks = nn.ModuleList(Block(width, kind, inplace) for _ in range(depth))
-        self.out_ln = nn.LayerNorm(width) if out_ln else nn.Identity()
-        self.head = nn.Linear(width, classes, bias=False)
+        self.embed, self.blocks, self.head = embed, nn.ModuleList(blocks), head
+        self.adds = adds
         self.show = lambda h: h
 
-    def readout(self, h: Tensor) -> Tensor:
-        return self.head(self.out_ln(h))
+    def readout(self, h):
+        return self.head(h)
 
-    def forward(
-        self, x: Tensor, return_hidden: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def states(self, x):
         h = self.embed(x)
-        hidden = [self.show(h)]
+        found = [self.show(h)]
         for block in self.blocks:
-            h = block(h)
-            hidden.append(self.show(h))
+            h = h + block(h) if self.adds else block(h)
+            found.append(self.show(h))
+        return h, found
+
+    def forward(self, x):
+        return self.readout(self.states(x)[0])
+
+
+class Streaming(Stack):
+    """The same, which offers its stream."""
+
+    def forward(self, x, return_hidden=False):
+        h, hidden = self.states(x)
         logits = self.readout(h)
         return (logits, hidden) if return_hidden else logits
 
 
-class Hookable(nn.Module):
-    """The same network without a stream of its own."""
+class Residual(Streaming):
+    """embed, blocks, optional terminal LN, head."""
 
-    def __init__(self, inner: Residual) -> None:
-        super().__init__()
-        self.embed, self.blocks, self.out_ln, self.head = (
-            inner.embed,
-            inner.blocks,
-            inner.out_ln,
-            inner.head,
-        )
+    def __init__(self, width=6, depth=3, classes=4, kind="linear", out_ln=False, inplace=False):
+        embed = nn.Linear(5, width, bias=False)
+        blocks = [Block(width, kind, inplace) for _ in range(depth)]
+        super().__init__(embed, blocks, nn.Linear(width, classes, bias=False))
+        self.out_ln = nn.LayerNorm(width) if out_ln else nn.Identity()
 
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        for block in self.blocks:
-            h = block(h)
+    def readout(self, h):
         return self.head(self.out_ln(h))
 
 
-class Tokens(nn.Module):
-    """cls token + T tokens, blocks that mix them linearly, and a head on the cls token or on their mean."""
+class Hookable(Stack):
+    """The same network without a stream of its own."""
 
-    def __init__(
-        self, width: int = 6, depth: int = 2, classes: int = 4, reads: str = "cls"
-    ) -> None:
+    readout = Residual.readout
+
+    def __init__(self, inner):
+        super().__init__(inner.embed, inner.blocks, inner.head)
+        self.out_ln = inner.out_ln
+
+
+class FirstToken(nn.Module):
+    """A head that reads one token."""
+
+    def __init__(self, head):
         super().__init__()
-        self.cls = nn.Parameter(torch.randn(1, 1, width))
-        self.embed = nn.Embedding(11, width)
-        self.mix = nn.ParameterList(torch.randn(4, 4) * 0.3 for _ in range(depth))
-        self.head = nn.Linear(width, classes)
-        self.reads = reads
+        self.of_first = head
 
-    def forward(
-        self, x: Tensor, return_hidden: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
-        h = torch.cat([self.cls.expand(len(x), -1, -1), self.embed(x)], dim=1)
-        hidden = [h]
-        for mix in self.mix:
-            h = h + torch.einsum("st,btd->bsd", mix, h)
-            hidden.append(h)
-        logits = self.head(h[:, 0] if self.reads == "cls" else h.mean(dim=1))
-        return (logits, hidden) if return_hidden else logits
+    def forward(self, h):
+        return self.of_first(h[:, 0])
 
 
-def batches(
-    k: int = 10, size: int = 16, width: int = 5, classes: int = 4, seed: int = 0
-) -> list[tuple[Tensor, Tensor]]:
+def encoder(head):
+    """Token ids, two layers of attention, and a head on the first token; in eval mode."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
+    blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
+    return Streaming(nn.Embedding(11, 8), blocks, FirstToken(head)).eval()
+
+
+def cosines(net, data, layer=1):
+    """(K, K) float64: cosines of the batch-mean gradients at a layer."""
+    means = []
+    for x, y in data:
+        logits, hidden = net(x, return_hidden=True)
+        loss = nn.functional.cross_entropy(logits, y)
+        means.append(torch.autograd.grad(loss, hidden[layer])[0].mean(dim=0).double())
+    units = nn.functional.normalize(torch.stack(means))
+    return units @ units.T
+
+
+def batches(k=10, size=16, width=5, classes=4):
     """k batches of Gaussian inputs with random labels."""
-    generator = torch.Generator().manual_seed(seed)
+    draws = torch.Generator().manual_seed(0)
     return [
         (
-            torch.randn(size, width, generator=generator),
-            torch.randint(classes, (size,), generator=generator),
+            torch.randn(size, width, generator=draws),
+            torch.randint(classes, (size,), generator=draws),
         )
         for _ in range(k)
     ]

@@ -1,30 +1,23 @@
 """K by sequential stopping: from 8 batches until (c) is decided, or 64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn
 
 from fa_core.judgement.intervals import LOOKS, drift_interval
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import Residual, batches, cosines
 
 CEILING = 0.3
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
-def by_hand(net: nn.Module, data: list[tuple[torch.Tensor, torch.Tensor]]) -> int:
+def by_hand(net, data):
     """K, from the cosines of all batches."""
-    cosines = run_diagnosis(net, data).samples().drift_cosines
+    found = cosines(net, data)
     for k, t in LOOKS.items():
         if k >= len(data):
             break
-        sums = [sum(float(cosines[i, j]) for j in range(k) if j != i) for i in range(k)]
+        sums = [sum(float(found[i, j]) for j in range(k) if j != i) for i in range(k)]
         ends = drift_interval(sum(sums) / (k * (k - 1)), sums, t)
         assert ends is not None
         if ends[0] > CEILING or ends[1] <= CEILING:
@@ -33,7 +26,7 @@ def by_hand(net: nn.Module, data: list[tuple[torch.Tensor, torch.Tensor]]) -> in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_stops_at_the_first_look_that_decides(seed: int) -> None:
+def test_it_stops_at_the_first_look_that_decides(seed):
     torch.manual_seed(seed)
     net = Residual(kind="gelu", out_ln=True)
     data = batches(40)
@@ -43,14 +36,14 @@ def test_it_stops_at_the_first_look_that_decides(seed: int) -> None:
         assert "c" not in report.undecided
 
 
-def test_the_numbers_are_those_of_as_many_batches() -> None:
+def test_the_numbers_are_those_of_as_many_batches():
     net = Residual(kind="gelu", out_ln=True)
     data = batches(40)
     found = run_diagnosis(net, data, PassOptions(decide_at=CEILING)).report()
     assert found == run_diagnosis(net, data[: found.n_batches]).report()
 
 
-def test_one_direction_in_every_batch_stops_at_eight() -> None:
+def test_one_direction_in_every_batch_stops_at_eight():
     x = torch.randn(16, 5)
     data = [(x + 1e-3 * torch.randn(16, 5), torch.zeros(16, dtype=torch.long)) for _ in range(64)]
     net = Residual(kind="gelu")
@@ -58,7 +51,7 @@ def test_one_direction_in_every_batch_stops_at_eight() -> None:
     assert report.n_batches == 8 and report.cross_batch_stability > 0.99
 
 
-def test_what_no_batch_measures_stops_at_eight() -> None:
+def test_what_no_batch_measures_stops_at_eight():
     net = Residual()
     nn.init.zeros_(net.head.weight)
     report = run_diagnosis(net, batches(40), PassOptions(decide_at=CEILING)).report()

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import struct
 import zipfile
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
@@ -14,7 +12,7 @@ from fa_core.measure.checkpoint_network import fitted
 
 
 @pytest.fixture
-def weights() -> dict[str, Tensor]:
+def weights():
     return {"head.weight": torch.arange(6.0).reshape(2, 3), "head.bias": torch.zeros(2)}
 
 
@@ -23,10 +21,6 @@ def test_safetensors_come_with_their_metadata(tmp_path, weights):
     save_file(weights, path, {"method": "dfa", "seed": "42"})
     checkpoint = load_checkpoint(path)
     assert torch.equal(checkpoint.tensors["head.weight"], weights["head.weight"])
-    assert {name: t.shape for name, t in checkpoint.tensors.items()} == {
-        "head.weight": (2, 3),
-        "head.bias": (2,),
-    }
     assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
 
 
@@ -36,23 +30,20 @@ def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zip
     path = tmp_path / "dfa_s42.pt"
     content = weights if key is None else {key: weights, "epoch": 3}
     torch.save(content, path, _use_new_zipfile_serialization=zipped)
-    checkpoint = load_checkpoint(path)
-    assert {name: t.shape for name, t in checkpoint.tensors.items()} == {
-        "head.weight": (2, 3),
-        "head.bias": (2,),
-    }
+    found = load_checkpoint(path).tensors
+    assert found.keys() == weights.keys()
+    assert torch.equal(found["head.weight"], weights["head.weight"])
 
 
-@pytest.mark.parametrize("as_list", [True, False])
-def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, as_list):
-    matrices = [torch.eye(2), torch.ones(2, 3)]
-    torch.save(
-        {"model": weights, "Bs": matrices if as_list else {"B_0": matrices[0], "B_1": matrices[1]}},
-        tmp_path / "a.pt",
-    )
+MATRICES = torch.eye(2), torch.ones(2, 3)
+
+
+@pytest.mark.parametrize("held", [list(MATRICES), {"B_0": MATRICES[0], "B_1": MATRICES[1]}])
+def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, held):
+    torch.save({"model": weights, "Bs": held}, tmp_path / "a.pt")
     checkpoint = load_checkpoint(tmp_path / "a.pt")
     assert list(checkpoint.feedback) == ["B_0", "B_1"]
-    assert torch.equal(checkpoint.feedback["B_1"], matrices[1])
+    assert torch.equal(checkpoint.feedback["B_1"], MATRICES[1])
     assert "Bs" not in checkpoint.tensors
 
 
@@ -71,44 +62,34 @@ def test_a_torchscript_program_is_not_run(tmp_path):
         load_checkpoint(path)
 
 
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
-@pytest.mark.parametrize("kept", [20, 0.98])
-def test_a_truncated_torch_file_is_one_line(tmp_path, weights, zipped, kept):
+@pytest.mark.parametrize("kept", [9, 20, 40, -1, -60])
+@pytest.mark.parametrize("kind", ["zip format", "old format", "safetensors"])
+def test_a_truncated_file_is_one_line(tmp_path, kind, kept):
     path = tmp_path / "a.pt"
-    torch.save({"w": torch.randn(64, 64)}, path, _use_new_zipfile_serialization=zipped)
-    content = path.read_bytes()
-    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
-    with pytest.raises(UnreadableInput) as caught:
-        load_checkpoint(path)
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(path))
-
-
-@pytest.mark.parametrize("kept", [9, 40, -1])
-def test_a_truncated_safetensors_file_is_one_line(tmp_path, weights, kept):
-    path = tmp_path / "a.safetensors"
-    save_file(weights, path)
+    content = {"w": torch.randn(64, 64)}
+    if kind == "safetensors":
+        save_file(content, path)
+    else:
+        torch.save(content, path, _use_new_zipfile_serialization=kind == "zip format")
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(UnreadableInput) as caught:
         load_checkpoint(path)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
 
-def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path):
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"\x00\x00\x00 ftypisom", "is no checkpoint"),
+        (struct.pack("<Q", 1 << 30) + b"{" + b" " * 100, "header.*too large"),
+    ],
+)
+def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path, head, words):
     path = tmp_path / "video.pt"
     with path.open("wb") as file:
-        file.write(b"\x00\x00\x00 ftypisom")
+        file.write(head)
         file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match="is no checkpoint"):
-        load_checkpoint(path)
-
-
-def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
-    path = tmp_path / "a.safetensors"
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", 1 << 30) + b"{" + b" " * 100)
-        file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match=r"header.*too large"):
+    with pytest.raises(UnreadableInput, match=words):
         load_checkpoint(path)
 
 
@@ -122,14 +103,9 @@ def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
             lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"),
             "torch.save did not write",
         ),
-        (lambda path: torch.save([torch.zeros(1)], path), "holds a list, not a state dict"),
-        (
-            lambda path: torch.save({"epoch": 1, "lr": 0.1}, path),
-            r"no state dict \(it holds 'epoch', 'lr'\)",
-        ),
         (lambda path: None, "no such file"),
     ],
-    ids=["empty", "text", "folder", "other zip", "a list", "no tensors", "missing"],
+    ids=["empty", "text", "folder", "other zip", "missing"],
 )
 def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
     path = tmp_path / "a.pt"

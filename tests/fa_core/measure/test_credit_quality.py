@@ -1,59 +1,48 @@
 """Γ, ρ, nudge and the null of Γ: against slow loops and closed forms."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.credit_metrics import ce_change, pearson, rho
-from fa_core.measure.norms import gamma, mean_over
+from fa_core.measure.credit_metrics import ce_change, pearson
 from fa_core.measure.null_gamma import NullGamma, null_gamma
 from fa_core.methods import make_method
 from fa_core.models import build
-from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
+from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
 
 class Tailed(Residual):
-    def tail(self, l: int, h: Tensor) -> Tensor:
+    def tail(self, l, h):
         for block in self.blocks[l:]:
             h = block(h)
         return self.readout(h)
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
-def gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[Tensor]:
+def gradients(net, x, y):
     logits, hidden = net(x, return_hidden=True)
     return list(torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), hidden))
 
 
-def collapsed(scale: float = 7e5) -> Tailed:
-    net = Tailed(width=32, kind="gelu", out_ln=True)
-    with torch.no_grad():
-        net.blocks[0].f[3].weight.mul_(scale)
-        net.blocks[0].f[3].bias.mul_(scale)
-    return net
-
-
-def healthy() -> Tailed:
+def healthy():
     return Tailed(width=32, kind="gelu", out_ln=True)
+
+
+def collapsed():
+    net = healthy()
+    with torch.no_grad():
+        net.blocks[0].f[3].weight.mul_(7e5)
+        net.blocks[0].f[3].bias.mul_(7e5)
+    return net
 
 
 @pytest.mark.parametrize("make", [healthy, collapsed])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(
-    make: Callable[[], Tailed], sign: float
-) -> None:
+def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(make, sign):
     net = make().double()
     x, y = batches(1, size=32)[0]
     found = credit_quality(net, [sign * g for g in gradients(net, x.double(), y)], x, y)
@@ -63,14 +52,7 @@ def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(
     assert found.deep() == found.to_dict()["gamma_L"] == pytest.approx(sign)
 
 
-@pytest.mark.parametrize("make", [healthy, collapsed])
-def test_a_random_vector_is_no_credit(make: Callable[[], Tailed]) -> None:
-    x, y = batches(1, size=128)[0]
-    found = credit_quality(make(), [torch.randn(128, 32) for _ in range(4)], x, y)
-    assert all(abs(value) < 0.06 for value in (*found.gamma, *found.rho))
-
-
-def test_every_number_equals_the_slow_way() -> None:
+def test_every_number_equals_the_slow_way():
     """One direction, one sample at a time, by subtracting two cross entropies."""
     net = Tailed(kind="gelu", out_ln=True).double()
     x, y = batches(1, size=5)[0]
@@ -78,33 +60,33 @@ def test_every_number_equals_the_slow_way() -> None:
     credit = [torch.randn(5, 6, dtype=torch.float64) for _ in range(4)]
     found = credit_quality(net, credit, x, y, directions=7, seed=3)
     hidden = net(x, return_hidden=True)[1]
-    generator = torch.Generator().manual_seed(3)
+    draws = torch.Generator().manual_seed(3)
+
+    @torch.no_grad()
+    def ce(l, i, state):
+        return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
+
     for l, (a, h, g) in enumerate(zip(credit, hidden, gradients(net, x, y), strict=True)):
-        v = torch.randn(7, 5, 6, generator=generator, dtype=torch.float64)
-        correlations, nudges, cosines = [], [], []
+        v = torch.randn(7, 5, 6, generator=draws, dtype=torch.float64)
+        means = torch.zeros(3, dtype=torch.float64)
         for i in range(5):
-
-            def ce(state: Tensor, i: int = i, l: int = l) -> float:
-                with torch.no_grad():
-                    return float(F.cross_entropy(net.tail(l, state[None]), y[i : i + 1]))
-
             steps = [1e-3 * v[m, i] / v[m, i].norm() for m in range(7)]
-            pairs = [[float(a[i] @ s), ce(h[i] + s) - ce(h[i])] for s in steps]
-            correlations.append(float(torch.corrcoef(torch.tensor(pairs).double().T)[0, 1]))
-            nudges.append(ce(h[i] - 0.01 * a[i] / a[i].norm()) - ce(h[i]))
-            cosines.append(float(a[i] @ g[i] / a[i].norm() / g[i].norm()))
-        assert found.gamma[l] == pytest.approx(sum(cosines) / 5, abs=1e-12)
-        assert found.rho[l] == pytest.approx(sum(correlations) / 5, abs=1e-7)
-        assert found.nudge[l] == pytest.approx(sum(nudges) / 5, abs=1e-10)
+            pairs = [[float(a[i] @ s), ce(l, i, h[i] + s) - ce(l, i, h[i])] for s in steps]
+            means[0] += a[i] @ g[i] / a[i].norm() / g[i].norm() / 5
+            means[1] += torch.corrcoef(torch.tensor(pairs).double().T)[0, 1] / 5
+            means[2] += (ce(l, i, h[i] - 0.01 * a[i] / a[i].norm()) - ce(l, i, h[i])) / 5
+        assert found.gamma[l] == pytest.approx(float(means[0]), abs=1e-12)
+        assert found.rho[l] == pytest.approx(float(means[1]), abs=1e-7)
+        assert found.nudge[l] == pytest.approx(float(means[2]), abs=1e-10)
 
 
 def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     net = Tailed(kind="gelu")
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
-    calls: list[int] = []
+    calls = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
     whole = credit_quality(net, credit, x, y)
     assert calls == [16, *([32 * 16, 16] * 4)]
@@ -114,19 +96,17 @@ def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
     assert parts.nudge == whole.nudge
 
 
-def test_module_taps_run_the_tail_by_replacing_an_output() -> None:
+def test_module_taps_run_the_tail_by_replacing_an_output():
     net = Tailed(kind="gelu", out_ln=True)
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
-    own = credit_quality(net, credit, x, y).to_dict()
-    hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*").to_dict()
-    assert {
-        name: pytest.approx(value) if name != "aggregation" else value
-        for name, value in own.items()
-    } == hooked
+    own = credit_quality(net, credit, x, y)
+    hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*")
+    for name in ("gamma", "rho", "nudge"):
+        assert getattr(hooked, name) == pytest.approx(getattr(own, name))
 
 
-def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason() -> None:
+def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason():
     net = Residual()
     x, y = batches(1)[0]
     found = credit_quality(net, [torch.randn(16, 6) for _ in range(4)], x, y)
@@ -135,7 +115,7 @@ def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason() -> None:
     assert "tail" in found.missing["rho, nudge"]
 
 
-def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number() -> None:
+def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number():
     x, y = batches(1)[0]
     broken, ones = torch.full((16, 6), math.nan), torch.ones(16, 6)
     found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], x, y)
@@ -147,46 +127,22 @@ def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number
     assert found.missing == {"gamma, rho, nudge": "the method gives no credit signal"}
 
 
-def test_half_precision_networks_are_measured_in_float64() -> None:
-    net = Tailed(kind="gelu").half()
-    x, y = batches(1)[0]
-    wide = Tailed(kind="gelu").double()
-    wide.load_state_dict(net.state_dict())
-    found = credit_quality(net, gradients(wide, x.double(), y), x, y)
-    assert found.gamma == pytest.approx([1.0] * 4)
-
-
-def test_a_token_stream_is_moved_at_its_cls_token() -> None:
-    class Tail(Tokens):
-        def tail(self, l: int, h: Tensor) -> Tensor:
-            for mix in list(self.mix)[l:]:
-                h = h + torch.einsum("st,btd->bsd", mix, h)
-            return self.head(h[:, 0])
-
-    net = Tail().double()
+def test_a_token_stream_is_moved_at_its_cls_token():
+    net = encoder(nn.Linear(8, 4)).double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
-    found = credit_quality(net, gradients(net, x, y), x, y)
+    found = credit_quality(net, gradients(net, x, y), x, y, taps="embed, blocks.*")
     assert found.gamma == pytest.approx([1.0] * 3)
     assert found.rho == pytest.approx([1.0] * 3, abs=1e-2)
 
 
-def test_credit_of_another_shape_is_refused() -> None:
+def test_credit_of_another_shape_is_refused():
     x, y = batches(1)[0]
     for credit in ([torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4):
         with pytest.raises(MeasureError):
             credit_quality(Tailed(), credit, x, y)
 
 
-def test_ce_change_keeps_the_digits_that_subtraction_loses() -> None:
-    z = torch.tensor([[60.0, 0.0, 1.0]], dtype=torch.float64)
-    d = torch.tensor([[[1e-6, -2e-6, 3e-6]]], dtype=torch.float64)
-    y = torch.tensor([0])
-    exact = math.exp(-60) * math.expm1(-3e-6) + math.exp(-59) * math.expm1(2e-6)
-    assert ce_change(z, z + d, y).item() == pytest.approx(exact, rel=1e-7, abs=0)
-    assert F.cross_entropy(z + d[0], y) - F.cross_entropy(z, y) == 0.0
-
-
-def test_ce_change_equals_the_difference_at_every_size() -> None:
+def test_ce_change_equals_the_difference_at_every_size():
     z, y = torch.randn(4, 5, dtype=torch.float64), torch.randint(5, (4,))
     for scale in (1e-6, 0.1, 10.0, 1000.0):
         d = scale * torch.randn(3, 4, 5, dtype=torch.float64)
@@ -195,43 +151,21 @@ def test_ce_change_equals_the_difference_at_every_size() -> None:
         assert torch.allclose(ce_change(z, z + d, y), expected, rtol=1e-8, atol=1e-14)
 
 
-def test_rho_averages_over_samples_and_does_not_pool() -> None:
-    predicted = torch.tensor([[1.0, 100.0], [2.0, 300.0], [3.0, 200.0]])
-    change = torch.tensor([[1.0, 3.0], [2.0, 1.0], [3.0, 2.0]])
-    assert rho(predicted, change) == pytest.approx((1.0 - 1.0) / 2)
-
-
-def test_pearson_survives_every_scale_and_is_undefined_without_a_variance() -> None:
+def test_pearson_survives_every_scale_and_is_undefined_without_a_variance():
     x = torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64)
     for scale in (1e-250, 1.0, 1e250):
         r, defined = pearson(x * scale, -x)
         assert (round(r.item(), 12), defined.item()) == (-1.0, True)
     assert not pearson(torch.full((3, 1), 0.1), torch.arange(3.0)[:, None])[1].item()
-    assert not pearson(torch.ones(1, 1), torch.ones(1, 1))[1].item()
 
 
-def test_gamma_has_no_clamp() -> None:
-    assert gamma(torch.tensor([[3.0, 4.0]]), torch.tensor([[5e-30, 0.0]])) == pytest.approx(
-        0.6, rel=1e-12
-    )
-
-
-def test_the_deep_mean_of_nothing_is_nothing() -> None:
-    assert mean_over([0.4]) is None
-    assert mean_over([0.4, None]) is None
-
-
-def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
-    for null in (
-        NullGamma([0.1, math.nan], observed=0.5),
-        NullGamma([math.nan], observed=math.nan),
-    ):
-        assert math.isnan(null.std)
-        assert null.rank is None
+def test_a_null_with_a_nan_has_no_spread_and_no_rank():
+    null = NullGamma([0.1, math.nan], observed=0.5)
+    assert math.isnan(null.std) and null.rank is None
     assert NullGamma([0.1, 0.2], observed=math.nan).rank is None
 
 
-def test_a_rule_that_draws_nothing_has_no_null() -> None:
+def test_a_rule_that_draws_nothing_has_no_null():
     net = build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=0)
     with pytest.raises(UsageError, match="draws no feedback"):
         null_gamma(net, make_method("bp", net), *batches(1)[0])

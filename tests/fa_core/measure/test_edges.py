@@ -1,14 +1,10 @@
 """What every metric of a network answers at its edges: a number, zero, NaN, or nothing, and never a made-up one."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.facts.thresholds import DiagnosticThresholds
@@ -17,15 +13,15 @@ from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.methods import make_method
-from fa_core.models import StreamNet, build
-from tests.fa_core.measure.nets import batches as gaussian_batches
+from fa_core.models import build
+from tests.fa_core.measure.nets import Stack, batches
 
 torch.set_num_threads(1)
 
 NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"
 
 
-def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float) -> StreamNet:
+def network(blocks=2, kind=torch.float32, **filled):
     """A small ResMLP; the parts that are named are filled with one value."""
     net = build("resmlp", input_dim=8, d=16, L=blocks, num_classes=4, seed=0)
     with torch.no_grad():
@@ -36,31 +32,20 @@ def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float)
     return net.to(kind)
 
 
-def batches(size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(0)
-    return [
-        (
-            torch.randn(size, 8, generator=generator),
-            torch.randint(0, 4, (size,), generator=generator),
-        )
-        for _ in range(8)
-    ]
-
-
-def kind(value: float | None) -> str:
+def kind(value):
     if value is None:
         return NOTHING
     return NAN if not math.isfinite(value) else ZERO if value == 0 else NUMBER
 
 
-def kinds(values: list[float | None]) -> str:
+def kinds(values):
     """What a series holds, layer by layer, equal neighbours once."""
     return " ".join(dict.fromkeys(map(kind, values))) or NOTHING
 
 
-def answers(net: StreamNet, size: int, dtype: str | None) -> Iterator[tuple[str, str]]:
+def answers(net, size, dtype):
     """Every metric's name and what it answers."""
-    data = batches(size)
+    data = batches(8, size=size, width=8)
     lenient = DiagnosticThresholds(stability_drift_ceiling=0.95)
     report = diagnose(net, data, frozen_baseline_acc=0.7, thresholds=lenient, dtype=dtype)
     yield "fires", "".join(sorted(report.flags))
@@ -116,7 +101,7 @@ NO_BLOCK = {
     **dict.fromkeys(("growth", "deep gamma"), NOTHING),
     **dict.fromkeys(("null", "null's spread", "null's rank"), NOTHING),
 }
-CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+CASES = {
     "an ordinary network": ({}, {}),
     "a NaN in a block": ({"blocks.1": math.nan}, BROKEN),
     "an infinity in a block": ({"blocks.1": math.inf}, BROKEN),
@@ -132,37 +117,26 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_metric_has_an_answer_for(case: str) -> None:
+def test_every_metric_has_an_answer_for(case):
     made_of, unusual = CASES[case]
     options = {"size": 16, "dtype": None, **made_of}
     size, dtype = options.pop("size"), options.pop("dtype")
     assert dict(answers(network(**options), size, dtype)) == {**USUAL, **unusual}
 
 
-class Dead(nn.Module):
+def dead():
     """ReLUs that are all off: the stream is 0 behind h_0, and the head's bias alone decides."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Linear(5, 6)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2))
-        self.head = nn.Linear(6, 4)
-        for block in self.blocks:
-            nn.init.constant_(block[0].bias, -100.0)
-        nn.init.constant_(self.head.bias, 0.0)
-        self.head.bias.data[3] = 1.0
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        for block in self.blocks:
-            h = block(h)
-        return self.head(h)
+    blocks = [nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(2)]
+    net = Stack(nn.Linear(5, 6), blocks, nn.Linear(6, 4))
+    for block in blocks:
+        nn.init.constant_(block[0].bias, -100.0)
+    net.head.bias.data = torch.tensor([0.0, 0.0, 0.0, 1.0])
+    return net
 
 
-def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() -> None:
-    torch.manual_seed(0)
-    data = gaussian_batches(8)
-    report = diagnose(Dead(), data, taps="embed, blocks.*")
+def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
+    data = batches(8)
+    report = diagnose(dead(), data, taps="embed, blocks.*")
     assert report.residual_norms[1:] == [0, 0]
     for said in (
         "the stream is 0 from l = 1 on",
@@ -171,9 +145,7 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said() 
     ):
         assert said in report.notes and said in str(report)
     assert "a" in report.undecided and report.standing() == "undecided"
-    assert (
-        "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0"
-        in str(report)
-    )
-    few = diagnose(Dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
+    said = "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0, and a stream that is 0"
+    assert said in str(report)
+    few = diagnose(dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")
     assert "predictions" not in few.notes

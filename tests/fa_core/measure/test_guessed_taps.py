@@ -1,63 +1,53 @@
 """Taps where none are given: the longest run of like blocks, and what feeds it; said, or refused."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import eval_mode
-from tests.fa_core.measure.nets import Hookable, Residual, batches
-
-IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+from tests.fa_core.measure.nets import Block, Hookable, Residual, Stack, batches
 
 
-def guess(model: nn.Module, x: Tensor) -> list[str]:
+def guess(model, x):
     with eval_mode(model) as net:
         return guess_taps(net.model, x)
 
 
-class Block(nn.Module):
-    def __init__(self, width: int, inner: nn.Module | None = None) -> None:
-        super().__init__()
-        self.inner = inner or nn.Sequential(nn.Linear(width, width), nn.Tanh())
-
-    def forward(self, h: Tensor) -> Tensor:
-        return h + self.inner(h)
+def tanh(width=6):
+    return nn.Sequential(nn.Linear(width, width), nn.Tanh())
 
 
-class Stack(nn.Module):
-    """embed, blocks, head."""
-
-    def __init__(self, *blocks: nn.Module, width: int = 6) -> None:
-        super().__init__()
-        self.embed, self.drop = nn.Linear(5, width), nn.Dropout()
-        self.blocks = nn.ModuleList(blocks)
-        self.head = nn.Linear(width, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.drop(self.embed(x))
-        for block in self.blocks:
-            h = block(h)
-        return self.head(h)
+def block(width=6):
+    return Block(width, tanh(width))
 
 
-def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
-    torch.manual_seed(0)
+class Dropped(nn.Sequential):
+    """An embedding of two modules."""
+
+    def __init__(self):
+        super().__init__(nn.Linear(5, 6), nn.Dropout())
+
+
+def stack(*blocks):
+    return Stack(Dropped(), blocks, nn.Linear(6, 4))
+
+
+def branches(kind=Stack):
+    """Its blocks give f(h) alone, and the network adds it."""
+    return kind(nn.Linear(5, 6), [tanh() for _ in range(3)], nn.Linear(6, 4), adds=True)
+
+
+def test_a_guess_measures_what_the_same_taps_measure_and_is_said():
     net, heard = Hookable(Residual()), []
     report = diagnose(net, batches(8))
     given = diagnose(net, batches(8), taps="embed, blocks.*")
     assert report.tap_names == given.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
-    assert (report.residual_norms, report.bp_grad_norms) == (
-        given.residual_norms,
-        given.bp_grad_norms,
-    )
+    assert report.residual_norms == given.residual_norms
+    assert report.bp_grad_norms == given.bp_grad_norms
     assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
     assert report.notes == "taps guessed: 'embed,blocks.*'"
     assert "guessed_taps" not in given.provenance
@@ -66,161 +56,140 @@ def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
     assert not any(module._forward_hooks for module in net.modules())
 
 
-BLOCK = Block(6)
-GUESSED: dict[str, tuple[nn.Module, list[str]]] = {
-    "blocks": (Stack(*(Block(6) for _ in range(3))), ["drop", "blocks.*"]),
-    "a tied block": (Stack(BLOCK, BLOCK, BLOCK), ["drop", "blocks.*"]),
+TIED = block()
+GUESSED = {
+    "blocks": (stack(block(), block(), block()), ["embed", "blocks.*"]),
+    "a tied block": (stack(TIED, TIED, TIED), ["embed", "blocks.*"]),
     "blocks of blocks": (
-        Stack(*(Block(6, nn.Sequential(Block(6), Block(6))) for _ in range(3))),
-        ["drop", "blocks.*"],
+        stack(*(Block(6, nn.Sequential(block(), block())) for _ in range(3))),
+        ["embed", "blocks.*"],
     ),
     "lists of lists: the blocks of all stages": (
-        Stack(*(nn.Sequential(Block(6), Block(6)) for _ in range(2))),
-        ["drop", "blocks.*.*"],
+        stack(*(nn.Sequential(block(), block()) for _ in range(2))),
+        ["embed", "blocks.*.*"],
     ),
     "an embedding that is a block among blocks": (
-        nn.Sequential(nn.Linear(5, 6), Block(6), Block(6), nn.Linear(6, 4)),
+        nn.Sequential(nn.Linear(5, 6), block(), block(), nn.Linear(6, 4)),
         ["0", "1", "2"],
     ),
     "the input feeds the first block": (
-        nn.Sequential(Block(5), Block(5), nn.Linear(5, 4)),
+        nn.Sequential(block(5), block(5), nn.Linear(5, 4)),
         ["0", "1"],
     ),
 }
 
 
 @pytest.mark.parametrize("case", GUESSED)
-def test_blocks_and_what_feeds_them_are_found(case: str) -> None:
+def test_blocks_and_what_feeds_them_are_found(case):
     net, expected = GUESSED[case]
     assert guess(net, torch.randn(2, 5)) == expected
 
 
 class Towers(nn.Module):
-    def __init__(self, depths: tuple[int, int]) -> None:
+    def __init__(self, *depths):
         super().__init__()
-        self.left, self.right = (
-            nn.Sequential(*(Block(5) for _ in range(depth))) for depth in depths
-        )
+        towers = [nn.Sequential(*(block(5) for _ in range(depth))) for depth in depths]
+        self.left, self.right = towers
         self.head = nn.Linear(10, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
 
 
-def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
+def test_two_runs_of_equal_length_are_refused_with_both_lines():
     with pytest.raises(
         TapError, match=r"2 runs of 3 like blocks; choose one as taps: 'left.\*' or 'right.\*'"
     ):
-        diagnose(Towers((3, 3)), batches(1))
-    assert guess(Towers((2, 3)), torch.randn(2, 5)) == ["right.*"]
+        diagnose(Towers(3, 3), batches(1))
+    assert guess(Towers(2, 3), torch.randn(2, 5)) == ["right.*"]
 
 
-class Branches(Stack):
-    """Its blocks give f(h) alone, and the network adds it."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        for block in self.blocks:
-            h = h + block(h)
-        return self.head(h)
-
-
-def branch_states(net: nn.Module, x: Tensor) -> list[float]:
-    h = [net.embed(x)]
-    for block in net.blocks:
-        h.append(h[-1] + block(h[-1]))
-    return [float(state.detach().norm(dim=1).median()) for state in h]
-
-
-class InPlace(Branches):
-    def forward(self, x: Tensor) -> Tensor:
+class InPlace(Stack):
+    def states(self, x):
         h = self.embed(x)
         for block in self.blocks:
             h += block(h)
-        return self.head(h)
+        return h, []
 
 
-def reference_gradients(net: nn.Module, x: Tensor, y: Tensor) -> list[float]:
-    """By the states themselves, returned by a function."""
+class Twice(Stack):
+    def states(self, x):
+        h = self.embed(x)
+        for block in self.blocks:
+            h = h + 0.5 * block(h) + 0.5 * block(h)
+        return h, []
+
+
+class ReadAgain(Stack):
+    """One block, applied twice: what it reads is another state each time."""
+
+    def states(self, x):
+        h = self.embed(x)
+        for block in (*self.blocks, self.blocks[0]):
+            h = h + block(h)
+        return h, []
+
+
+class Parallel(Stack):
+    def states(self, x):
+        h = self.embed(x)
+        return sum(block(h) for block in self.blocks), []
+
+
+def by_hand(net, x, y):
+    """Medians of ‖h_l‖ and ‖g_l‖, by the states themselves."""
     h = [net.embed(x).detach().requires_grad_()]
-    for block in net.blocks:
-        h.append(h[-1] + block(h[-1]))
-    found = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1]), y), h)
-    return [float(g.norm(dim=1).median()) for g in found]
+    for each in net.blocks:
+        h.append(h[-1] + each(h[-1]))
+    g = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1]), y), h)
+    return [[float(rows.detach().norm(dim=1).median()) for rows in of] for of in (h, g)]
 
 
 @pytest.mark.parametrize(
     "taps", [None, "blocks.*:in, head:in", "embed:out, blocks.1:in, blocks.2:in, head:in"]
 )
-@pytest.mark.parametrize("kind", [Branches, InPlace])
-def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(
-    kind: Any, taps: Any
-) -> None:
-    torch.manual_seed(0)
-    net = kind(*(Block(6) for _ in range(3)))
-    data = batches(8)
+@pytest.mark.parametrize("kind", [Stack, InPlace])
+def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind, taps):
+    net, data = branches(kind), batches(8)
     report = diagnose(net, data, taps=taps)
-    assert report.residual_norms == pytest.approx(branch_states(net, data[0][0]), rel=1e-5)
-    assert report.bp_grad_norms == pytest.approx(reference_gradients(net, *data[0]), rel=1e-4)
+    norms, gradients = by_hand(net, *data[0])
+    assert report.residual_norms == pytest.approx(norms, rel=1e-5)
+    assert report.bp_grad_norms == pytest.approx(gradients, rel=1e-4)
     assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
     assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
 
 
-def test_a_state_that_is_read_twice_is_one_layer() -> None:
-    class Twice(Branches):
-        def forward(self, x: Tensor) -> Tensor:
-            h = self.embed(x)
-            for block in self.blocks:
-                h = h + 0.5 * block(h) + 0.5 * block(h)
-            return self.head(h)
-
-    torch.manual_seed(0)
-    net, data = Twice(*(Block(6) for _ in range(3))), batches(8)
+def test_a_state_that_is_read_twice_is_one_layer():
+    net, data = branches(Twice), batches(8)
     report = diagnose(net, data, taps="embed, blocks.*:in, head:in")
-    assert report.residual_norms == pytest.approx(branch_states(net, data[0][0]), rel=1e-5)
+    assert report.residual_norms == pytest.approx(by_hand(net, *data[0])[0], rel=1e-5)
     assert report.tap_names == ["embed", "blocks.1:in", "blocks.2:in", "head:in"]
-    again = ReadAgain(*(Block(6) for _ in range(3)))
-    assert len(diagnose(again, data, taps="blocks.*:in, head:in").residual_norms) == 5
+    again = diagnose(branches(ReadAgain), data, taps="blocks.*:in, head:in")
+    assert len(again.residual_norms) == 5
 
 
-class ReadAgain(Branches):
-    """One block, applied twice: what it reads is another state each time."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        for block in (*self.blocks, self.blocks[0]):
-            h = h + block(h)
-        return self.head(h)
-
-
-class Parallel(Stack):
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        return self.head(sum(block(h) for block in self.blocks))
+PAST = (
+    r"past h_1 \(blocks.0\), h_2 \(blocks.1\) depends on h_0 \(embed\); "
+    r".* 'blocks.\*:in,head:in'"
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "taps", "said"),
     [
-        (
-            Branches,
-            "embed, blocks.*",
-            r"past h_1 \(blocks.0\), h_2 \(blocks.1\) depends on h_0 \(embed\); .* 'blocks.\*:in,head:in'",
-        ),
-        (Branches, "embed, blocks.*.inner.0", r"blocks.2.inner.0.* does not depend|no stream"),
+        (Stack, "embed, blocks.*", PAST),
+        (Stack, "embed, blocks.*.0", r"blocks.2.0.* does not depend|no stream"),
         (Parallel, "embed, blocks.*", r"h_2 \(blocks.1\) does not depend on h_1 \(blocks.0\)"),
         (Parallel, None, r"no run of like blocks shows .*'blocks.\*:in,head:in'"),
     ],
 )
-def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(
-    kind: type[Stack], taps: str | None, said: str
-) -> None:
+def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, said):
     with pytest.raises(TapError, match=said):
-        diagnose(kind(*(Block(6) for _ in range(3))), batches(1), taps=taps)
+        diagnose(branches(kind), batches(1), taps=taps)
 
 
-def test_a_function_that_returns_branches_is_remarked_upon() -> None:
-    def branches(net: nn.Module, x: Tensor) -> Any:
+def test_a_function_that_returns_branches_is_remarked_upon():
+    def given(net, x):
         h = net.embed(x)
         hidden = [h]
         for block in net.blocks:
@@ -228,46 +197,45 @@ def test_a_function_that_returns_branches_is_remarked_upon() -> None:
             h = h + hidden[-1]
         return net.head(h), hidden
 
-    report = diagnose(Branches(*(Block(6) for _ in range(3))), batches(1), taps=branches)
+    report = diagnose(branches(), batches(1), taps=given)
     assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
 
 
-VISION: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "vit_tiny_patch16_224": (
-        {"img_size": 32, "depth": 3, "embed_dim": 24, "num_heads": 2},
-        ["norm_pre", "blocks.*"],
-    ),
-    "resnet18": ({}, ["maxpool", "layer*.*"]),
-    "swin_tiny_patch4_window7_224": (
-        {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2), "num_heads": (2, 2)},
-        ["patch_embed", "layers.*.blocks.*"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VISION)
-def test_networks_of_timm(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sizes", "expected"),
+    [
+        ("resnet18", {}, ["maxpool", "layer*.*"]),
+        (
+            "swin_tiny_patch4_window7_224",
+            {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2)},
+            ["patch_embed", "layers.*.blocks.*"],
+        ),
+    ],
+)
+def test_networks_of_timm(name, sizes, expected):
     timm = pytest.importorskip("timm")
-    sizes, expected = VISION[name]
-    assert guess(timm.create_model(name, num_classes=4, **sizes), IMAGES) == expected
+    net = timm.create_model(name, num_classes=4, **sizes)
+    assert guess(net, torch.randn(2, 3, 32, 32)) == expected
 
 
-HUB: dict[str, tuple[dict[str, int], list[str]]] = {
-    "GPT2": ({"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
-    "Bert": ({"num_hidden_layers": 2}, ["bert.embeddings", "bert.encoder.layer.*"]),
-    "Llama": (
-        {"num_hidden_layers": 2, "num_key_value_heads": 2},
-        ["model.embed_tokens", "model.layers.*"],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", HUB)
-def test_networks_of_transformers(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "sizes", "expected"),
+    [
+        ("GPT2", {"n_layer": 2, "n_embd": 8, "n_head": 2}, ["transformer.drop", "transformer.h.*"]),
+        (
+            "Llama",
+            {
+                "num_hidden_layers": 2,
+                "hidden_size": 8,
+                "num_attention_heads": 2,
+                "intermediate_size": 8,
+            },
+            ["model.embed_tokens", "model.layers.*"],
+        ),
+    ],
+)
+def test_networks_of_transformers(name, sizes, expected):
     transformers = pytest.importorskip("transformers")
-    sizes, expected = HUB[name]
     network = getattr(transformers, f"{name}ForSequenceClassification")
-    if name != "GPT2":
-        sizes = sizes | {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8}
     config = network.config_class(vocab_size=11, pad_token_id=0, num_labels=4, **sizes)
     assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected

@@ -1,9 +1,6 @@
 """Networks whose backward pass is their own: the gradient is the forward's derivative, Γ that of their own vector."""
 
-from __future__ import annotations
-
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +12,7 @@ from fa_core import diagnose
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.measure.norms import gamma
 from fa_core.measure.reference_precision import reference_precision
+from tests.fa_core.measure.nets import Streaming, encoder
 
 TAPS = ["embed", "blocks.*"]
 
@@ -23,19 +21,19 @@ class LinearGrad(torch.autograd.Function):
     """x·Wᵀ + b forward, the feedback matrix backward, as BioTorch writes it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, feedback: Tensor) -> Tensor:
+    def forward(ctx, x, weight, bias, feedback):
         ctx.save_for_backward(feedback)
         return x.mm(weight.t()) + bias.unsqueeze(0).expand(len(x), -1)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx, g):
         return g.mm(ctx.saved_tensors[0]), None, None, None
 
 
 class Feedback(nn.Module):
     """A linear layer, trained by a rule of its own."""
 
-    def __init__(self, inputs: int, outputs: int, rule: str) -> None:
+    def __init__(self, inputs, outputs, rule):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(outputs, inputs) / inputs**0.5)
         self.bias = nn.Parameter(torch.randn(outputs))
@@ -44,13 +42,13 @@ class Feedback(nn.Module):
         if rule == "fa hook":
             self.register_full_backward_hook(self.hook)
 
-    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+    def hook(self, module, given, got):
         return (got[0] @ self.feedback,) if given[0] is not None else None
 
-    def plain(self, x: Tensor) -> Tensor:
+    def plain(self, x):
         return F.linear(x, self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         if self.rule in ("plain", "fa hook", "dfa"):
             return self.plain(x)
         feedback = self.feedback
@@ -63,47 +61,38 @@ class Feedback(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, rule: str) -> None:
+    def __init__(self, width, rule):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.inner, self.drop = Feedback(width, width, rule), nn.Dropout(0.5)
         if rule == "dfa":
             self.register_full_backward_hook(self.hook)
 
-    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+    def hook(self, module, given, got):
         # direct feedback: the error at the output, by a fixed matrix of this block's
         width = given[0].shape[1]
-        return (
-            Net.error @ torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width),
-        )
+        fixed = torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width)
+        return (ERROR["of the head"] @ fixed,)
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h):
         return h + self.drop(torch.tanh(self.inner(self.norm(h))))
 
 
-class Net(nn.Module):
-    error: Tensor
+ERROR = {}
 
-    def __init__(self, rule: str) -> None:
-        super().__init__()
-        self.embed = Feedback(3, 6, rule)
-        self.blocks = nn.ModuleList(Block(6, rule) for _ in range(3))
-        self.head = nn.Linear(6, 4)
+
+class Net(Streaming):
+    def __init__(self, rule):
+        blocks = [Block(6, rule) for _ in range(3)]
+        super().__init__(Feedback(3, 6, rule), blocks, nn.Linear(6, 4))
         if rule == "dfa":
             self.head.register_full_backward_hook(self.keep)
 
-    def keep(self, module: nn.Module, given: Any, got: Any) -> None:
-        Net.error = got[0]
-
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-        hidden = [self.embed(x)]
-        for block in self.blocks:
-            hidden.append(block(hidden[-1]))
-        logits = self.head(hidden[-1])
-        return (logits, hidden) if return_hidden else logits
+    def keep(self, module, given, got):
+        ERROR["of the head"] = got[0]
 
 
-def plain(net: nn.Module) -> nn.Module:
+def plain(net):
     """The same network without a backward pass of its own."""
     twin = copy.deepcopy(net)
     for module in twin.modules():
@@ -113,11 +102,10 @@ def plain(net: nn.Module) -> nn.Module:
     return twin
 
 
-def batches(k: int = 8, size: int = 16) -> list[tuple[Tensor, Tensor]]:
+def batches(k=8, size=16):
     return [(torch.randn(size, 3), torch.randint(4, (size,))) for _ in range(k)]
 
 
-RULES = ["fa", "usf", "fa hook", "dfa", "detach"]
 NAMED = {
     "fa": "Grad",
     "usf": "Grad",
@@ -127,13 +115,8 @@ NAMED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(0)
-
-
-@pytest.mark.parametrize(("rule", "taps"), [*((rule, TAPS) for rule in RULES), ("fa", None)])
-def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, taps: Any) -> None:
+@pytest.mark.parametrize(("rule", "taps"), [*((rule, TAPS) for rule in NAMED), ("fa", None)])
+def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule, taps):
     net, data = Net(rule), batches()
     report = diagnose(net, data, taps=taps, dtype="float64")
     expected = diagnose(plain(net), data, taps=taps, dtype="float64")
@@ -144,98 +127,79 @@ def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, tap
     assert NAMED[rule] in report.provenance["custom_backward"][0]
     assert expected.credit is None and "custom_backward" not in expected.provenance
 
-    own, true = net.double().eval(), plain(net).double().eval()
-    x, y = data[0][0].double(), data[0][1]
     vectors = []
-    for each in (own, true):
-        logits, hidden = each(x.clone().requires_grad_(), return_hidden=True)
-        vectors.append(torch.autograd.grad(F.cross_entropy(logits, y), hidden))
-    assert report.credit is not None
-    assert report.credit["gamma"] == pytest.approx(
-        [gamma(a, g) for a, g in zip(*vectors, strict=True)], abs=1e-12
-    )
-    # the head is plain: nothing of the rule's lies behind h_L, and with hooks on modules not at h_L either
-    assert 3 in report.credit["free_layers"] and report.credit["gamma_L"] == pytest.approx(
-        1, abs=1e-12
-    )
+    for each in (net.double().eval(), plain(net).double().eval()):
+        logits, hidden = each(data[0][0].double().requires_grad_(), return_hidden=True)
+        vectors.append(torch.autograd.grad(F.cross_entropy(logits, data[0][1]), hidden))
+    gammas = [gamma(a, g) for a, g in zip(*vectors, strict=True)]
+    assert report.credit["gamma"] == pytest.approx(gammas, abs=1e-12)
+    # the head is plain: nothing of the rule's lies behind h_L
+    assert 3 in report.credit["free_layers"]
+    assert report.credit["gamma_L"] == pytest.approx(1, abs=1e-12)
     assert abs(report.credit["deep_gamma"]) < 0.99
     assert "Γ of its own vector" in str(report)
 
 
-def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them() -> None:
-    class Hooked(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-            h = self.embed(x)
-            for block in self.blocks:
-                h = block(h)
-                h.register_hook(lambda g: torch.roll(g, 1, 1))
-            return self.head(h)
-
-    net, data = Hooked("plain"), batches()
-    expected = Net("plain")
-    expected.load_state_dict(net.state_dict())
+def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them():
+    net, data = Net("plain"), batches()
+    expected = diagnose(net, data, taps=TAPS)
+    for block in net.blocks:
+        block.register_forward_hook(
+            lambda _, given, h: h.register_hook(lambda g: torch.roll(g, 1, 1)) and None
+        )
     report = diagnose(net, data, taps=TAPS)
-    assert report.bp_grad_norms == pytest.approx(
-        diagnose(expected, data, taps=TAPS).bp_grad_norms, rel=1e-6
-    )
+    assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-6)
     assert report.provenance["custom_backward"] == ["tensor hook"]
 
 
-def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network() -> (
-    None
-):
-    class Gelu(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
-            ctx.save_for_backward(x)
-            return F.gelu(x)
+class Squared(torch.autograd.Function):
+    """Its backward is the derivative."""
 
-        @staticmethod
-        def backward(ctx: Any, g: Tensor) -> Any:
-            (x,) = ctx.saved_tensors
-            density = torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
-            return g * (0.5 * (1 + torch.erf(x / 2**0.5)) + x * density)
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
 
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g * ctx.saved_tensors[0]
+
+
+def test_a_true_backward_and_a_watching_hook_make_an_ordinary_network():
     net = nn.Sequential(nn.Linear(3, 6), nn.Linear(6, 6), nn.Linear(6, 4))
-    net[1].register_forward_hook(lambda module, args, output: Gelu.apply(output))
+    net[1].register_forward_hook(lambda module, args, output: Squared.apply(output))
     net[2].register_full_backward_hook(lambda module, given, got: None)
     report = diagnose(net, batches(), taps="0,1")
     assert report.credit is None and "custom_backward" not in report.provenance
     assert report.coverage == "abc"
 
 
-@pytest.mark.parametrize("kind", ["branch", "numpy"])
-def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str) -> None:
+def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why():
     class Odd(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-            if kind == "branch" and x.sum() > 1e9:
-                return super().forward(x, return_hidden)
-            if kind == "numpy":
-                x = x + torch.from_numpy(x.detach().numpy() * 0.5)
-            return super().forward(x, return_hidden)
+        def states(self, x):
+            return super().states(x if x.sum() < 1e9 else 2 * x)
 
     net, data = Odd("fa"), batches()
     report = run_diagnosis(net, data, PassOptions(taps=TAPS)).report()
     assert report.coverage == "a" and report.verdict == "trustworthy"
     assert report.bp_grad_norms == [] and report.cross_batch_stability is None
     assert set(report.intervals) == {"acc"}
-    why = {"branch": "depends on the values of a batch", "numpy": "does not stay in torch"}[kind]
-    for letter in "bc":
-        assert "its backward pass is its own (LinearGrad)" in report.unmeasured[letter]
-        assert why in report.unmeasured[letter]
-    assert why in report.credit["missing"]["gamma"]
+    reasons = [report.unmeasured["b"], report.unmeasured["c"], report.credit["missing"]["gamma"]]
+    for reason in reasons:
+        assert reason.startswith("its backward pass is its own (LinearGrad)")
+        assert "depends on the values of a batch" in reason
     assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
     with pytest.raises(Exception, match="cannot be traced"):
         reference_precision(net, data[0], taps=TAPS)
 
 
-def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing() -> None:
+def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing():
     class Odd(Net):
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        def states(self, x):
             h = self.embed(x)
             for block in self.blocks:
                 h += torch.utils.checkpoint.checkpoint(block, h, use_reentrant=False)
-            return self.head(h)
+            return h, []
 
     net, data = Odd("fa"), batches()
     read = "blocks.*:in, head:in"
@@ -248,101 +212,69 @@ def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing(
     net.blocks[1].inner = torch.compile(net.blocks[1].inner, backend="eager")
     report = diagnose(net, data, taps=TAPS)
     assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
-    assert report.credit is not None and report.credit["gamma"][0] < 0.99
+    assert report.credit["gamma"][0] < 0.99
 
 
-def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None:
+def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw():
     class Noisy(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             out = super().forward(x)
             return out + torch.randn_like(out) * out.detach()
 
     net = nn.Sequential(nn.Linear(3, 6), Noisy(6, 6), nn.Linear(6, 4))
     report = diagnose(net, batches(), taps="0,1")
-    assert report.credit is not None and report.credit["gamma"][1] == pytest.approx(1)
+    assert report.credit["gamma"][1] == pytest.approx(1)
     assert -1 <= report.credit["gamma"][0] < 0.999
 
 
-def test_token_ids_and_attention_are_traced_too() -> None:
-    class Tokens(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.embed = nn.Embedding(11, 8)
-            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
-            self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
-            self.head = Feedback(8, 4, "fa")
-
-        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
-            hidden = [self.embed(x)]
-            for block in self.blocks:
-                hidden.append(block(hidden[-1]))
-            logits = self.head(hidden[-1][:, 0])
-            return (logits, hidden) if return_hidden else logits
-
-    net = Tokens()
+def test_token_ids_and_attention_are_traced_too():
+    net = encoder(Feedback(8, 4, "fa"))
     data = [(torch.randint(11, (9, 5)), torch.randint(4, (9,))) for _ in range(8)]
     for taps in (TAPS, None):
         report, expected = diagnose(net, data, taps=taps), diagnose(plain(net), data, taps=taps)
         assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
         assert report.flatten == expected.flatten == "cls token"
-        assert report.credit is not None and report.credit["gamma_L"] < 0.99
+        assert report.credit["gamma_L"] < 0.99
 
 
-class Baked(nn.Module):
-    """Feedback alignment in a network whose forward reads a number of the batch outside of torch."""
+class Baked(nn.Linear):
+    """Feedback alignment that reads a number of the batch outside of torch."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Linear(6, 8)
-        self.blocks = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
-        self.head = nn.Linear(8, 4)
-
-    def forward(self, x: Tensor) -> Tensor:
-        h = self.embed(x)
-        scale = 1.0 if float(np.asarray(x.detach()).mean()) > 0 else -1.0
-        for block in self.blocks:
-            h = h + Negated.apply(block(h)) * scale
-        return self.head(h)
+    def forward(self, h):
+        scale = 1.0 if float(np.asarray(h.detach()[:, -1]).mean()) > 0 else -1.0
+        return h + Negated.apply(super().forward(h)) * scale
 
 
 class Negated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx, x):
         return 1.0 * x
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx, g):
         return -g
 
 
-def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it_differs() -> None:
+def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it_differs():
     """Its sum is the same in any order, so that one batch alone does not show it."""
-    generator = torch.Generator().manual_seed(0)
-    batches = []
+    data = []
     for index in range(8):
-        x = torch.randn(16, 6, generator=generator).double()
-        batches.append((x.abs() if index < 3 else -x.abs(), torch.arange(16) % 4))
-    report = diagnose(Baked().double(), batches, taps="embed,blocks.*")
+        x = torch.randn(16, 6).double()
+        data.append((x.abs() if index < 3 else -x.abs(), torch.arange(16) % 4))
+    net = nn.Sequential(nn.Identity(), Baked(6, 6), nn.Linear(6, 4)).double()
+    report = diagnose(net, data, taps="0,1")
     assert report.cross_batch_stability is None
     assert "does not stay in torch" in report.unmeasured["c"]
-    (logits,) = (torch.cat([net(x) for x, _ in batches]) for net in [_seeded(Baked).double()])
-    net = _seeded(Baked).double()
-    report = diagnose(net, batches, taps="embed,blocks.*")
-    right = logits.argmax(1) == torch.cat([y for _, y in batches])
-    assert report.headline_acc == float(right.double().mean())
+    right = [net(x).argmax(1) == y for x, y in data]
+    assert report.headline_acc == float(torch.cat(right).double().mean())
 
 
-def _seeded(kind: type[nn.Module]) -> nn.Module:
-    torch.manual_seed(0)
-    return kind()
-
-
-def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
+def test_an_operator_with_a_derivative_of_its_own_is_no_reference():
     @torch.library.custom_op("fa_tests::feedback", mutates_args=())
     def feedback(x: Tensor, weight: Tensor, back: Tensor) -> Tensor:
         return x @ weight.T
 
-    def backward(ctx: Any, g: Tensor) -> Any:
+    def backward(ctx, g):
         x, _, back = ctx.saved_tensors
         return g @ back, g.T @ x, None
 
@@ -351,15 +283,13 @@ def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
     )
 
     class Layer(nn.Linear):
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x):
             return feedback(x, self.weight, torch.ones_like(self.weight))
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 8), Layer(8, 8), nn.Linear(8, 4))
-    report = diagnose(
-        net, [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)], taps="0,1"
-    )
-    assert report.coverage == "a" and report.provenance["custom_backward"] == [
-        "fa_tests_feedback_default"
-    ]
+    data = [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)]
+    report = diagnose(net, data, taps="0,1")
+    assert report.coverage == "a"
+    assert report.provenance["custom_backward"] == ["fa_tests_feedback_default"]
     assert "fa_tests::feedback may have a derivative of its own" in report.unmeasured["b"]

@@ -1,10 +1,8 @@
 """Labels of every pixel, against the same network and labels given as tokens."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from fa_core import diagnose
@@ -18,7 +16,7 @@ BATCHES = [
 
 
 class Segmenter(nn.Module):
-    def __init__(self, stride: int = 1) -> None:
+    def __init__(self, stride=1):
         super().__init__()
         torch.manual_seed(0)
         self.embed = nn.Conv2d(2, 5, 3, padding=1)
@@ -26,14 +24,14 @@ class Segmenter(nn.Module):
         self.head = nn.Conv2d(5, 3, 1)
         self.stride = stride
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         h = self.embed(x)
         if self.stride > 1:
             return F.interpolate(self.head(self.block(h)), x.shape[-2:])
         return self.head(h + self.block(h))
 
 
-def test_numbers_are_those_by_hand() -> None:
+def test_numbers_are_those_by_hand():
     """Per sample the median over its pixels, then the median over samples (docs/protocol.md §2)."""
     net = Segmenter()
     report = diagnose(net, BATCHES, taps=["block:in", "head:in"], norm_batches=8)
@@ -53,18 +51,17 @@ def test_numbers_are_those_by_hand() -> None:
     assert report.flatten == "per token" and "c" in report.coverage
 
 
-def test_ignored_pixels_do_not_count() -> None:
+def test_ignored_pixels_do_not_count():
     masked = [(x, torch.where(x[:, 0] > 0, y, -100)) for x, y in BATCHES]
     report = diagnose(Segmenter(), masked, taps=["block:in", "head:in"])
     assert report.h_L is not None and "per token" in report.flatten
 
 
-def test_a_stream_of_another_resolution_is_refused_by_name() -> None:
-    with pytest.raises(TapError, match=r"tap head:in .*states \(B, d, H, W\)"):
-        diagnose(Segmenter(stride=2), BATCHES, taps=["block:in", "head:in"])
-
-
-def test_labels_of_another_size_are_refused() -> None:
+def test_streams_and_labels_of_another_resolution_are_refused():
     x, y = BATCHES[0]
-    with pytest.raises(MeasureError, match=r"labels have shape \(6, 2, 3\)"):
-        diagnose(Segmenter(), [(x, y[:, :2])], taps=["block:in", "head:in"])
+    for stride, labels, kind, said in (
+        (2, y, TapError, r"tap head:in .*states \(B, d, H, W\)"),
+        (1, y[:, :2], MeasureError, r"labels have shape \(6, 2, 3\)"),
+    ):
+        with pytest.raises(kind, match=said):
+            diagnose(Segmenter(stride), [(x, labels)], taps=["block:in", "head:in"])

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,12 +13,7 @@ from fa_core.text.causes import failure_mode, floor_text, origin_text
 from tests.fa_core.measure.nets import Residual, batches
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
-def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not() -> None:
+def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not():
     batch = batches(1)[0]
     found = reference_precision(Residual(kind="gelu", out_ln=True), batch)
     assert found.is_exact and all(1 - 1e-9 < cosine <= 1 for cosine in found.worst)
@@ -33,7 +25,7 @@ def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not() 
     assert not found.is_exact
 
 
-def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan() -> None:
+def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan():
     net, batch = Residual(), batches(1)[0]
     nn.init.zeros_(net.head.weight)
     found = reference_precision(net, batch)
@@ -42,7 +34,7 @@ def test_a_gradient_of_zero_has_no_cosine_and_one_of_nan_is_nan() -> None:
     assert all(math.isnan(cosine) for cosine in reference_precision(net, batch).cosine)
 
 
-def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
+def test_a_gradient_that_float32_flushes_is_counted_as_lost():
     net = Residual()
     with torch.no_grad():
         net.head.weight.fill_(1e-40)
@@ -55,57 +47,54 @@ def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
     assert found.norm_ratio[0] == 0.0
 
 
-def test_measuring_in_parts_changes_no_number() -> None:
-    net = Residual(kind="gelu").double()
-    whole, parts = (reference_precision(net, batches(1)[0], largest_pass=n) for n in (None, 4))
-    assert parts.cosine == pytest.approx(whole.cosine, abs=1e-14)
-    assert parts.norm_ratio == pytest.approx(whole.norm_ratio, rel=1e-12)
-
-
-def test_what_an_eps_and_half_precision_make_of_a_perfect_credit() -> None:
+def test_what_an_eps_and_half_precision_make_of_a_perfect_credit():
     """Against `torch.nn.functional.cosine_similarity`, sample by sample."""
     net = Residual(kind="gelu").double()
     with torch.no_grad():
         net.head.weight.mul_(2e-7)
     x, y = batches(1)[0]
-    found = reference_precision(net, (x, y))
+    found = reference_precision(net, (x, y), largest_pass=5)
     logits, hidden = net(x.double(), return_hidden=True)
     gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, y), hidden)
+    cosine = nn.functional.cosine_similarity
     for l, g in enumerate(gradients):
-        credit = g / g.norm(dim=1, keepdim=True)
-        clamped = nn.functional.cosine_similarity(credit, g, eps=1e-8)
+        clamped = cosine(g / g.norm(dim=1, keepdim=True), g, eps=1e-8)
         assert found.clamped[l] == pytest.approx(clamped.mean().item(), rel=1e-12)
         assert 0.0 < found.clamped[l] < 1.0
         rounded = g.half().double()
         kept = rounded.norm(dim=1) > 0
         assert found.half_lost[l] == int((~kept).sum())
-        half = (rounded * g).sum(dim=1)[kept] / (rounded.norm(dim=1) * g.norm(dim=1))[kept]
-        expected = None if len(half) == 0 else pytest.approx(half.mean().item(), rel=1e-12)
-        assert found.half[l] == expected
+        half = cosine(rounded[kept], g[kept], eps=0).mean().item()
+        assert found.half[l] == (pytest.approx(half, rel=1e-12) if any(kept) else None)
     assert any(found.half_lost)
 
 
-def test_the_reference_is_checked_where_b_fires_or_on_request() -> None:
-    data = [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))]
-    net = nn.Sequential(
-        nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False)
-    )
+def cancelled():
+    """A stream of 1e9 behind a norm, and one batch."""
+    norm = nn.LayerNorm(4, elementwise_affine=False)
+    net = nn.Sequential(nn.Identity(), norm, nn.Linear(4, 4, bias=False))
+    return net, [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))]
+
+
+def test_the_reference_is_checked_where_b_fires_or_on_request():
+    net, data = cancelled()
     report = diagnose(net, data, taps="0")
     assert report.flags == {"b"} and report.reference_precision is not None
-    assert "none lost): the gradient is small, not noise; γ_L falls" in str(report)
-    assert "; with an eps of 1e-8 a perfect credit would have Γ_L 0.00" in str(report)
-    assert "γ_L falls as 1/‖h_L‖, as behind a terminal norm" in str(report)
-    assert "before any block: the inputs' or the embedding's scale" in str(report)
+    for said in (
+        "none lost): the gradient is small, not noise; γ_L falls as 1/‖h_L‖, as behind a terminal",
+        "; with an eps of 1e-8 a perfect credit would have Γ_L 0.00",
+        "before any block: the inputs' or the embedding's scale",
+    ):
+        assert said in str(report)
     assert diagnose(net, data, taps="0", precision=False).reference_precision is None
-    healthy = Residual()
-    assert diagnose(healthy, batches(1)).reference_precision is None
-    asked = diagnose(healthy, batches(1), precision=True)
+    assert diagnose(Residual(), batches(1)).reference_precision is None
+    asked = diagnose(Residual(), batches(1), precision=True)
     assert "the reference is exact (cosine 1.000000, none lost)" in asked.describe()[1]
 
 
-def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
+def test_a_reference_that_cannot_be_checked_has_a_reason():
     class Casting(nn.Linear):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x):
             return super().forward(x.float())
 
     net = nn.Sequential(nn.Identity(), nn.LayerNorm(5), Casting(5, 4))
@@ -117,7 +106,6 @@ def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("worst", "lost", "text"),
     [
-        ([1.0, 1.0], [0, 31], "not exact (cosine with float64 1.000000 at worst, lost on 31 of"),
         ([None, None], [128, 128], "not exact (lost on 128 of 128 samples)"),
         ([0.5, math.nan], [0, 0], "not exact (cosine with float64 nan at worst)"),
         ([None, None], [0, 0], "every gradient is 0, in float64 too"),
@@ -125,7 +113,7 @@ def test_a_reference_that_cannot_be_checked_has_a_reason() -> None:
         ([1.0, 1 - 6e-7], [0, 0], "not exact (cosine with float64 0.999999 at worst)"),
     ],
 )
-def test_the_line_beside_b(worst: list[float | None], lost: list[int], text: str) -> None:
+def test_the_line_beside_b(worst, lost, text):
     found = ReferencePrecision(
         cosine=worst, worst=worst, norm_ratio=[1.0, 1.0], lost=lost, samples=128
     )
@@ -138,54 +126,30 @@ def test_the_line_beside_b(worst: list[float | None], lost: list[int], text: str
     [
         ([8.0, 5e7], 1e-9, 0.9, "norm"),
         ([7e6, 8e6], 1e-9, 0.9, "inputs"),
-        ([3e4, 7e7], 1e-9, 0.9, "norm"),
         ([1.0, 1.0], 1e-9, 0.9, "head"),
-        ([1.0, 1e13], 1e-9, 0.9, "head"),
         ([1.0, 1.0], 1e-9, 1e-3, "error"),
         ([1.0, 5e7], 1e-3, 0.9, None),
         ([1.0, 5e7], 0.0, 0.9, None),
-        ([1.0, 5e7], math.nan, 0.9, None),
         ([1.0, math.inf], 1e-9, 0.9, None),
-        ([], 1e-9, 0.9, None),
         ([8.0, 5e7], 1e-9, None, None),
     ],
 )
-def test_the_origin_of_a_small_gradient(
-    h: list[float], g: float, error: float | None, origin: str | None
-) -> None:
+def test_the_origin_of_a_small_gradient(h, g, error, origin):
     report = DiagnosticReport("", "", h, [g, g], batch_size=128, error_norm=error)
     assert origin_of_floor(report) == origin
     assert bool(origin_text(report)) == (origin is not None)
 
 
-def test_gain_is_free_of_batch_size_and_loss() -> None:
-    # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
-    net = Residual().double()
-    x, y = batches(1)[0]
-    gains = [
-        backward_gain(diagnose(net, [(x[:1].repeat(n, 1), y[:1].repeat(n))]))[-1]
-        for n in (1, 4, 32)
-    ]
-    h = net(x[:1].double(), return_hidden=True)[0]
-    e = torch.softmax(h, 1) - nn.functional.one_hot(y[:1], 4)
-    exact = float(((e @ net.head.weight).norm() / e.norm()).detach())
-    assert gains == pytest.approx([exact] * 3, rel=1e-12)
-
-
-def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
+def test_a_converged_network_is_told_from_a_cancelled_one():
     converged = nn.Sequential(nn.Identity(), nn.Linear(4, 4, bias=False)).double()
     converged[1].weight.data = 30 * torch.eye(4, dtype=torch.float64)
-    data = [(torch.eye(4), torch.arange(4))]
-    report = diagnose(converged, data, taps="0")
-    assert report.flags == {"b"}
-    assert cause_of_floor(report) == "converged"
-    cancelled = nn.Sequential(
-        nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False)
-    )
-    report = diagnose(cancelled, [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))], taps="0")
-    assert report.flags == {"b"}
-    assert cause_of_floor(report) == "cancelled"
-    assert floor_text(report).startswith("cancelled (γ_L ")
+    for (net, data), cause in (
+        ((converged, [(torch.eye(4), torch.arange(4))]), "converged"),
+        (cancelled(), "cancelled"),
+    ):
+        report = diagnose(net, data, taps="0")
+        assert report.flags == {"b"} and cause_of_floor(report) == cause
+        assert floor_text(report).startswith(f"{cause} (γ_L ")
 
 
 @pytest.mark.parametrize(
@@ -198,14 +162,12 @@ def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
         (1e-3, 0.9, None),
     ],
 )
-def test_causes_of_a_fired_b(g: float, error: float, cause: str | None) -> None:
-    assert (
-        cause_of_floor(DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error))
-        == cause
-    )
+def test_causes_of_a_fired_b(g, error, cause):
+    report = DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error)
+    assert cause_of_floor(report) == cause
 
 
-def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined() -> None:
+def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined():
     report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
     assert backward_gain(report) == [None, None]
     assert floor_text(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
@@ -214,7 +176,7 @@ def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined() -
     assert floor_text(report) == "undetermined (B and ‖e_T‖ not recorded)"
 
 
-def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
+def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation():
     report = DiagnosticReport("", "", [1.0, 1e3], [5e-8, 5e-8], batch_size=128, error_norm=1e-5)
     assert cause_of_floor(report) == "saturated"
     assert failure_mode(report) == "scale failure"
@@ -226,29 +188,24 @@ def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
     [
         (1.0, 1e-3, 0.05, 0.9, 0.5, ""),
         (400.0, 1e-9, 0.992, 0.9, 0.3, "scale failure; drift (cosine +0.992)"),
-        (400.0, 1e-9, -0.004, 0.9, 0.3, "scale failure; noise (cosine -0.004)"),
         (400.0, 1e-9, 0.2, 0.9, 0.3, "scale failure; neither drift nor noise (cosine +0.200)"),
-        (400.0, 1e-9, math.nan, 0.9, 0.3, "scale failure"),
         (400.0, 1e-9, None, 0.9, 0.3, "scale failure"),
         (1.0, 1e-9, 0.0, 0.9, 0.5, "scale failure; noise (cosine +0.000)"),
         (1.0, 5e-8, 0.0, 1e-5, 0.99, "noise (cosine +0.000)"),
         (1.0, 1e-3, 0.05, 0.9, 0.36, "depth unused"),
-        (1.0, 1e-3, 0.5, 0.9, 0.36, "depth unused; drift (cosine +0.500)"),
         (None, 1e-3, 0.05, 0.9, 0.36, ""),
         (math.inf, 1e-3, 0.05, 0.9, 0.5, "scale failure"),
     ],
 )
 def test_failures_of_scale_and_direction_and_what_c_says_of_the_gradient(
-    growth: float | None, g: float, cosine: float | None, error: float, acc: float, mode: str
-) -> None:
+    growth, g, cosine, error, acc, mode
+):
     norms = [] if growth is None else [1.0, growth]
-    facts = {
-        "batch_size": 128,
-        "error_norm": error,
-        "cross_batch_stability": cosine,
-        "frozen_baseline_acc": 0.349,
-    }
-    assert failure_mode(DiagnosticReport("", "", norms, [g], headline_acc=acc, **facts)) == mode
+    facts = {"batch_size": 128, "error_norm": error, "cross_batch_stability": cosine}
+    report = DiagnosticReport(
+        "", "", norms, [g], headline_acc=acc, frozen_baseline_acc=0.349, **facts
+    )
+    assert failure_mode(report) == mode
 
 
 NULL = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}
@@ -264,9 +221,7 @@ NULL = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 200}
         ("random_targets", 0.01, NULL, "depth unused"),
     ],
 )
-def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
-    method: str, deep: float, null: dict[str, float] | None, mode: str
-) -> None:
+def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(method, deep, null, mode):
     credit = {"gamma": [0.9, deep, deep], "free_layers": [], "null": null}
     facts = {
         "credit": credit,
@@ -277,13 +232,10 @@ def test_a_direction_fails_only_where_the_credit_is_within_its_drawn_null(
     assert failure_mode(report) == mode
 
 
-def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs: Path) -> None:
-    found = {
-        row.key: failure_mode(row.report, cosine=False)
-        for row in load_audits(sample_runs / "audit_table_s42_s123_s456.json").rows()
-    }
-    assert {key for key, mode in found.items() if not mode} == {
-        f"{m}_s{s}" for m in ("bp", "ep") for s in (42, 123, 456)
-    }
+def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs):
+    rows = load_audits(sample_runs / "audit_table_s42_s123_s456.json").rows()
+    found = {row.key: failure_mode(row.report, cosine=False) for row in rows}
+    healthy = {key for key, mode in found.items() if not mode}
+    assert healthy == {f"{m}_s{s}" for m in ("bp", "ep") for s in (42, 123, 456)}
     drifts = {key for key, mode in found.items() if mode == "scale failure; drift"}
     assert len(drifts) == 5 and {"state_bridge_s42", "credit_bridge_s42"} <= drifts
