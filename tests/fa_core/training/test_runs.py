@@ -9,7 +9,7 @@ import pytest
 
 from fa_core.engine.jobs import JobState
 from fa_core.errors import FaError
-from fa_core.facts.run_names import PROGRESS
+from fa_core.facts.manifest import PROGRESS
 from fa_core.formats import scan
 from fa_core.run_progress import read_progress
 from fa_core.training.runs import Order, train_runs
