@@ -22,7 +22,6 @@ from fa_core.engine.devices import (
     Execution,
     answering_cluster,
     idle_gpu,
-    resolve_devices,
     workers_for,
 )
 from fa_core.engine.job_table import OnEvent
@@ -103,11 +102,11 @@ class Measuring(msgspec.Struct, frozen=True):
         if self.execution.engine != LOCAL:
             answering_cluster(self.execution.address)
 
-    def pool(self, runs: int | None = None) -> Pool:
+    def pool(self, runs: int) -> Pool:
         """A new pool. Its workers start with the first job.
 
         Args:
-            runs: expected number of jobs, if known: a CPU gets more workers for many.
+            runs: expected number of jobs: a CPU gets more workers for many.
 
         Raises:
             UsageError: what cannot be meant (see `Execution.check`).
@@ -118,11 +117,7 @@ class Measuring(msgspec.Struct, frozen=True):
             from fa_core.engine.cluster import ClusterPool
 
             return ClusterPool(execution, self.on_event, on_notice=self.on_notice)
-        device, jobs = execution.device, execution.jobs
-        if runs is None:
-            devices = resolve_devices(device, jobs)
-        else:
-            devices = workers_for(runs, device, jobs)
+        devices = workers_for(runs, execution.device, execution.jobs)
         if idle := idle_gpu(devices):
             self.on_notice(idle)
         return Pool(devices, self.on_event, on_notice=self.on_notice)

@@ -109,12 +109,11 @@ class JobTable:
             while len(jobs) < most and self._queue and not self.closed:
                 job_id = next(iter(self._queue))
                 del self._queue[job_id]
+                self._held[job_id] = taker
                 future = self._futures[job_id]
-                if future.running() or future.set_running_or_notify_cancel():
-                    self._held[job_id] = taker
-                    jobs.append(self._views[job_id].job)
-                else:  # the future was cancelled by its waiter
-                    self._set(replace(self._views[job_id], state=JobState.CANCELLED))
+                if not future.running():
+                    future.set_running_or_notify_cancel()
+                jobs.append(self._views[job_id].job)
         return jobs
 
     def hand_over(
@@ -141,7 +140,7 @@ class JobTable:
         """The taker of a job; None = it is queued or final."""
         return self._held.get(job_id)
 
-    def give_back(self, taker: Taker, note: str = "") -> None:
+    def give_back(self, taker: Taker) -> None:
         """Put a taker's jobs back in front of the queue."""
         with self.changed:
             jobs = [view.job for view in self.held(taker)]
@@ -152,7 +151,7 @@ class JobTable:
                     self.cancel(job.id)
                 else:
                     del self._held[job.id]
-                    self._set(JobView(job=job, note=note))
+                    self._set(JobView(job=job))
             self.changed.notify_all()
 
     def update(self, taker: Taker, job_id: str, **changes: object) -> None:
@@ -207,19 +206,19 @@ class JobTable:
             self._held.pop(job_id, None)
             self._queue.pop(job_id, None)
             view = replace(view, silent=0)
-            if isinstance(result, JobCancelled):
-                future.cancel()  # no effect on a job that was taken
-            wanted = future.running() or future.set_running_or_notify_cancel()
             if isinstance(result, DiagnosticReport):
                 view = replace(view, state=JobState.DONE, done=view.total, report=result)
-            elif isinstance(result, JobCancelled) or not wanted:
+            elif isinstance(result, JobCancelled):
                 view = replace(view, state=JobState.CANCELLED)
             else:
                 view = replace(view, state=JobState.FAILED, error=str(result))
             self._views[job_id] = view
         if isinstance(result, DiagnosticReport):
             future.set_result(result)
-        elif wanted:
+        elif isinstance(result, JobCancelled) and future.cancel():
+            # nobody had it; those who wait for it are told only now
+            future.set_running_or_notify_cancel()
+        else:
             future.set_exception(result)
         self._emit(view)
         return True

@@ -7,7 +7,6 @@ grow with the file; the table of all runs replaces it at the end.
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import socket
 from collections.abc import Iterable, Iterator
@@ -45,13 +44,7 @@ class Journal:
         self.path = place_of(path)
         lines = [_line(row) for row in rows]
         self.count = len(lines)
-        since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
-        head = {
-            "journal": "fa-audit/1",
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "since": since,
-        }
+        head = {"journal": "fa-audit/1", "pid": os.getpid(), "host": socket.gethostname()}
         with _held(self.path):
             write_bytes(self.path, b"".join([json_bytes(head), *lines]))
         try:
@@ -152,4 +145,4 @@ def _writer(path: Path) -> str:
         who = loads(file.read(_HEAD).partition(b"\n")[0])
     if "pid" not in who:
         return "another process"
-    return f"process {who['pid']} on {who.get('host')} since {who.get('since')}"
+    return f"process {who['pid']} on {who.get('host')}"

@@ -170,8 +170,6 @@ def load(job: Job, device: str) -> Loaded:
         weights = run / WEIGHTS
     if manifest is not None and not exists(weights):
         hint = "what was recorded of the run can be shown; to measure it, train it again"
-        if "sample_runs" in weights.parts:
-            hint = "an installed program has none of its sample runs; they are in the source folder"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
     before = stamp(path)

@@ -182,7 +182,7 @@ def main() -> None:
                 return
             except BrokenPipeError:
                 control.has_failed = failed_before
-        control.join()  # the client is gone: the process ends
+        raise Cancelled
 
     os.chdir(cwd)
     try:
@@ -197,6 +197,8 @@ def main() -> None:
                 with control.training:
                     do(pkgutil.resolve_name(TRAIN), send, control.is_cancelled)
             send(messages.Idle())
+    except Cancelled:
+        control.join()  # the client is gone: the process ends
     except Exception:
         traceback.print_exc()
         # no return: Python cannot shut down while a thread waits on its stdin

@@ -552,6 +552,9 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
+    if out.exists() and not out.is_dir():
+        hint = "--out names the folder of the run folders"
+        raise UsageError("is a file, not a folder", where=out, hint=hint)
     for plan in plans:
         folder = out / plan.name
         with memory_for(folder, "cpu"):

@@ -254,17 +254,6 @@ def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(
         audit([row], how=Measuring(CPU))
 
 
-def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path, monkeypatch):
-    monkeypatch.setenv(MEASURE, "faults:measure")
-    folder = tmp_path / "dfa_s1"
-    folder.mkdir()
-    (folder / "manifest.json").write_text("{}")
-    row = AuditRow(source=str(folder), key="dfa_s1", method="dfa", seed=1, checkpoint=str(folder))
-    result = audit([bare(tmp_path), row], how=Measuring(CPU))
-    assert [row.method for row in result.rows] == ["dfa"]
-    assert "--data" in result.failures[0].message
-
-
 def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path):
     out = tmp_path / "notes.json"
     for content in ("weights\n", '{"a": 1}', "[1, 2"):

@@ -125,9 +125,7 @@ def test_what_another_program_put_in_its_place_is_kept(tmp_path):
 def test_two_writers_of_one_file_are_kept_apart(tmp_path):
     out = tmp_path / "out.json"
     file = AuditFile(out, ROWS)
-    with pytest.raises(
-        UsageError, match=rf"is being written by process {os.getpid()} on \S+ since \d{{4}}-"
-    ):
+    with pytest.raises(UsageError, match=rf"is being written by process {os.getpid()} on \S+"):
         AuditFile(out, ROWS)
     file.put(0, REPORT)
     file.write()

@@ -20,5 +20,5 @@ def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(
 ):
     monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
     said = []
-    audit.Measuring(Execution(device="cpu"), on_notice=said.append).pool().close()
+    audit.Measuring(Execution(device="cpu"), on_notice=said.append).pool(1).close()
     assert said == ["a GPU is idle: ['cpu']"]

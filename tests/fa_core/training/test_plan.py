@@ -18,11 +18,6 @@ def test_every_combination_is_one_run_with_a_name_of_its_own():
     assert "dfa_lam0.001_d16_L4_s2" in {plan.name for plan in plans}
 
 
-def test_one_width_is_no_axis_but_a_penalty_is():
-    (plan,) = plan_runs(["dfa"], [1], lams=[1e-2], widths=[8], **BASE)
-    assert (plan.axes, plan.arch_args, plan.recipe.lam) == ({"lam": 1e-2}, {"d": 8}, 1e-2)
-
-
 def test_frozen_runs_come_first_and_once_whatever_the_penalties():
     plans = plan_runs(["dfa", "frozen"], [1, 2], lams=[0, 1e-2], **BASE)
     assert [plan.name for plan in plans[:2]] == ["frozen_s1", "frozen_s2"]

@@ -48,9 +48,6 @@ def test_what_only_a_cluster_has_is_refused_without_one():
             Execution(**given).check()
     with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
         Execution(engine="rai").check()
-
-
-def test_a_cluster_is_not_asked_for_one_of_its_devices():
     with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):
         Execution(engine="ray", device="cuda:1").check()
 
