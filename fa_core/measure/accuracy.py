@@ -22,7 +22,6 @@ from fa_core.measure.isolate import (
     select_samples,
 )
 from fa_core.measure.passes import as_pass_failed, check_logits
-from fa_core.measure.taps import Taps, resolve_taps
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in total)."""
@@ -125,9 +124,7 @@ def is_correct(logits: Tensor, y: Tensor) -> Tensor:
     return (predicted == y) & (largest == largest)
 
 
-def accuracy(
-    model: nn.Module, batches: Iterable[object], taps: Taps = None, dtype: str | None = None
-) -> float:
+def accuracy(model: nn.Module, batches: Iterable[object]) -> float:
     """The share of samples that `model` classifies correctly, a fraction in [0, 1].
 
     Arguments and errors: `run_accuracy`.
@@ -137,14 +134,13 @@ def accuracy(
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
-    right = torch.cat(run_accuracy(model, batches, taps, dtype).right)
+    right = torch.cat(run_accuracy(model, batches).right)
     return int(right.sum()) / len(right)
 
 
 def run_accuracy(
     model: nn.Module,
     batches: Iterable[object],
-    taps: Taps = None,
     dtype: str | None = None,
     on_batch: Progress | None = None,
 ) -> AccuracyMeter:
@@ -153,7 +149,6 @@ def run_accuracy(
     Args:
         model: the network; it is left unchanged.
         batches: (x, y) pairs.
-        taps: used only if a function: it gives the logits.
         dtype: as for `diagnose`.
         on_batch: called with (done, total) after every batch.
 
@@ -162,16 +157,13 @@ def run_accuracy(
     """
     batches = as_batches(batches)
     with eval_mode(model, dtype) as net, torch.no_grad(), net.rng.isolated_over(batches):
-        logits_of: LogitsFunction = plain_logits
-        if callable(taps):
-            logits_of = resolve_taps(net.model, taps).logits
-        meter = AccuracyMeter(net, logits_of)
+        meter = AccuracyMeter(net, plain_logits)
         for index, batch in enumerate(batches):
             where = f"eval batch {index}"
             x, y = to_device(batch, index, net)
             with net.rng.isolated():
                 with as_pass_failed(x, where):
-                    logits = logits_of(net.model, x)
+                    logits = plain_logits(net.model, x)
                 check_logits(logits, y, where)
                 meter.update(x, y, logits)
             if on_batch is not None:

@@ -13,7 +13,6 @@ X, Y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.int64)
 BAD = {
     "no batches": ([], "no eval batches"),
     "an empty batch": ([(X, Y), (X[:0], Y[:0])], "eval batch 1: it has no samples"),
-    "no pair": ([X], "eval batch 0: it is a Tensor"),
     "dicts": (
         [{"x": X, "y": Y}],
         r"without labels; it needs 'labels' among 'x', 'y'; or give pairs \(x, y\)",
@@ -24,7 +23,6 @@ BAD = {
     "labels (B, 1)": ([(X, Y[:, None])], r"y\.squeeze\(1\)"),
     "inputs of another dtype": ([(X.long(), Y)], r"where they do, give x\.float\(\)"),
     "a triple": ([(X, Y, Y)], "a batch is a pair"),
-    "a number for inputs": ([(1.0, Y)], "no samples"),
     "words": ([("ab", Y)], "no tensors"),
     "unequal lengths": ([(X, Y[:3])], r"labels have shape \(3,\) for inputs of shape \(4, 5\)"),
     "one-hot labels": ([(X, torch.zeros(4, 4))], r"labels have shape \(4, 4\).*y\.argmax\(1\)"),

@@ -81,15 +81,6 @@ def test_a_gradient_of_1e_30_does_not_read_zero_and_a_stream_of_1e30_not_inf():
     assert all(1e28 < h < 1e34 for h in diagnose(net, batches(1)).residual_norms)
 
 
-def test_norm_batches_pool_their_samples():
-    net = Residual(kind="gelu").double()
-    data = [(x.double(), y) for x, y in batches(3)]
-    pooled = torch.cat([x for x, _ in data])
-    report = diagnose(net, data, norm_batches=3)
-    assert report.residual_norms == close(four_passes.residual_norms(net, pooled), 1e-11)
-    assert report.norm_batches == 3
-
-
 def test_a_smaller_last_batch_does_not_shift_the_gradient_norms():
     net = Residual(kind="gelu").double()
     data = [(x.double(), y) for x, y in batches(2)]

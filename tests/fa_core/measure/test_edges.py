@@ -16,8 +16,6 @@ from fa_core.methods import make_method
 from fa_core.models import build
 from tests.fa_core.measure.nets import Stack, batches
 
-torch.set_num_threads(1)
-
 NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"
 
 

@@ -96,15 +96,6 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype, rel):
     assert "acc" not in report.intervals
 
 
-def test_pairs_are_aligned_already_and_give_the_same_numbers_as_mappings():
-    net, named = gpt2(), [batch(pads=False) for _ in range(8)]
-    pairs = [(b["input_ids"], next_tokens(b)) for b in named]
-    one, other = diagnose(net, named, taps=TAPS), diagnose(net, pairs, taps=TAPS)
-    assert one.bp_grad_norms == other.bp_grad_norms and one.headline_acc == other.headline_acc
-    assert one.cross_batch_stability == other.cross_batch_stability
-    assert other.notes == ""
-
-
 def test_parts_generators_and_padding_to_other_lengths_change_nothing():
     net, data = gpt2(), [batch(length=6 + k % 3) for k in range(8)]
     whole = diagnose(net, data, taps=TAPS)

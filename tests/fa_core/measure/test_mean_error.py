@@ -15,7 +15,7 @@ from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
 from fa_core.report import DiagnosticReport
 from fa_core.text.beside import mean_error_remark, mean_error_text
-from tests.fa_core.measure.nets import Residual, batches, cosines
+from tests.fa_core.measure.nets import Residual, batches
 
 LAYER = 1
 
@@ -36,12 +36,6 @@ def gradients(net, x, y):
     jacobians = [jacrev(lambda state: tail(net, state))(h).detach() for h in hidden[LAYER]]
     whole = sum(e @ jacobian for e, jacobian in zip(error, jacobians, strict=True))
     return whole, sum(mean @ jacobian for jacobian in jacobians), mean
-
-
-def of_pairs(cosines):
-    """Mean cosine of the pairs whose mean error is measured."""
-    first = cosines[:MEAN_ERROR_BATCHES]
-    return float((first.sum() - MEAN_ERROR_BATCHES) / (MEAN_ERROR_BATCHES * (len(cosines) - 1)))
 
 
 def shifted():
@@ -76,18 +70,6 @@ def test_labels_in_excess_are_named_and_explain_most_of_c():
     line = report.describe()[2]
     assert "c" in report.flags and "less than its share" in line
     assert "the mean error explains " in line and "class 2 is predicted with" in line
-
-
-def test_a_mean_error_that_is_all_there_is_makes_all_of_c():
-    """One label, and one input for all samples, or one sample a batch: every error is the mean."""
-    torch.manual_seed(3)
-    alike = [(torch.randn(1, 5).repeat(4, 1) + 1, torch.full((4,), 1)) for _ in range(8)]
-    single = [(x[:1], y[:1]) for x, y in batches(8)]
-    for data in (alike, single):
-        net = Residual(kind="gelu").double()
-        found = diagnose(net, data).mean_error
-        pairs = of_pairs(cosines(net, [(x.double(), y) for x, y in data]))
-        assert found.cosine == pytest.approx(pairs, rel=1e-9)
 
 
 def test_batches_in_parts_too_few_of_them_and_gradients_without_direction_have_none():

@@ -6,7 +6,7 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.facts.measurements import ReferencePrecision
-from fa_core.judgement.causes import backward_gain, cause_of_floor, origin_of_floor
+from fa_core.judgement.causes import cause_of_floor, origin_of_floor
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.report import DiagnosticReport
 from fa_core.text.causes import failure_mode, floor_text, origin_text
@@ -169,10 +169,8 @@ def test_causes_of_a_fired_b(g, error, cause):
 
 def test_no_error_at_all_is_converged_and_one_that_is_not_known_undetermined():
     report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
-    assert backward_gain(report) == [None, None]
     assert floor_text(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
     report = DiagnosticReport(bp_grad_norms=[1e-9])
-    assert backward_gain(report) == []
     assert floor_text(report) == "undetermined (B and ‖e_T‖ not recorded)"
 
 
