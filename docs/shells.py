@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import typer
 
 from fa_core import __version__
+from fa_core.formats.schema import SCHEMAS
 from fa_core.option_values import ARCHS
-from fa_core.pitfalls.demonstrations import PITFALLS
+from fa_core.pitfalls import PITFALLS
 from fa_core.reporting.figures import FIGURES
-from fa_core.schema import SCHEMAS
 from fa_core.training.experiments import experiments
 from fa_core.training.plan import METHODS
 from fa_tui import options, typer_app

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fa_core.facts.thresholds import DiagnosticThresholds
     from fa_core.formats import load_audits
+    from fa_core.formats.table import AuditTable
     from fa_core.measure.depth_ablation import depth_ablation
     from fa_core.measure.diagnose import (
         bp_gradient_norms,
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         residual_norms,
     )
     from fa_core.monitor import ProtocolMonitor
-    from fa_core.report import DiagnosticReport
-    from fa_core.table import AuditTable
+    from fa_core.report.diagnostic_report import DiagnosticReport
+    from fa_core.report.thresholds import DiagnosticThresholds
 
 __version__ = "0.1.0"
 __all__ = [

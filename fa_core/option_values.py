@@ -13,8 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from fa_core.decode import Json
 from fa_core.errors import UsageError
+from fa_core.files.decode import Json
 from fa_core.plugins import DATA, MODELS, plugins
 
 
@@ -68,7 +68,7 @@ ARCHS = (
     *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
     *("small_resnet", "resnet56", "resnet20", "decoder"),
 )
-"""The built-in networks, as in `fa_core.models.ARCHS`, without importing torch."""
+"""The built-in networks, as in `fa_core.zoo.models.ARCHS`, without importing torch."""
 
 LIBRARIES = ("timm", "torchvision", "hf")
 """Prefixes of names in ``--model``, besides the user's modules."""
@@ -116,7 +116,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
 
 
 DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
-"""Names of data specs, as in `fa_core.data.DATA_LOADERS`, without importing torch."""
+"""Names of data specs, as in `fa_core.zoo.data.DATA_LOADERS`, without importing torch."""
 
 
 def split_place(text: str) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
-from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following
@@ -43,7 +43,7 @@ from fa_tui.views.filters import ViewState
 from fa_tui.views.text import briefly
 
 if TYPE_CHECKING:
-    from fa_core.run_progress import RunWork
+    from fa_core.formats.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.screens.key_list import KeyLine

@@ -12,7 +12,7 @@ from textual import events
 from textual.app import App
 
 if TYPE_CHECKING:
-    from fa_core.run_progress import RunWork
+    from fa_core.formats.run_progress import RunWork
     from fa_tui.jobs.control import JobControl
     from fa_tui.jobs.listing import Listed
     from fa_tui.jobs.measuring import Setup

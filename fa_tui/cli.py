@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
-from fa_core.files import exists
+from fa_core.files.opening import exists
 from fa_core.sanitize import sanitize
 from fa_tui import opening
 from fa_tui.commands import output

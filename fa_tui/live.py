@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from fa_core.facts.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
-from fa_core.files import real_path
+from fa_core.files.opening import real_path
 from fa_core.formats import Scan, scan_again
+from fa_core.formats.rows import Problem
 from fa_core.formats.run_folder import sniff
+from fa_core.formats.run_progress import RunWork, look_at
 from fa_core.formats.scan import places
-from fa_core.rows import Problem
-from fa_core.run_progress import RunWork, look_at
+from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
 from fa_tui.reading import Reading
 from fa_tui.session import News, Session
 from fa_tui.settings import FILE

@@ -14,8 +14,8 @@ import msgspec
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_core.judgement.baseline import FrozenBaseline
-    from fa_core.rows import Problem
+    from fa_core.formats.rows import Problem
+    from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
     from fa_tui.session import Session
@@ -54,7 +54,7 @@ def open_explorer(
     # before the import of NumPy, whose unused thread pools take 55 ms to start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core import formats
-    from fa_core.engine.jobs import changed_since
+    from fa_core.audit.jobs import changed_since
     from fa_tui import app as explorer
     from fa_tui.samples import default_paths
     from fa_tui.session import Session
@@ -116,7 +116,7 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
     """What was given, with the settings' columns if it has none; and what is wrong with those."""
     from fa_core.errors import UsageError
     from fa_core.formats import given_columns
-    from fa_core.rows import Problem
+    from fa_core.formats.rows import Problem
     from fa_tui.option_groups import Log
     from fa_tui.options import split_list
     from fa_tui.settings import settings_file

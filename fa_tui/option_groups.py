@@ -14,17 +14,17 @@ import typer
 from msgspec.structs import replace
 from typer.models import OptionInfo
 
-from fa_core.engine.devices import PATIENCE, Execution
+from fa_core.audit.devices import PATIENCE, Execution
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import FilterOption, parse_frozen_baseline, split_list
 
 if TYPE_CHECKING:
     from fa_core.formats.log_columns import Given
-    from fa_core.rows import AuditRow
-    from fa_core.trace import Logged, Trace
+    from fa_core.formats.rows import AuditRow
+    from fa_core.formats.trace import Logged, Trace
 
 
 class Criteria(NamedTuple):
@@ -174,7 +174,7 @@ class Log:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
             )
-        from fa_core.trace import with_growth_bound
+        from fa_core.formats.trace import with_growth_bound
 
         try:
             return with_growth_bound(logged, self.h0, self.blocks)

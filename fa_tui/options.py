@@ -12,9 +12,9 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.facts.names import canonical_method
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.numbers import parse
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.names import canonical_method
+from fa_core.report.numbers import parse
 
 Number = TypeVar("Number", int, float)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.facts.names import run_place
 from fa_core.formats import Trace
+from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.scan import NOTHING_HERE
-from fa_core.rows import AuditRow, Problem
+from fa_core.report.names import run_place
 
 
 class Reading(msgspec.Struct, frozen=True):

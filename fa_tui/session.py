@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fa_core.facts.names import differing_axes, run_place
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, letters_of
-from fa_core.judgement.judge import ALL, Judge
-from fa_core.judgement.verdict import standing, verdict_text
-from fa_core.row_baselines import with_assumed_baseline
-from fa_core.rows import AuditRow, Problem, conditions_of, uneven
-from fa_core.text.verdict import doubt_text, verdict_words
-from fa_core.text.verdict_cell import cell_text
+from fa_core.formats.row_baselines import with_assumed_baseline
+from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven
+from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.judge import ALL, Judge
+from fa_core.report.names import differing_axes, run_place
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import standing, verdict_text
+from fa_core.report.verdict_cell import cell_text
+from fa_core.report.verdict_text import doubt_text, verdict_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.formats.log_columns import Given
-    from fa_core.judgement.baseline import FrozenBaseline
-    from fa_core.run_progress import RunWork
-    from fa_core.table import AuditTable
-    from fa_core.trace import TraceEpoch
+    from fa_core.formats.run_progress import RunWork
+    from fa_core.formats.table import AuditTable
+    from fa_core.formats.trace import TraceEpoch
+    from fa_core.report.baseline import FrozenBaseline
     from fa_tui.option_groups import Log
     from fa_tui.reading import Reading
 
@@ -187,7 +187,7 @@ class Session:
     def table(self) -> AuditTable:
         """The rows as a table, built on first use (imports NumPy)."""
         if self._table is None:
-            from fa_core.table import AuditTable
+            from fa_core.formats.table import AuditTable
 
             self._table = AuditTable.from_rows(self.rows)
         return self._table
@@ -273,7 +273,7 @@ class Session:
 
     @property
     def uneven(self) -> Sequence[str]:
-        """Notes on settings that differ between rows in scope (`fa_core.rows.uneven`)."""
+        """Notes on settings that differ between rows in scope (`fa_core.formats.rows.uneven`)."""
         if self._uneven is None:
             self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
         return self._uneven
@@ -446,7 +446,7 @@ class Session:
         return verdict_text(fired, covered)
 
     def standing(self, index: int) -> str:
-        """A run's standing (`fa_core.judgement.verdict.standing`)."""
+        """A run's standing (`fa_core.report.verdict.standing`)."""
         control = self.rows[index].is_control
         return _standing(self.flags[index], self.coverage[index], self.undecided[index], control)
 
@@ -522,7 +522,7 @@ class Session:
 
 @lru_cache(maxsize=4096)
 def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
-    """`fa_core.judgement.verdict.standing` of masks: a filter asks it of every run."""
+    """`fa_core.report.verdict.standing` of masks: a filter asks it of every run."""
     return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 

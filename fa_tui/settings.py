@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 import platformdirs
 
-from fa_core.decode import Json, checked, reading
 from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.files import exists, read_file, real_path
-from fa_core.numbers import exact
-from fa_core.rows import Problem
+from fa_core.files.decode import Json, checked, reading
+from fa_core.files.opening import exists, read_file, real_path
+from fa_core.formats.rows import Problem
+from fa_core.report.numbers import exact
+from fa_core.report.thresholds import DiagnosticThresholds
 
 FILE = "settings.toml"
 Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
@@ -246,7 +246,7 @@ def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "")
     """
     import tomlkit
 
-    from fa_core.atomic import write_bytes
+    from fa_core.files.atomic import write_bytes
 
     document = tomlkit.parse(TomlFile(path).text or head)
     held: Any = document

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
-    from fa_core.judgement.baseline import FrozenBaseline
+    from fa_core.report.baseline import FrozenBaseline
 
 _REPEAT_SECONDS = 0.15
 """Seconds within which a held key repeats; a key that is pressed again takes longer."""
@@ -23,7 +23,7 @@ class Judging(NamedTuple):
 class ThresholdHistory:
     """Current, past and undone criteria.
 
-    >>> from fa_core.facts.thresholds import DiagnosticThresholds
+    >>> from fa_core.report.thresholds import DiagnosticThresholds
     >>> history = ThresholdHistory(DiagnosticThresholds())
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-6), "b", at=0.0)
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-5), "b", at=0.1)

@@ -26,17 +26,17 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from fa_core.atomic import write_bytes, write_json
-from fa_core.data import DataSet, eval_batches, load_data
-from fa_core.engine.loading import Evaluation
-from fa_core.facts.controls import FROZEN
-from fa_core.facts.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
+from fa_core.audit.loading import Evaluation
+from fa_core.files.atomic import write_bytes, write_json
 from fa_core.formats.audit_table_writer import printable_drift, stored_report
 from fa_core.formats.scan import scan
-from fa_core.judgement.frozen_runs import rule_of
-from fa_core.trace import write_trace
+from fa_core.formats.trace import write_trace
+from fa_core.report.controls import FROZEN
+from fa_core.report.frozen_runs import rule_of
+from fa_core.report.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
 from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
 from fa_core.training.train import audit_run, train_run
+from fa_core.zoo.data import DataSet, eval_batches, load_data
 
 SEEDS = (42, 123, 456)
 HERE = Path(__file__).parent

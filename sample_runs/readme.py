@@ -20,14 +20,14 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from fa_core.facts.manifest import TRACE
-from fa_core.facts.names import is_control
+from fa_core.formats.rows import AuditRow
 from fa_core.formats.scan import scan
-from fa_core.judgement.gamma import deep_gamma, null_gamma
-from fa_core.judgement.quantities import JUDGED
-from fa_core.numbers import brief
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import deep_gamma, null_gamma
+from fa_core.report.manifest import TRACE
+from fa_core.report.names import is_control
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import JUDGED
 
 HERE = Path(__file__).parent
 GROUPS = ("main", "wide", "controls", "floor")

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from fa_core.data import DataSet, load_data
-from fa_core.engine.jobs import Job, MeasureOptions, check_options
-from fa_core.engine.measuring import measure_run
+from fa_core.audit.jobs import Job, MeasureOptions, check_options
+from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import load_audits, scan
-from fa_core.methods import make_method
-from fa_core.models import build
-from fa_core.models.named import network_of
+from fa_core.zoo.data import DataSet, load_data
+from fa_core.zoo.methods import make_method
+from fa_core.zoo.models import build
+from fa_core.zoo.models.named import network_of
 from tests.conftest import REPOSITORY
 
 formats = importlib.import_module("fa_core.formats.scan")
@@ -145,7 +145,7 @@ def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
         load_audits(tmp_path / "other.txt")
 
 
-BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
+BROKEN = "[fa_core.zoo.models]\nnet = bad_lab:net\n[fa_core.zoo.data]\ntask = bad_lab:task\n"
 READER = "[fa_core.formats]\nform = bad_lab:form\n"
 
 
@@ -172,11 +172,11 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
 def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
     install(
         site,
-        "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n",
+        "[fa_core.zoo.models]\nresmlp = bad_lab:net\n[fa_core.zoo.data]\ndigits = bad_lab:x\n",
         {},
         "bad_lab",
     )
-    assert type(network_of("resmlp(d=8)")).__module__ == "fa_core.models.residual_mlp"
+    assert type(network_of("resmlp(d=8)")).__module__ == "fa_core.zoo.models.residual_mlp"
     assert load_data("synthetic:train=64,test=64").num_classes == 10
 
 

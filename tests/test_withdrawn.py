@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PLACES = ("fa_core", "fa_tui", "docs", "sample_runs", "README.md", "CHANGELOG.md")
 KINDS = {".py", ".toml", ".md", ".man", ".css"}
-DATA = ("fa_core/judgement/diagnostics.json",)
+DATA = ("fa_core/report/diagnostics.json",)
 
 WITHDRAWN = re.compile(
     # the range of (c) on failures

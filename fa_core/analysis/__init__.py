@@ -1,6 +1,6 @@
-"""Analyses of sets of runs: seeds, sweeps, utility, partial audits, timelines.
+"""Analyses of sets of runs: seeds, sweeps, utility, timelines, differences.
 
-Imports formats and judged reports; imported by `reporting`,
+Imports `formats` and `report`; imported by `reporting`, `audit`,
 `training` and `fa_tui`, never by `formats`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from fa_core.decode import Json
+from fa_core.files.decode import Json
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,15 +22,15 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import Json, checked, reading
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.names import canonical_method
-from fa_core.files import read_file
-from fa_core.judgement.diagnostics import BOUND
-from fa_core.judgement.quantities import BY_NAME
-from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
+from fa_core.files.decode import Json, checked, reading
+from fa_core.files.opening import read_file
+from fa_core.formats.rows import AuditRow
 from fa_core.option_values import listed, nearest, unknown_name
-from fa_core.rows import AuditRow
+from fa_core.report.diagnostics import BOUND
+from fa_core.report.names import canonical_method
+from fa_core.report.quantities import BY_NAME
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.sanitize import sanitize
 
 HOLDS, FAILS = "holds", "fails"
@@ -46,7 +46,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         method: canonical name.
-        metric: a name of `fa_core.judgement.quantities`.
+        metric: a name of `fa_core.report.quantities`.
         text: what is claimed, in the words of the paper.
         at_least: on every seed the number is this or more.
         at_most: it is this or less.

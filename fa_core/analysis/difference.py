@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
-from fa_core.decode import Json
-from fa_core.engine.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
-from fa_core.judgement.quantities import Quantity, named
-from fa_core.rows import AuditRow
+from fa_core.analysis.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow
+from fa_core.report.quantities import Quantity, named
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
 """States of a run: equal; equal but for rounding; changed; only in the second; only in the

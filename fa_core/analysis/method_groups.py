@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.controls import CONTROLS
-from fa_core.facts.names import canonical_method, differing_axes, homes
+from fa_core.files.decode import Json
+from fa_core.formats.table import AuditTable, Mask
 from fa_core.option_values import nearest
-from fa_core.table import AuditTable, Mask
+from fa_core.report.controls import CONTROLS
+from fa_core.report.names import canonical_method, differing_axes, homes
 
 GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
 """The group that should pass and the group that should fire."""

@@ -9,16 +9,16 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import baseline_hint, varying_axes
-from fa_core.decode import Json
-from fa_core.facts.names import homes
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import why_no_baseline
-from fa_core.judgement.diagnostics import BIT, LETTERS
-from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.quantities import named
-from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.files.decode import Json
+from fa_core.formats.table import AuditTable, Bits, Floats, Mask
 from fa_core.option_values import listed
-from fa_core.table import AuditTable, Bits, Floats, Mask
+from fa_core.report.baseline import why_no_baseline
+from fa_core.report.diagnostics import BIT, LETTERS
+from fa_core.report.gamma import CREDIT
+from fa_core.report.names import homes
+from fa_core.report.quantities import named
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
 
 MIXED = "MIXED"
 

@@ -15,10 +15,10 @@ from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic
-from fa_core.numbers import median
-from fa_core.table import AuditTable, Floats, Indices, read_only
+from fa_core.formats.table import AuditTable, Floats, Indices, read_only
+from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.report.numbers import median
+from fa_core.report.thresholds import DiagnosticThresholds
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:

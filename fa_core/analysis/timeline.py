@@ -14,17 +14,17 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.seeds import AVERAGED
-from fa_core.decode import Json
-from fa_core.facts.names import named_place, run_names, run_place
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline, why_no_baseline
-from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
-from fa_core.judgement.gamma import deep_gamma, null_band
-from fa_core.numbers import brief
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable, Bits, Mask
-from fa_core.trace import EPOCH, Trace
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable, Bits, Mask
+from fa_core.formats.trace import EPOCH, Trace
+from fa_core.report.baseline import FrozenBaseline, why_no_baseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.gamma import deep_gamma, null_band
+from fa_core.report.names import named_place, run_names, run_place
+from fa_core.report.numbers import brief
+from fa_core.report.thresholds import DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
@@ -46,7 +46,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
         gamma: Γ_l per layer (None if undefined), the only number logged, or empty.
-        deep_gamma: mean over l ≥ 1 without the layer of free credit (`fa_core.judgement.gamma`).
+        deep_gamma: mean over l ≥ 1 without the layer of free credit (`fa_core.report.gamma`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -296,7 +296,7 @@ def timelines(
 
 
 def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
-    """`fa_core.judgement.gamma.null_band` per trace, from the run's audit; None unless one audit is
+    """`fa_core.report.gamma.null_band` per trace, from the run's audit; None unless one audit is
     certainly the run's."""
     audits = _audits(table)
     found: list[tuple[float, float] | None] = []

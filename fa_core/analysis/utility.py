@@ -8,11 +8,11 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note
-from fa_core.facts.names import run_names
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT, LETTERS, letters_of
-from fa_core.judgement.quantities import JUDGED
-from fa_core.table import AuditTable, Mask, objects
+from fa_core.formats.table import AuditTable, Mask, objects
+from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.names import run_names
+from fa_core.report.quantities import JUDGED
+from fa_core.report.thresholds import DiagnosticThresholds
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""

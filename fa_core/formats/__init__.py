@@ -1,13 +1,14 @@
-"""Readers and writers of audits, traces and checkpoints, recognised by content, not by name.
+"""Many runs, as files hold them: a row per run, the table over rows, traces over epochs, and the
+readers and writers of every format, recognised by content, not by name.
 
-Imports no torch, and is never imported by `facts` or `judgement`.
+Imports `report` and `files`, and no torch.
 """
 
 from __future__ import annotations
 
 from fa_core.formats.log_columns import given_columns
 from fa_core.formats.scan import Scan, load_audits, scan, scan_again
-from fa_core.trace import Trace, TraceEpoch, growth_bound
+from fa_core.formats.trace import Trace, TraceEpoch, growth_bound
 
 __all__ = [
     "Scan",

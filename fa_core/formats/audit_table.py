@@ -7,10 +7,8 @@ from functools import partial
 
 import msgspec
 
-from fa_core.decode import Json
 from fa_core.errors import InvalidReport
-from fa_core.facts.method_style import known_method
-from fa_core.facts.names import split_key
+from fa_core.files.decode import Json
 from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert
 from fa_core.formats.report_object import (
@@ -20,8 +18,10 @@ from fa_core.formats.report_object import (
     row_of,
     sniff_list,
 )
-from fa_core.row_baselines import with_measured_baselines
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.method_style import known_method
+from fa_core.report.names import split_key
 
 _OF_A_REPORT = frozenset(
     {"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"}
@@ -107,7 +107,7 @@ def _is_variant(own: str, method: str) -> bool:
 
 
 def sniff_journal(document: Document) -> bool:
-    """Whether the first line is a header of `fa_core.engine.journal`."""
+    """Whether the first line is a header of `fa_core.audit.journal`."""
     if document.kind == "object":
         first = document.members
     else:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.atomic import write_json
-from fa_core.decode import Json
-from fa_core.facts.names import canonical_method, differing_axes, key_of, unique_names
-from fa_core.facts.report_check import NO_REASON
-from fa_core.judgement.quantities import named
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
-from fa_core.trace import Trace
+from fa_core.files.atomic import write_json
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.trace import Trace
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
+from fa_core.report.quantities import named
+from fa_core.report.report_check import NO_REASON
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):

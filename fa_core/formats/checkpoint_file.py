@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from fa_core.decode import Json, loads, reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.manifest import DISTRIBUTED, WEIGHTS
-from fa_core.facts.names import LONGEST_SEED, canonical_method
-from fa_core.files import open_file, read_file
+from fa_core.files.decode import Json, loads, reading
+from fa_core.files.opening import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
-from fa_core.report import DiagnosticReport
-from fa_core.rows import row_of_file
+from fa_core.formats.rows import row_of_file
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import DISTRIBUTED, WEIGHTS
+from fa_core.report.names import LONGEST_SEED, canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import BinaryIO
 
-from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
-from fa_core.files import check_room
+from fa_core.files.decode import reading
+from fa_core.files.opening import check_room
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
 from fa_core.formats.log_columns import Given
 from fa_core.formats.logs import Entry, traces_of
-from fa_core.rows import Problem, row_of_file
-from fa_core.trace import Trace
+from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.trace import Trace
 
 _MOST_BYTES = 1 << 28
 

@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fa_core.decode import Json
 from fa_core.errors import UnreadableInput
-from fa_core.files import open_file
+from fa_core.files.decode import Json
+from fa_core.files.opening import open_file
 from fa_core.formats.log_columns import Given
 from fa_core.formats.logs import traces_of
-from fa_core.rows import Problem, row_of_file
-from fa_core.trace import Trace
+from fa_core.formats.rows import Problem, row_of_file
+from fa_core.formats.trace import Trace
 
 _RECORD_BYTES = 1 << 16
 """Larger records hold images and graphs."""

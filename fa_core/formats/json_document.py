@@ -1,7 +1,7 @@
 """One JSON file as a document: an object, a list, or lines.
 
-A file with a repeated key is refused as a whole (`fa_core.decode`). Formats read a document part by
-part, so that a part of the wrong shape affects no other.
+A file with a repeated key is refused as a whole (`fa_core.files.decode`). Formats read a document
+part by part, so that a part of the wrong shape affects no other.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.decode import Json, RepeatedKey, loads, reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files import check_room
-from fa_core.rows import AuditRow, Problem
-from fa_core.trace import Trace
+from fa_core.files.decode import Json, RepeatedKey, loads, reading
+from fa_core.files.opening import check_room
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.trace import Trace
 
 Node: TypeAlias = Any
 """A decoded JSON value."""

@@ -14,7 +14,7 @@ from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.log_columns import is_log, may_be_log
 from fa_core.formats.logs import Entry, traces_of
-from fa_core.rows import Problem, row_of_file
+from fa_core.formats.rows import Problem, row_of_file
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 _HISTORY = "log_history"

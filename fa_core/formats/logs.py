@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fa_core.decode import Json, integer
-from fa_core.facts.names import canonical_method, key_of
+from fa_core.files.decode import Json, integer
 from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
 from fa_core.formats.log_columns import (
     JUDGED,
@@ -24,11 +23,12 @@ from fa_core.formats.log_columns import (
     Place,
     columns_of,
 )
-from fa_core.numbers import is_number
+from fa_core.formats.rows import AuditRow, Problem, row_of_file
+from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
 from fa_core.option_values import listed
-from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.report.names import canonical_method, key_of
+from fa_core.report.numbers import is_number
 from fa_core.sanitize import WHITE_SPACE, sanitize
-from fa_core.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
 
 Entry: TypeAlias = tuple[str, Mapping[str, object]]
 """Location for messages (file, and line or JSON path), and the logged values."""

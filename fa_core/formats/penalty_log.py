@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fa_core.decode import Json
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.names import AXES, axes_of, canonical_method
+from fa_core.files.decode import Json
 from fa_core.formats.json_document import Document, Finding, convert
 from fa_core.formats.logs import trace_of
+from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.names import AXES, axes_of, canonical_method
 from fa_core.sanitize import sanitize
 
 _ENDS = ("h_0_norm", "L")

@@ -10,17 +10,8 @@ from functools import partial
 
 import msgspec
 
-from fa_core.decode import Json
 from fa_core.errors import InvalidReport, UnreadableInput
-from fa_core.facts.names import (
-    axes_of,
-    control_of,
-    key_of,
-    named_axis,
-    numbered,
-    seed_in_words,
-    split_key,
-)
+from fa_core.files.decode import Json
 from fa_core.formats.json_document import (
     Attempts,
     Document,
@@ -29,9 +20,18 @@ from fa_core.formats.json_document import (
     convert,
     convert_spelled,
 )
+from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
-from fa_core.report import SOURCE_DRIFT, DiagnosticReport
-from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.report.diagnostic_report import SOURCE_DRIFT, DiagnosticReport
+from fa_core.report.names import (
+    axes_of,
+    control_of,
+    key_of,
+    named_axis,
+    numbered,
+    seed_in_words,
+    split_key,
+)
 from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import Json, loads
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts import manifest as run_files
-from fa_core.facts.controls import FROZEN, WITHOUT_BASELINE
-from fa_core.facts.names import canonical_method
-from fa_core.files import MissingFile, exists, is_file, read_file
+from fa_core.files.decode import Json, loads
+from fa_core.files.opening import MissingFile, exists, is_file, read_file
 from fa_core.formats import json_log
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.report_object import decode_report
-from fa_core.judgement.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.trace import Trace
+from fa_core.report import manifest as run_files
+from fa_core.report.controls import FROZEN, WITHOUT_BASELINE
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
-from fa_core.trace import Trace
 
 
 def sniff(folder: Path) -> bool:

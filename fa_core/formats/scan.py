@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from fa_core.decode import reading
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.facts.manifest import CREDIT, DISTRIBUTED, RUN_FILES
-from fa_core.files import all_of, cannot_open, is_file, is_folder, open_file
+from fa_core.files.decode import reading
+from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
-from fa_core.rows import AuditRow, Problem
-from fa_core.trace import Trace
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.trace import Trace
+from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
 
 if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
 Paths: TypeAlias = Sequence[Path | str]
 
@@ -137,7 +137,7 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
     Raises:
         UnreadableInput: as `strict` says.
     """
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
     if isinstance(paths, (str, Path)):
         paths = [paths]

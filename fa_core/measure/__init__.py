@@ -1,5 +1,5 @@
 """Measuring a network: taps, passes, norms, drift, accuracy, credit.
 
-Imports torch; imported by `data`, `engine`, `training`, `monitor` and `pitfalls`,
+Imports torch; imported by `audit`, `training`, `monitor` and `pitfalls`,
 never by the explorer.
 """

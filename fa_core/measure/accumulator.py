@@ -14,12 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fa_core.decode import Json
 from fa_core.errors import TapError, UsageError
-from fa_core.facts.measurements import Interval, MeanError
-from fa_core.facts.provenance import CUSTOM_BACKWARD, GRADIENT_BY
-from fa_core.judgement.intervals import LOOKS, drift_interval, growth_interval, median_ranks
-from fa_core.judgement.quantities import JUDGED
+from fa_core.files.decode import Json
 from fa_core.measure.gradients import LayerOf, Pass, own_credit
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
@@ -38,7 +34,11 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import LOOKS, drift_interval, growth_interval, median_ranks
+from fa_core.report.measurements import Interval, MeanError
+from fa_core.report.provenance import CUSTOM_BACKWARD, GRADIENT_BY
+from fa_core.report.quantities import JUDGED
 
 FEWEST_PREDICTIONS = 20
 """With fewer predictions, there is no note if all are of one class."""
@@ -411,7 +411,7 @@ def bounds_of_medians(h: Tensor, g_last: Tensor) -> tuple[list[float], list[floa
         agreement: L values, how often a sample lies on the same side of the medians of two
             following layers, as a correlation.
 
-    Source: `fa_core.judgement.intervals.growth_interval`.
+    Source: `fa_core.report.intervals.growth_interval`.
     """
     low, high = median_ranks(h.shape[-1]) or (0, -1)
     ordered = torch.cat((h, g_last[None])).sort(dim=-1).values

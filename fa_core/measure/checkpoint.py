@@ -1,6 +1,6 @@
 """Checkpoint files: their tensors, read without running any code that a file names.
 
-``.safetensors`` files cannot hold code; `fa_core.measure.safe_unpickle` reads files of torch. The
+``.safetensors`` files cannot hold code; `fa_core.files.inert` reads files of torch. The
 first bytes decide, so that a large file of another kind is never read.
 """
 
@@ -15,12 +15,12 @@ from pathlib import Path
 from safetensors import safe_open
 from torch import Tensor
 
-from fa_core.decode import reading
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
-from fa_core.files import name_of, open_file, size_of
+from fa_core.files.decode import reading
+from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder
+from fa_core.files.opening import name_of, open_file, size_of
+from fa_core.files.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
-from fa_core.measure.safe_unpickle import EXPORTED_TABLE, Archive, Placeholder
-from fa_core.measure.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Keys under which training scripts save the network's state dict; preferred to others."""

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.facts.manifest import MANIFEST, Manifest
+from fa_core.files.tensor_mappings import StateDict
 from fa_core.measure.checkpoint import Checkpoint, by_first_part
 from fa_core.measure.isolate import HALF, RngState
-from fa_core.measure.tensor_mappings import StateDict
-from fa_core.models import arch_of, build_on_meta, recognise
-from fa_core.models.named import Weights, hub_folder, network_of, own_names
+from fa_core.report.manifest import MANIFEST, Manifest
+from fa_core.zoo.models import arch_of, build_on_meta, recognise
+from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 """Parts that torch.compile, FSDP and activation checkpointing insert anywhere in names."""
@@ -134,8 +134,8 @@ def network_for(
     Args:
         checkpoint: the checkpoint.
         manifest: the run's manifest, if any, which names a built-in network.
-        model: a SPEC of `fa_core.models.named`, used instead of the manifest. Must come from the
-            user, never from a file, as it may import code.
+        model: a SPEC of `fa_core.zoo.models.named`, used instead of the manifest. Must come from
+            the user, never from a file, as it may import code.
         as_is: keep half-precision weights in half precision instead of float32.
 
     Raises:

@@ -13,9 +13,8 @@ from typing import Protocol, TypeAlias, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from fa_core.decode import Json
 from fa_core.errors import MeasureError, TapError
-from fa_core.judgement.gamma import aggregation
+from fa_core.files.decode import Json
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
     Series,
@@ -38,8 +37,9 @@ from fa_core.measure.norms import (
 from fa_core.measure.passes import true_pass
 from fa_core.measure.taps import Taps
 from fa_core.measure.tracing import agreeing
-from fa_core.methods.base import Method
-from fa_core.models.base import StreamNet
+from fa_core.report.gamma import aggregation
+from fa_core.zoo.methods.base import Method
+from fa_core.zoo.models.base import StreamNet
 
 Tail: TypeAlias = Callable[[int, Tensor], Tensor]
 """``(l, states (M·B, ...)) -> logits (M·B, C)``; the rows are M rounds of the same B samples."""

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.facts.measurements import DepthAblation
 from fa_core.measure.accuracy import is_correct
 from fa_core.measure.batch_input import as_batches, to_device
 from fa_core.measure.gradients import IGNORED
@@ -30,7 +29,8 @@ from fa_core.measure.hooks import (
 )
 from fa_core.measure.isolate import Inputs, call_model, eval_mode
 from fa_core.measure.taps import States
-from fa_core.models.base import StreamNet
+from fa_core.report.measurements import DepthAblation
+from fa_core.zoo.models.base import StreamNet
 
 Ablated: TypeAlias = Callable[[nn.Module, Inputs, Collection[int]], States]
 """(network, a batch's inputs, blocks whose place the identity takes) → logits and h_0..h_L."""

@@ -13,9 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.measurements import ReferencePrecision
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.intervals import share_interval
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
@@ -26,8 +23,11 @@ from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.measure.taps import GuessedTaps, Taps, guess_note, resolve_taps
-from fa_core.numbers import as_float
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import share_interval
+from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.numbers import as_float
+from fa_core.report.thresholds import DiagnosticThresholds
 
 PRECISION = "reference_precision"
 """Key of a report's ``unmeasured`` for a missing reference precision."""

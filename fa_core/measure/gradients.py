@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from fa_core.decode import Json
 from fa_core.errors import TapError
-from fa_core.judgement.gamma import aggregation
+from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS, arithmetic
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.norms import Flattening, gamma, mean_over, share_of_zeros, vector_norms
 from fa_core.measure.taps import Layers, Stream
 from fa_core.measure.tracing import agreeing
-from fa_core.methods.base import output_error
+from fa_core.report.gamma import aggregation
+from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
 """Labels (B, T) of this value are ignored, as by `torch.nn.functional.cross_entropy`."""

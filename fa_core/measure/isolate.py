@@ -25,8 +25,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from fa_core import models
 from fa_core.errors import MeasureError, UsageError
+from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 AS_IS = "as-is"

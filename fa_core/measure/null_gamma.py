@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fa_core.decode import Json
 from fa_core.errors import UsageError
+from fa_core.files.decode import Json
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit import (
     TrainingBatch,
@@ -26,7 +26,7 @@ from fa_core.measure.credit_metrics import Series, gammas_of_draws
 from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.norms import Flattening, gamma, mean_over
 from fa_core.measure.passes import true_pass
-from fa_core.methods.base import Method
+from fa_core.zoo.methods.base import Method
 
 NULL_DRAWS = 200
 """Draws for a rule whose credit is linear in its feedback: the spread is known to 5 %."""
@@ -45,7 +45,7 @@ class NullGamma:
         layers: Γ_l averaged over the draws, l = 0..L. At a layer that no feedback reaches (FA's a_L
             comes from the head alone), Γ_l is the rule's own and no null; deep Γ leaves it out.
 
-    With 5 draws the spread errs by a factor of two; `fa_core.judgement.gamma.within_null` allows
+    With 5 draws the spread errs by a factor of two; `fa_core.report.gamma.within_null` allows
     for the number of draws.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the

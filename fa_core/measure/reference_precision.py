@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fa_core.facts.measurements import ReferencePrecision
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.norms import (
@@ -20,6 +19,7 @@ from fa_core.measure.norms import (
 )
 from fa_core.measure.passes import true_pass
 from fa_core.measure.taps import Taps
+from fa_core.report.measurements import ReferencePrecision
 
 EPS = 1e-8
 """The norm at which `torch.nn.functional.cosine_similarity` clamps."""

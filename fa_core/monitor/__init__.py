@@ -23,14 +23,14 @@ from typing import Any, TypeAlias
 
 from torch import distributed, nn
 
-from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import DIAGNOSTICS, diagnostic_letters
-from fa_core.judgement.quantities import QUANTITIES
+from fa_core.files.decode import Json
+from fa_core.formats.trace import EPOCH, STEP, trace_entry, write_trace
 from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import unknown_name
-from fa_core.report import DiagnosticReport
-from fa_core.trace import EPOCH, STEP, trace_entry, write_trace
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS, diagnostic_letters
+from fa_core.report.quantities import QUANTITIES
 
 Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]

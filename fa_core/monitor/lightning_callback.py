@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fa_core.errors import missing_package
+from fa_core.formats.trace import EPOCH
 from fa_core.monitor import MonitorCallback, scalars
-from fa_core.trace import EPOCH
 
 try:
     import lightning.pytorch as pl

@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from fa_core.errors import missing_package
+from fa_core.formats.trace import EPOCH, STEP
 from fa_core.monitor import MonitorCallback, scalars
-from fa_core.trace import EPOCH, STEP
 
 try:
     import transformers

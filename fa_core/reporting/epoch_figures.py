@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.facts.method_style import MethodStyle
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.quantities import named
+from fa_core.formats.table import Floats
+from fa_core.formats.trace import common_unit
+from fa_core.report.method_style import MethodStyle
+from fa_core.report.quantities import named
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Signs,
@@ -23,8 +25,6 @@ from fa_core.reporting.panels import (
     prepare,
     variants,
 )
-from fa_core.table import Floats
-from fa_core.trace import common_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

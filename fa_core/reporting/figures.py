@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fa_core.analysis.method_groups import families
-from fa_core.facts.published_names import published_name
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT
-from fa_core.judgement.quantities import JUDGED, Quantity
-from fa_core.numbers import brief
+from fa_core.report.diagnostics import BIT
+from fa_core.report.numbers import brief
+from fa_core.report.published_names import published_name
+from fa_core.report.quantities import JUDGED, Quantity
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.markers import (
     ACCURACY,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
 _LETTERS = 48
 """Letters below a panel; methods, where their names stand upright."""

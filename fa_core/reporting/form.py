@@ -20,11 +20,13 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
-from fa_core.facts.names import homes
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.files.atomic import write_bytes
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.names import homes
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -43,8 +45,6 @@ from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
 from fa_core.reporting.sections import analyses, credit, runs
 from fa_core.reporting.sections.claims import claim_line, claims_blocks
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

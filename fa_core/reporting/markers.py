@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fa_core.analysis.seeds import stat_of
-from fa_core.facts.method_style import MethodStyle
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BIT
-from fa_core.judgement.quantities import BY_NAME, Quantity, named
+from fa_core.formats.table import Floats, Indices, Mask
+from fa_core.report.diagnostics import BIT
+from fa_core.report.method_style import MethodStyle
+from fa_core.report.quantities import BY_NAME, Quantity, named
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import Look, Signs, plot, prepare, variants
-from fa_core.table import Floats, Indices, Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
 
 ACCURACY = BY_NAME["acc"]

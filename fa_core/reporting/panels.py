@@ -16,13 +16,13 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fa_core.facts.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import BOUND, DIAGNOSTICS, PROXY
-from fa_core.judgement.quantities import Quantity
-from fa_core.numbers import brief, power_of_ten, with_axes
+from fa_core.formats.table import Floats
+from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
+from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.report.numbers import brief, power_of_ten, with_axes
+from fa_core.report.quantities import Quantity
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
-from fa_core.table import Floats
 
 Look: TypeAlias = Mapping[str, Any]
 """Properties of Matplotlib's lines."""

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
-from fa_core.facts.published_names import published_name
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
-from fa_core.judgement.quantities import Quantity, named
-from fa_core.numbers import brief, count_text, scientific, with_axes
+from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.report.numbers import brief, count_text, scientific, with_axes
+from fa_core.report.published_names import published_name
+from fa_core.report.quantities import Quantity, named
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.latex import spelled
 
 COLUMNS = named("acc", "growth", "g_L", "drift", "margin")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fa_core.files import flags_of
+from fa_core.files.opening import flags_of
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 """The style of every figure, read in place of a matplotlibrc."""

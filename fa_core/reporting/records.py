@@ -13,14 +13,14 @@ from pathlib import Path
 from fa_core.analysis import Result
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
-from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.gamma import CREDIT, credit_numbers
-from fa_core.judgement.quantities import named
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, recorded
-from fa_core.table import AuditTable
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow, recorded
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import CREDIT, credit_numbers
+from fa_core.report.quantities import named
+from fa_core.report.thresholds import DiagnosticThresholds
 
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 

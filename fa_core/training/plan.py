@@ -11,11 +11,11 @@ from typing import Literal
 import msgspec
 
 from fa_core import plugins
-from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.facts.names import canonical_method, key_of
+from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
+from fa_core.report.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
+from fa_core.report.names import canonical_method, key_of
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -262,7 +262,7 @@ METHODS = (
     "ff",
     *CONTROLS,
 )
-"""The built-in credit rules and controls: the keys of `fa_core.methods.METHODS`, without torch."""
+"""Built-in credit rules and controls: the keys of `fa_core.zoo.methods.METHODS`, without torch."""
 
 
 def check_names(method: str, arch: str, data: str) -> None:

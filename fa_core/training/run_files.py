@@ -13,13 +13,13 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from fa_core.atomic import write_bytes, write_json
-from fa_core.decode import reading
 from fa_core.errors import UnreadableInput
-from fa_core.facts.manifest import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
-from fa_core.files import open_file
-from fa_core.methods.base import TrainingState
-from fa_core.trace import write_trace
+from fa_core.files.atomic import write_bytes, write_json
+from fa_core.files.decode import reading
+from fa_core.files.opening import open_file
+from fa_core.formats.trace import write_trace
+from fa_core.report.manifest import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
+from fa_core.zoo.methods.base import TrainingState
 
 
 class RunWriter:

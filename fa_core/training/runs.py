@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.data import DataSet, load_data
-from fa_core.decode import Json
-from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import Job, JobProgress, JobState, JobView
-from fa_core.engine.pool import Pool
+from fa_core.audit.job_table import OnEvent
+from fa_core.audit.jobs import Job, JobProgress, JobState, JobView
+from fa_core.audit.pool import Pool
 from fa_core.errors import FaError
-from fa_core.facts.controls import FROZEN
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.files.decode import Json
+from fa_core.report.controls import FROZEN
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import RunPlan
 from fa_core.training.train import train_run
+from fa_core.zoo.data import DataSet, load_data
 
 _HINT = "complete epochs are kept; add --resume to go on"
 

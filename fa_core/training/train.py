@@ -18,34 +18,34 @@ import msgspec
 import torch
 from torch import Tensor
 
-from fa_core.atomic import write_json
-from fa_core.data import DataSet, eval_batches
-from fa_core.decode import Json, loads, reading
-from fa_core.engine.jobs import Job, JobProgress, ignore, input_hashes, versions
-from fa_core.engine.loading import TEST_BATCH, Evaluation
-from fa_core.engine.measuring import measure_run
-from fa_core.engine.out_of_memory import memory_for
+from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
+from fa_core.audit.loading import TEST_BATCH, Evaluation
+from fa_core.audit.measuring import measure_run
+from fa_core.audit.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.controls import FROZEN
-from fa_core.facts.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
-from fa_core.facts.provenance import BASELINE_RULE
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.files import read_file
+from fa_core.files.atomic import write_json
+from fa_core.files.decode import Json, loads, reading
+from fa_core.files.opening import read_file
 from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.formats.run_folder import judged_by_siblings
-from fa_core.judgement.diagnostics import diagnostic_letters
+from fa_core.formats.run_progress import ProgressFiles
+from fa_core.formats.trace import trace_entry
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.null_gamma import method_gamma
-from fa_core.methods import make_method, method_class
-from fa_core.methods.base import OPTIMIZERS
-from fa_core.models import ARCHS, build, build_on_meta
 from fa_core.option_values import unknown_name
-from fa_core.report import DiagnosticReport
-from fa_core.run_progress import ProgressFiles
-from fa_core.trace import trace_entry
+from fa_core.report.controls import FROZEN
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read_manifest
+from fa_core.report.provenance import BASELINE_RULE
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
 from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
+from fa_core.zoo.data import DataSet, eval_batches
+from fa_core.zoo.methods import make_method, method_class
+from fa_core.zoo.methods.base import OPTIMIZERS
+from fa_core.zoo.models import ARCHS, build, build_on_meta
 
 CHECK_EVERY = 50
 """Steps between checks for a finite loss; on a GPU each check waits for the device."""

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import diagnostic_letters
+from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -115,10 +115,10 @@ def sweep_command(
     """
     from fa_core.analysis.method_groups import published_groups
     from fa_core.analysis.threshold_sweep import sensitivities
-    from fa_core.facts.names import canonical_method
+    from fa_core.formats.table import AuditTable
+    from fa_core.report.names import canonical_method
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
-    from fa_core.table import AuditTable
 
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds

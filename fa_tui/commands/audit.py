@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
-from fa_core.decode import Json
 from fa_core.errors import UsageError
-from fa_core.facts.controls import FROZEN
-from fa_core.facts.names import run_place
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.files import real_path
-from fa_core.row_baselines import with_recorded_baseline
-from fa_core.rows import AuditRow
+from fa_core.files.decode import Json
+from fa_core.files.opening import real_path
+from fa_core.formats.row_baselines import with_recorded_baseline
+from fa_core.formats.rows import AuditRow
+from fa_core.report.controls import FROZEN
+from fa_core.report.names import run_place
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
@@ -27,7 +27,7 @@ from fa_tui.option_groups import Chosen, Criteria, CriteriaOptions, ExecutionOpt
 from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
-    from fa_core.engine.verify import Verification
+    from fa_core.audit.verify import Verification
     from fa_core.formats import Trace
 
 _OUT = typer.Option(
@@ -116,8 +116,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
-    from fa_core.engine.audit import Measuring, audit, measurable
-    from fa_core.engine.jobs import AUTO, DECIDE_AT, MeasureOptions
+    from fa_core.audit.audit import Measuring, audit, measurable
+    from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions
 
     found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria = judged_by.criteria()
@@ -191,7 +191,7 @@ def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
 
 def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
     """Write the audit in one of the published formats."""
-    from fa_core.atomic import write_json
+    from fa_core.files.atomic import write_json
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
 
@@ -261,9 +261,9 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
-    from fa_core.engine.audit import Measuring
-    from fa_core.engine.jobs import MeasureOptions
-    from fa_core.engine.verify import verify
+    from fa_core.audit.audit import Measuring
+    from fa_core.audit.jobs import MeasureOptions
+    from fa_core.audit.verify import verify
 
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))

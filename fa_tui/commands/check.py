@@ -11,14 +11,14 @@ from typing import Annotated, Literal
 import typer
 
 from fa_core.errors import FaError, UsageError
-from fa_core.judgement.diagnostics import diagnostic_letters
-from fa_core.judgement.verdict import NOT_MEASURED, UNDECIDED
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.notes import GIVE_ONE, why_inexact
+from fa_core.report.second_reading import PASS, second_reading
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
+from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
 from fa_core.sanitize import sanitize
-from fa_core.second_reading import PASS, second_reading
-from fa_core.text.notes import GIVE_ONE, why_inexact
-from fa_core.text.verdict import known_text, recorded_text, verdict_words
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked

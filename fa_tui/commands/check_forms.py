@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from fa_core.decode import Json
-from fa_core.rows import AuditRow, Problem, recorded
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.sanitize import sanitize
 
 PASSED, FAILED, OPEN = "passed", "failed", "undecided"

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from fa_core import __version__
-from fa_core.engine.devices import ask_torch, list_devices, why_no_cuda
+from fa_core.audit.devices import ask_torch, list_devices, why_no_cuda
 from fa_core.errors import install_command
 from fa_tui import options
 from fa_tui.commands import output

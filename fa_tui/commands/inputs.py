@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.names import canonical_method
+from fa_core.formats.row_baselines import with_assumed_baseline
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block, bullets
-from fa_core.row_baselines import with_assumed_baseline
-from fa_core.rows import AuditRow, Problem
 from fa_tui.option_groups import Chosen
 from fa_tui.options import numbers, split_list
 from fa_tui.samples import default_paths
@@ -26,7 +26,7 @@ from fa_tui.views.filters import ViewState, arranged
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace
     from fa_core.formats.log_columns import Given
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
 TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
@@ -42,7 +42,7 @@ def open_paths(
         run_traces: whether to read the traces in run folders, too.
         columns: of logs, as the user named them.
     """
-    from fa_core.engine.jobs import changed_since
+    from fa_core.audit.jobs import changed_since
     from fa_core.formats import scan
 
     found = scan(list(paths) if paths else default_paths(), run_traces=run_traces, columns=columns)
@@ -110,7 +110,7 @@ class Runs(msgspec.Struct, frozen=True):
     @property
     def table(self) -> AuditTable:
         """The rows as a table."""
-        from fa_core.table import AuditTable
+        from fa_core.formats.table import AuditTable
 
         return AuditTable.from_rows(self.rows)
 

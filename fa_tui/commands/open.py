@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from fa_core.engine.jobs import MeasureOptions
+from fa_core.audit.jobs import MeasureOptions
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files import real_path
+from fa_core.files.opening import real_path
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:

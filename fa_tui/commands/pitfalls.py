@@ -13,7 +13,7 @@ from fa_tui.commands import output
 from fa_tui.samples import sample_runs
 
 if TYPE_CHECKING:
-    from fa_core.pitfalls.demonstrations import Demonstration
+    from fa_core.pitfalls import Demonstration
 
 
 _NAMES = typer.Argument(
@@ -38,7 +38,7 @@ def pitfalls_command(
 
         fa-tui pitfalls layer-mean --run runs/dfa_s42
     """
-    from fa_core.pitfalls.demonstrations import PITFALLS, SAMPLE, demonstrate
+    from fa_core.pitfalls import PITFALLS, SAMPLE, demonstrate
 
     shown = demonstrate(names or PITFALLS, run or sample_runs() / SAMPLE)
     text = "\n\n".join("\n".join(explained(one)) for one in shown)

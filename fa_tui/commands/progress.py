@@ -24,9 +24,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from fa_core.engine.jobs import JobState, JobView
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.text.verdict_cell import run_cell
+from fa_core.audit.jobs import JobState, JobView
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict_cell import run_cell
 from fa_tui.commands.inputs import cause_of
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect

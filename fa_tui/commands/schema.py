@@ -28,8 +28,8 @@ def schema_command(name: Annotated[str | None, _NAME] = None) -> None:
 
         fa-tui schema settings
     """
+    from fa_core.formats.schema import SCHEMAS, schema_of
     from fa_core.option_values import unknown_name
-    from fa_core.schema import SCHEMAS, schema_of
     from fa_tui.settings import Settings
 
     schemas = {**SCHEMAS, "settings": Settings}

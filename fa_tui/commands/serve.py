@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fa_core.children import python_command, python_environment
 from fa_core.errors import missing_package
+from fa_core.files.children import python_command, python_environment
 from fa_tui import options
 from fa_tui.commands import inputs
 

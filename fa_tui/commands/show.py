@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from fa_core.judgement.verdict import CONTROL
-from fa_core.rows import AuditRow
-from fa_core.second_reading import second_reading
+from fa_core.formats.rows import AuditRow
+from fa_core.report.second_reading import second_reading
+from fa_core.report.verdict import CONTROL
 from fa_tui import options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.option_groups import ChosenOptions

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_core.decode import Json, reason_of
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.names import canonical_method
+from fa_core.files.decode import Json, reason_of
+from fa_core.report.names import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 from fa_tui.option_groups import ThresholdOptions
 
 if TYPE_CHECKING:
-    from fa_core.data.dataset import DataSet
     from fa_core.training.plan import RunPlan
+    from fa_core.zoo.data.dataset import DataSet
 
 
 MOST_THREADS = 1024
@@ -102,7 +102,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         runs
     """
     plans = plans_of(locals())
-    from fa_core.engine.devices import resolve_devices
+    from fa_core.audit.devices import resolve_devices
 
     choice = {
         "resume": resume,
@@ -200,7 +200,7 @@ def _train(
 
 def _loaded(spec: str) -> DataSet:
     """The data of a SPEC; errors of the user's code become one line."""
-    from fa_core.data import load_data
+    from fa_core.zoo.data import load_data
 
     try:
         return load_data(spec, allow_code=True)

@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from fa_core.judgement.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
-from fa_core.judgement.intervals import sample_count
-from fa_core.judgement.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
-from fa_core.numbers import brief
+from fa_core.formats.rows import AuditRow, conditions_of, uneven
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, conditions_of, uneven
+from fa_core.report.beside import reference_text
+from fa_core.report.cause_text import failure_mode, floor_text
+from fa_core.report.diagnostic_record import range_text
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.report.intervals import sample_count
+from fa_core.report.notes import baseline_text, caveats, why_unproven
+from fa_core.report.numbers import brief
+from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
+from fa_core.report.verdict_cell import cell_legend
+from fa_core.report.verdict_text import counts_text, grounds_of, recorded_text
 from fa_core.sanitize import sanitize
-from fa_core.text.beside import reference_text
-from fa_core.text.causes import failure_mode, floor_text
-from fa_core.text.diagnostic_record import range_text
-from fa_core.text.notes import baseline_text, caveats, why_unproven
-from fa_core.text.verdict import counts_text, grounds_of, recorded_text
-from fa_core.text.verdict_cell import cell_legend
 from fa_tui.views.words import runs_words, with_seed
 
 EVIDENCE_LEGEND = (
@@ -116,7 +116,7 @@ class Standings:
     """Counts of judged runs by standing.
 
     Attributes:
-        counts: standing (`fa_core.judgement.verdict.standing`) → number of runs.
+        counts: standing (`fa_core.report.verdict.standing`) → number of runs.
     """
 
     def __init__(self) -> None:

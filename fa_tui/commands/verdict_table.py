@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.decode import Json
-from fa_core.judgement import quantities
-from fa_core.judgement.diagnostics import ASSUMED
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, recorded
-from fa_core.text.diagnostic_record import records_of
+from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow, recorded
+from fa_core.report import quantities
+from fa_core.report.diagnostic_record import records_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import ASSUMED
 from fa_tui.commands import inputs
 from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.facts.manifest import is_run
+from fa_core.report.manifest import is_run
 from fa_tui.jobs.listing import Listed, MachineWatch
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
@@ -21,8 +21,8 @@ from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
-    from fa_core.engine.record_comparison import Comparison
-    from fa_core.engine.verify import Verification
+    from fa_core.analysis.record_comparison import Comparison
+    from fa_core.audit.verify import Verification
     from fa_tui.application import Application
     from fa_tui.settings import MeasureAnswer
     from fa_tui.views.glyphs import Glyphs

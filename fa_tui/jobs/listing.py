@@ -13,8 +13,8 @@ import msgspec
 from fa_tui.views.glyphs import Glyphs
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Device
-    from fa_core.engine.jobs import JobView
+    from fa_core.audit.devices import Device
+    from fa_core.audit.jobs import JobView
 
 
 class Pace:
@@ -271,7 +271,7 @@ class MachineWatch(threading.Thread):
         )
 
     def run(self) -> None:
-        from fa_core.engine.devices import list_devices, why_no_cuda
+        from fa_core.audit.devices import list_devices, why_no_cuda
 
         while not self._stopped.is_set():
             devices = list_devices()

@@ -20,22 +20,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.atomic import keep_old
 from fa_core.errors import FaError
-from fa_core.facts.manifest import AUDIT, is_run
-from fa_core.files import real_path
-from fa_core.numbers import count_text
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.files.atomic import keep_old
+from fa_core.files.opening import real_path
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT, is_run
+from fa_core.report.numbers import count_text
 from fa_tui.jobs.listing import Listed, Pace
 from fa_tui.views.words import disambiguate
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Execution
-    from fa_core.engine.jobs import JobView, MeasureOptions
-    from fa_core.engine.journal import Journal
-    from fa_core.engine.pool import Pool
-    from fa_core.engine.verify import Verification
+    from fa_core.audit.devices import Execution
+    from fa_core.audit.jobs import JobView, MeasureOptions
+    from fa_core.audit.journal import Journal
+    from fa_core.audit.pool import Pool
+    from fa_core.audit.verify import Verification
     from fa_tui.settings import MeasureAnswer
 
 
@@ -59,13 +59,13 @@ class Setup(msgspec.Struct, frozen=True):
     def as_options(self) -> list[str]:
         """The options of `fa-tui open` for this setup, without defaults.
 
-        >>> from fa_core.engine.devices import Execution
-        >>> from fa_core.engine.jobs import MeasureOptions
+        >>> from fa_core.audit.devices import Execution
+        >>> from fa_core.audit.jobs import MeasureOptions
         >>> Setup(Execution(device="cpu"), MeasureOptions(data="digits", taps=["embed",
         ...     "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """
-        from fa_core.engine.devices import Execution
+        from fa_core.audit.devices import Execution
 
         usual = msgspec.structs.asdict(Execution())
         chosen = msgspec.structs.asdict(self.execution or Execution())
@@ -84,7 +84,7 @@ class Setup(msgspec.Struct, frozen=True):
 
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
-        from fa_core.engine.devices import LOCAL, Execution
+        from fa_core.audit.devices import LOCAL, Execution
 
         chosen = self.execution or Execution()
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
@@ -131,8 +131,8 @@ class Results:
 
     def save(self, row: AuditRow) -> Path:
         """Write a measured run atomically; returns the path."""
-        from fa_core.engine.audit import replace_audit
-        from fa_core.engine.journal import Journal
+        from fa_core.audit.audit import replace_audit
+        from fa_core.audit.journal import Journal
 
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
@@ -188,7 +188,7 @@ def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
     Raises:
         FaError: the file cannot be read or written.
     """
-    from fa_core.engine.audit import replace_audit
+    from fa_core.audit.audit import replace_audit
     from fa_core.formats import scan
 
     row, old, new = again.row, again.row.report.provenance, _paired(again)
@@ -271,8 +271,8 @@ class Measuring:
     def _pool_for(self, runs: int) -> Pool:
         """The pool, created on first use, with the command line's number of workers for so many
         runs."""
-        from fa_core.engine.audit import Measuring as How
-        from fa_core.engine.devices import LOCAL, Execution, workers_for
+        from fa_core.audit.audit import Measuring as How
+        from fa_core.audit.devices import LOCAL, Execution, workers_for
 
         execution = self._setup.preferring(self._device).execution or Execution()
         if self._pool is None:
@@ -297,8 +297,8 @@ class Measuring:
         Raises:
             FaError: an audited run without its files or settings.
         """
-        from fa_core.engine.jobs import MeasureOptions, job_for
-        from fa_core.engine.verify import find_checkpoint, recorded_options
+        from fa_core.audit.jobs import MeasureOptions, job_for
+        from fa_core.audit.verify import find_checkpoint, recorded_options
 
         active = self.states()
         new = [
@@ -334,7 +334,7 @@ class Measuring:
 
     def where(self) -> str:
         """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""
-        from fa_core.engine.devices import (
+        from fa_core.audit.devices import (
             LOCAL,
             Execution,
             list_devices,
@@ -434,7 +434,7 @@ class Measuring:
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:
-            from fa_core.engine.verify import verification
+            from fa_core.audit.verify import verification
 
             self._on_measured(Measured(index, row, again=verification(row, future.result())))
             return

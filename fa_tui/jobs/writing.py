@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fa_core.children import start_python
 from fa_core.errors import FaError, UsageError
-from fa_core.files import real_path
+from fa_core.files.children import start_python
+from fa_core.files.opening import real_path
 from fa_tui.jobs.listing import Listed, Pace
 
 WRITING = "writing"

@@ -12,7 +12,7 @@ from fa_tui.application import Application
 from fa_tui.widgets.line import TABS
 
 if TYPE_CHECKING:
-    from fa_core.facts.thresholds import DiagnosticThresholds
+    from fa_core.report.thresholds import DiagnosticThresholds
     from fa_tui.screens.explorer_panes import RunsShown
     from fa_tui.session import Flip
     from fa_tui.sharing.pieces import Shared

@@ -10,10 +10,10 @@ from textual import on
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.judgement.diagnostics import letters_of
-from fa_core.numbers import short
-from fa_core.text.notes import baseline_text
-from fa_core.text.verdict_cell import cell_text
+from fa_core.report.diagnostics import letters_of
+from fa_core.report.notes import baseline_text
+from fa_core.report.numbers import short
+from fa_core.report.verdict_cell import cell_text
 from fa_tui.screens.dialogs import commands, look_now, shared_traces
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session

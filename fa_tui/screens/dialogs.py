@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.files import real_path
+from fa_core.files.opening import real_path
 from fa_core.formats import Trace
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.jobs.writing import saved_text
 from fa_tui.options import parse_frozen_baseline

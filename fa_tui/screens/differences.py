@@ -11,8 +11,8 @@ from textual.widget import Widget
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
 from fa_core.errors import UsageError
+from fa_core.formats.rows import AuditRow
 from fa_core.reporting.blocks import Grid
-from fa_core.rows import AuditRow
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, table_pieces

@@ -306,7 +306,7 @@ class ExplorerCommands(Provider):
             yield say(name), say(explains), callback
 
     def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        from fa_core.judgement.quantities import QUANTITIES
+        from fa_core.report.quantities import QUANTITIES
         from fa_tui.screens.dialogs import use_preset
         from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.settings import Presets

@@ -378,7 +378,7 @@ class JobsScreen(ApplicationScreen[None]):
     @on(LineTable.Moved)
     def _show_job(self) -> None:
         """Show the log of the job under the cursor, and the keys that apply to it."""
-        from fa_core.engine.messages import log_tail
+        from fa_core.audit.messages import log_tail
 
         job = self.table.job
         if job is not None:

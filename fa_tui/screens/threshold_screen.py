@@ -11,9 +11,9 @@ from textual.binding import Binding
 from textual.geometry import Size
 from textual.widget import Widget
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import LETTERS
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostics import LETTERS
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.screens.application import ApplicationScreen
 from fa_tui.session import Flip, Judgement, Session
 from fa_tui.views.words import flipped_words, moved_words, walk_back_words

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from fa_core.atomic import write_bytes
+from fa_core.files.atomic import write_bytes
 from fa_tui.settings import state_folder
 
 LONGEST = 74_994

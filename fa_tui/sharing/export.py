@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
-from fa_core.files import typed_path
-from fa_core.numbers import power_of_ten
+from fa_core.files.atomic import write_bytes
+from fa_core.files.opening import typed_path
+from fa_core.report.numbers import power_of_ten
 from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def export(
             judged.append(replace(row, report=row.report.with_thresholds(shared.thresholds)))
         write_audit_table(path, judged)
         return [path]
+    from fa_core.formats.table import AuditTable
     from fa_core.reporting.form import write_report
-    from fa_core.table import AuditTable
 
     traces = shared.traces() if kind.ending in (".md", ".html") else ()
     table = AuditTable.from_rows(shared.rows)

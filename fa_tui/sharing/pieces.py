@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from fa_core.analysis.timeline import timelines
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.numbers import MISSING, brief, exact
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.numbers import MISSING, brief, exact
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, to_markdown
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
-from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
@@ -171,16 +171,16 @@ def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> st
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_core.formats.table import AuditTable
     from fa_core.reporting.form import reporting_form
-    from fa_core.table import AuditTable
 
     return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_core.formats.table import AuditTable
     from fa_core.reporting.figures import methods_figure
     from fa_core.reporting.panels import rendered
-    from fa_core.table import AuditTable
 
     return rendered(methods_figure(AuditTable.from_rows(rows), thresholds)).decode()
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
-from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.formats.rows import AuditRow
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure
-from fa_core.rows import AuditRow
 from fa_tui.sharing.export import Kind, export
 from fa_tui.sharing.pieces import Shared
 

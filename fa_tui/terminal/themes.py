@@ -19,8 +19,8 @@ import msgspec
 from textual.app import App
 from textual.theme import Theme
 
-from fa_core.decode import Json
-from fa_core.facts.method_style import METHOD_STYLES
+from fa_core.files.decode import Json
+from fa_core.report.method_style import METHOD_STYLES
 
 # not TOML, whose parser is slow to import, before the first paint
 _FILE = msgspec.json.decode(Path(__file__).with_name("themes.json").read_bytes())

@@ -12,11 +12,11 @@ from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import AVERAGED, SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.facts.controls import CONTROLS
-from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.verdict import CONTROL
-from fa_core.numbers import short
 from fa_core.option_values import listed
+from fa_core.report.controls import CONTROLS
+from fa_core.report.gamma import CREDIT
+from fa_core.report.numbers import short
+from fa_core.report.verdict import CONTROL
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import interval_words, plateau_words
 from fa_tui.session import Session
@@ -24,7 +24,7 @@ from fa_tui.settings import GROUPS
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+    from fa_core.formats.table import AuditTable
 
 
 _NAMED = 6

@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.judgement.diagnostics import block_growths
-from fa_core.judgement.quantities import BY_NAME, QUANTITIES, Quantity
-from fa_core.numbers import plain, scientific, short
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostics import block_growths
+from fa_core.report.numbers import plain, scientific, short
+from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.grid import own_axes, rank, sign

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
-from fa_core.judgement.diagnostics import BIT, block_growths
-from fa_core.judgement.quantities import Quantity, named
-from fa_core.numbers import short
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BIT, block_growths
+from fa_core.report.numbers import short
+from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import OF_BASELINE
@@ -282,7 +282,7 @@ def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
     """Agreement of some runs.
 
     Args:
-        judged: per run, the masks (`fa_core.judgement.diagnostics.BIT`) of the letters that fire
+        judged: per run, the masks (`fa_core.report.diagnostics.BIT`) of the letters that fire
             and of those measured.
 
     >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])

@@ -13,9 +13,9 @@ from fa_core.analysis.difference import (
     NumberChange,
     RunDifference,
 )
-from fa_core.numbers import brief, count_text
+from fa_core.formats.rows import AuditRow
+from fa_core.report.numbers import brief, count_text
 from fa_core.reporting.blocks import Grid
-from fa_core.rows import AuditRow
 from fa_tui.views.words import disambiguate, runs_words
 
 NOTHING = "–"

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_core.facts.names import named_place, run_place
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.judgement.diagnostics import BOUND
-from fa_core.judgement.quantities import BY_NAME
-from fa_core.numbers import count_text, short
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import Bits
+from fa_core.formats.trace import common_unit
 from fa_core.option_values import listed
-from fa_core.rows import AuditRow
-from fa_core.table import Bits
-from fa_core.trace import common_unit
+from fa_core.report.diagnostics import BOUND
+from fa_core.report.names import named_place, run_place
+from fa_core.report.numbers import count_text, short
+from fa_core.report.quantities import BY_NAME
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.grid import homes_of
 from fa_tui.views.words import Pieces, run_name, runs_words

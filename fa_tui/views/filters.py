@@ -26,11 +26,11 @@ from functools import partial
 from typing import NamedTuple
 
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import LETTERS, mask_of
-from fa_core.judgement.quantities import BY_NAME, QUANTITIES
-from fa_core.judgement.verdict import TRUSTWORTHY, WALKS_BACK
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostics import LETTERS, mask_of
+from fa_core.report.quantities import BY_NAME, QUANTITIES
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes

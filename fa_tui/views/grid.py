@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
-from fa_core.facts.names import differing_axes, homes, short_paths
-from fa_core.numbers import plain
-from fa_core.rows import AuditRow, value_on_axis
+from fa_core.formats.rows import AuditRow, value_on_axis
+from fa_core.report.names import differing_axes, homes, short_paths
+from fa_core.report.numbers import plain
 
 _SIGNS = {"lam": "λ"}
 _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.views.glyphs import Glyphs
 
 COLOURS = 6

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fa_core.numbers import short
-from fa_core.text.verdict_cell import cell_text
-from fa_core.trace import TraceEpoch
+from fa_core.formats.trace import TraceEpoch
+from fa_core.report.numbers import short
+from fa_core.report.verdict_cell import cell_text
 from fa_tui.session import Session
 
 _EPOCHS_SHOWN = 4

@@ -9,7 +9,7 @@ from itertools import chain
 
 import msgspec
 
-from fa_core.numbers import power_of_ten, short
+from fa_core.report.numbers import power_of_ten, short
 from fa_tui.views.glyphs import UNICODE, Glyphs
 
 _SPARE = 0.04

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.views.glyphs import UNICODE, Glyphs
 from fa_tui.views.scale import Scale, covering
 

@@ -14,7 +14,7 @@ from rich.cells import cell_len, chop_cells, get_character_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.rows import Problem
+from fa_core.formats.rows import Problem
 
 
 def width_of(text: str) -> int:

@@ -9,11 +9,11 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.facts.names import differing_axes, is_file_name, run_place, unique_names
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
-from fa_core.numbers import count_text, short
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
+from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
+from fa_core.report.numbers import count_text, short
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS

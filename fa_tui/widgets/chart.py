@@ -20,9 +20,9 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.screen import Screen
 
-from fa_core.facts.measurements import Interval
-from fa_core.judgement.quantities import JUDGED
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.measurements import Interval
+from fa_core.report.quantities import JUDGED
 from fa_tui.session import Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.glyphs import Glyphs

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.judgement.quantities import Quantity
-from fa_core.numbers import short
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.numbers import short
+from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, peak_block, written

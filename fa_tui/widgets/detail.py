@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from textual.binding import Binding
 
-from fa_core.facts.report_facts import layers_in_order
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import LETTERS, block_growths
-from fa_core.judgement.gamma import aggregation, deep_gamma, free_layers, null_gamma
-from fa_core.judgement.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
-from fa_core.numbers import percent, short
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
-from fa_core.text.causes import failure_mode
-from fa_core.text.diagnostic_record import record_of
-from fa_core.text.notes import baseline_text
-from fa_core.text.verdict import known_text, recorded_text, verdict_words
-from fa_core.text.verdict_cell import run_cell
+from fa_core.formats.rows import AuditRow
+from fa_core.report.cause_text import failure_mode
+from fa_core.report.diagnostic_record import record_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import LETTERS, block_growths
+from fa_core.report.gamma import aggregation, deep_gamma, free_layers, null_gamma
+from fa_core.report.notes import baseline_text
+from fa_core.report.numbers import percent, short
+from fa_core.report.report_facts import layers_in_order
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.report.verdict_cell import run_cell
+from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
 from fa_tui.views.columns import peak_block
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import axes_text

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from fa_core.judgement.diagnostics import BOUND, DIAGNOSTICS, PROXY, Diagnostic
-from fa_core.judgement.quantities import JUDGED
-from fa_core.numbers import brief
-from fa_core.report import DiagnosticReport
-from fa_core.text.causes import floor_text
-from fa_core.text.diagnostic_record import UNMEASURED, DiagnosticRecord, record_of
-from fa_core.text.notes import basis_text
+from fa_core.report.cause_text import floor_text
+from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, record_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY, Diagnostic
+from fa_core.report.notes import basis_text
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import JUDGED
 from fa_tui.views.columns import peak_block
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.text import cut, padded, padded_left, width_of

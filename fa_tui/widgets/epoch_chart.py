@@ -16,10 +16,10 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.facts.measurements import Interval
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.quantities import Quantity
-from fa_core.numbers import short
+from fa_core.report.measurements import Interval
+from fa_core.report.numbers import short
+from fa_core.report.quantities import Quantity
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.glyphs import Glyphs

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
-from fa_core.facts.measurements import Interval
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS
-from fa_core.judgement.gamma import deep_gamma, deep_layers
-from fa_core.judgement.quantities import BY_NAME, Quantity, named
-from fa_core.numbers import short
-from fa_core.trace import Trace
+from fa_core.formats.trace import Trace
+from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.gamma import deep_gamma, deep_layers
+from fa_core.report.measurements import Interval
+from fa_core.report.numbers import short
+from fa_core.report.quantities import BY_NAME, Quantity, named
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import COLOURS
 from fa_tui.views.scale import Scale, covering

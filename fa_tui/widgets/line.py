@@ -14,8 +14,8 @@ from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.screen import Screen
 
-from fa_core.judgement.quantities import Quantity
-from fa_core.text.verdict_cell import cell_legend
+from fa_core.report.quantities import Quantity
+from fa_core.report.verdict_cell import cell_legend
 from fa_tui.terminal.painting import after
 from fa_tui.views.columns import NORMS, SHADES, written
 from fa_tui.views.glyphs import Glyphs

@@ -8,8 +8,8 @@ from rich.style import Style
 from textual.binding import Binding
 from textual.geometry import Size
 
-from fa_core.judgement.quantities import QUANTITIES, Quantity
-from fa_core.judgement.verdict import CONTROL, WALKS_BACK
+from fa_core.report.quantities import QUANTITIES, Quantity
+from fa_core.report.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs

@@ -20,9 +20,9 @@ from textual.color import Color
 from textual.message import Message
 from textual.widget import Widget
 
-from fa_core.judgement.diagnostics import BIT
-from fa_core.judgement.quantities import Quantity
-from fa_core.numbers import median
+from fa_core.report.diagnostics import BIT
+from fa_core.report.numbers import median
+from fa_core.report.quantities import Quantity
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import (
     NORMS,

@@ -10,8 +10,8 @@ from itertools import accumulate, product
 
 from textual.binding import Binding
 
-from fa_core.judgement.diagnostics import BIT
-from fa_core.judgement.quantities import BY_NAME
+from fa_core.report.diagnostics import BIT
+from fa_core.report.quantities import BY_NAME
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered, value_of

@@ -20,9 +20,9 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.facts.measurements import Interval
-from fa_core.judgement.diagnostics import Diagnostic
-from fa_core.numbers import exact, just_past, parse, short
+from fa_core.report.diagnostics import Diagnostic
+from fa_core.report.measurements import Interval
+from fa_core.report.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, Track, covering, rug
 from fa_tui.widgets.painted import Dragged, Row, joined

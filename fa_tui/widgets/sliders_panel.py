@@ -13,8 +13,8 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.threshold_history import Judging, ThresholdHistory
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import row_width
@@ -22,7 +22,7 @@ from fa_tui.widgets.slider import ThresholdSlider
 from fa_tui.widgets.table import clamped
 
 if TYPE_CHECKING:
-    from fa_core.judgement.baseline import FrozenBaseline
+    from fa_core.report.baseline import FrozenBaseline
 
 _TALL_SCREEN = 34
 """On lower screens only the last focused slider has two rows."""

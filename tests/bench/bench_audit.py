@@ -20,8 +20,8 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
-from fa_core.facts.manifest import MANIFEST, WEIGHTS, Manifest
-from fa_core.models import build
+from fa_core.report.manifest import MANIFEST, WEIGHTS, Manifest
+from fa_core.zoo.models import build
 from tests.bench import bench_passes
 from tests.bench.figures import amount, ratio_within, report
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fa_core import diagnose
-from fa_core.models import build
+from fa_core.zoo.models import build
 from tests.bench.clock import clock_for
 from tests.bench.figures import amount, ratio_within, report
 

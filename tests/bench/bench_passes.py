@@ -22,7 +22,7 @@ from torch import Tensor
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.isolate import full_float32
-from fa_core.models import build
+from fa_core.zoo.models import build
 from tests.bench.clock import clock_for
 from tests.bench.figures import Figure, amount, ratio_within, report
 

@@ -16,8 +16,8 @@ import tempfile
 from pathlib import Path
 
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.bench.figures import amount, ratio_within, report, within
 
 READ_BUDGET = 2.0
@@ -38,7 +38,7 @@ print(json.dumps(times))
 """
 FLOOR = _MEASURE.format(setup="", read="json.load(open(path))", after="")
 TABLE = _MEASURE.format(
-    setup="import fa_core.table; from fa_core import load_audits",
+    setup="import fa_core.formats.table; from fa_core import load_audits",
     read="load_audits([path])",
     after="""
 read.flags()

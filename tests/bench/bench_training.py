@@ -29,8 +29,8 @@ BUDGET = 1.3
 
 BARE = """
 import json, sys, time, torch
-from fa_core.data import load_data
-from fa_core.models import build
+from fa_core.zoo.data import load_data
+from fa_core.zoo.models import build
 torch.set_num_threads(1)
 data, net = load_data(sys.argv[1]), build("resmlp", seed=1, input_dim=16, d=64, L=4)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.01)

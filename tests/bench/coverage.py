@@ -1,4 +1,4 @@
-"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.judgement.intervals`.
+"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.report.intervals`.
 
     python -m tests.bench.coverage [--repeats 2000]
 
@@ -14,7 +14,7 @@ from itertools import product
 
 import numpy as np
 
-from fa_core.judgement.intervals import (
+from fa_core.report.intervals import (
     drift_interval,
     growth_interval,
     median_ranks,

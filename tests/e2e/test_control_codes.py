@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 TITLE = "\x1b]0;stolen\x07"
 

@@ -154,7 +154,7 @@ def _worker_of(parent):
     return next(
         int(child)
         for child in children
-        if b"fa_core.engine.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"fa_core.audit.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
     )
 
 
@@ -163,7 +163,7 @@ def three_runs(tmp_path, sample_runs):
     """Three trained sample runs without their reports."""
     import shutil
 
-    from fa_core.facts.manifest import MANIFEST
+    from fa_core.report.manifest import MANIFEST
 
     folder = tmp_path / "runs"
     runs = sorted(path.parent for path in (sample_runs / "controls").rglob(MANIFEST))[:3]

@@ -71,7 +71,7 @@ def _workers(explorer):
 
 def _is_worker(pid):
     try:
-        return b"fa_core.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"fa_core.audit" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 
 norms = st.floats(min_value=0.0, max_value=1e300)
 accuracies = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.349, 0.369, 0.1, 0.5]))

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
-from fa_core.engine.devices import Execution
-from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.worker import MEASURE
+from fa_core.audit.devices import Execution
+from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.worker import MEASURE
 from fa_core.formats import scan
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens import dialogs

@@ -13,10 +13,10 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.engine.devices import Device
+from fa_core.audit.devices import Device
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Machine
 from fa_tui.screens.help import ProblemsScreen

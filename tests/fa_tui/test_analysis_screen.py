@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from fa_core.analysis.threshold_sweep import sensitivities, verdict_curve
 from fa_core.analysis.utility import decision_utility
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_blocks
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.reading import Reading

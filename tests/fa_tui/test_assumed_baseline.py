@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.baseline import FrozenBaseline
+from fa_core.formats.row_baselines import with_assumed_baseline, with_recorded_baseline
+from fa_core.formats.table import AuditTable
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.runs import beyond_table
-from fa_core.row_baselines import with_assumed_baseline, with_recorded_baseline
-from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.samples import sample_runs

@@ -7,9 +7,9 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from fa_core.judgement.quantities import BY_NAME
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.quantities import BY_NAME
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.terminal.themes import THEMES

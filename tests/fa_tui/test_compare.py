@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.numbers import short
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.numbers import short
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE

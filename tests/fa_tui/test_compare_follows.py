@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import mask_of
+from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen

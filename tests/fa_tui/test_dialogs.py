@@ -10,9 +10,9 @@ from textual.command import Command, CommandList, DiscoveryHit
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.rows import Problem
+from fa_core.formats.rows import Problem
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.reading import Reading
 from fa_tui.screens.help import ExplorerCommands, Palette

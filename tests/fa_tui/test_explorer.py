@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.widgets.line import KeyBar
@@ -316,7 +316,7 @@ def test_the_explorer_imports_neither_torch_nor_numpy_nor_heavy_widgets_before_t
     code = (
         "import sys, fa_tui.app, fa_tui.screens.explorer, fa_core.formats;"
         "bad = {'torch', 'numpy', 'textual.widgets._data_table', 'textual.widgets._markdown',"
-        " 'textual.widgets._tabs', 'fa_core.engine', 'typer'} & set(sys.modules);"
+        " 'textual.widgets._tabs', 'fa_core.audit', 'typer'} & set(sys.modules);"
         "print(sorted(bad))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.filters import ViewState, understood

@@ -11,11 +11,11 @@ import pytest
 from textual.screen import ModalScreen
 
 from fa_core.analysis.comparison import PARTS_AT
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.formats.rows import Problem
+from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.sections.runs import thresholds_block
-from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.option_groups import ThresholdOptions
 from fa_tui.screens import help as help_screen

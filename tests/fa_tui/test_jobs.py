@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.devices import Device
+from fa_core.audit.devices import Device
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Pace, machine_lines, progress_line
 from fa_tui.screens.analysis import AnalysisScreen
@@ -491,8 +491,8 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         asked.append(runs)
         return ["cpu"] * min(runs, 2)
 
-    monkeypatch.setattr("fa_core.engine.devices.workers_for", workers_for)
-    monkeypatch.setattr("fa_core.engine.audit.workers_for", workers_for)
+    monkeypatch.setattr("fa_core.audit.devices.workers_for", workers_for)
+    monkeypatch.setattr("fa_core.audit.audit.workers_for", workers_for)
     app = measuring_app("wait", "wait2")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine.devices import Execution
+from fa_core.audit.devices import Execution
 from fa_core.formats import Scan
 from fa_tui import opening
 from fa_tui.cli import main

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats.audit_table_writer import unique_keys
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.grid import Axes, build_grid

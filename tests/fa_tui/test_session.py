@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, scan, scan_again
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.diagnostics import letters_of
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import letters_of
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.reading import Reading
 from fa_tui.session import Session
 from fa_tui.views.words import flip_text

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from fa_core.errors import UnreadableInput
-from fa_core.schema import schema_of
+from fa_core.formats.schema import schema_of
 from fa_tui.cli import main
 from fa_tui.settings import Settings, Theme, load_settings, named_values, remember
 from fa_tui.terminal.themes import THEMES

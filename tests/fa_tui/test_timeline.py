@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict_cell import run_cell
 from fa_core.reporting.records import COLUMNS, records
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
-from fa_core.text.verdict_cell import run_cell
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session

@@ -186,7 +186,7 @@ def real_checkpoints():
     from safetensors.torch import save
     from torch import nn
 
-    from fa_core.models import build
+    from fa_core.zoo.models import build
 
     torch.manual_seed(0)
     network = build("resmlp", input_dim=3, d=4, L=2)

@@ -42,10 +42,10 @@ from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 
 import fa_tui
-from fa_core.engine.devices import Execution
-from fa_core.engine.worker import MEASURE
-from fa_core.facts.manifest import AUDIT
+from fa_core.audit.devices import Execution
+from fa_core.audit.worker import MEASURE
 from fa_core.formats import scan
+from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens import dialogs

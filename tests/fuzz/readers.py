@@ -8,16 +8,16 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import by_method, timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.engine.verify import compare, recorded_options
+from fa_core.audit.verify import compare, recorded_options
 from fa_core.errors import FaError
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.scan import Scan
+from fa_core.formats.table import AuditTable
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.records import to_csv
-from fa_core.table import AuditTable
 from fa_tui.settings import Presets, load_settings
 from tests.fuzz import cases
 
@@ -102,9 +102,9 @@ def read_checkpoint(folder, number):
 
 
 def measure(folder, number):
-    from fa_core.engine.jobs import Job, JobProgress
-    from fa_core.engine.measuring import measure_run
-    from tests.fa_core.engine.runs_for_tests import make_run
+    from fa_core.audit.jobs import Job, JobProgress
+    from fa_core.audit.measuring import measure_run
+    from tests.fa_core.audit.runs_for_tests import make_run
 
     run = folder / ("dfa", "ep", "kp")[number % 3]
     if not run.exists():

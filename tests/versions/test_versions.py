@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.audit import Measuring, audit
-from fa_core.engine.devices import Execution
-from fa_core.engine.jobs import MeasureOptions
+from fa_core.audit.audit import Measuring, audit
+from fa_core.audit.devices import Execution
+from fa_core.audit.jobs import MeasureOptions
 from fa_core.formats import scan
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.cli import COMMANDS, main
 from fa_tui.session import Session
 from tests.conftest import REPOSITORY

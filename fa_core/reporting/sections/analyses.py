@@ -9,14 +9,14 @@ from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
-from fa_core.judgement.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
-from fa_core.judgement.gamma import CREDIT
-from fa_core.judgement.quantities import BY_NAME, JUDGED
-from fa_core.judgement.verdict import TRUSTWORTHY
-from fa_core.numbers import MISSING, brief, brief_in, factor_spread, plain, spread, with_axes
+from fa_core.formats.trace import EPOCH, common_unit
+from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
+from fa_core.report.gamma import CREDIT
+from fa_core.report.numbers import MISSING, brief, brief_in, factor_spread, plain, spread, with_axes
+from fa_core.report.quantities import BY_NAME, JUDGED
+from fa_core.report.verdict import TRUSTWORTHY
+from fa_core.report.verdict_text import grounds_text
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
-from fa_core.text.verdict import grounds_text
-from fa_core.trace import EPOCH, common_unit
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."

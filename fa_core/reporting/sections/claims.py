@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.claims import FAILS, OUTCOMES, ClaimResult, SeedOutcome
-from fa_core.numbers import brief, count_text
+from fa_core.report.numbers import brief, count_text
 from fa_core.reporting.blocks import Block, Grid, Heading
 
 _CAPTION = (

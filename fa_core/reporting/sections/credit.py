@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TypeGuard
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.gamma import deep_gamma, free_layers, null_gamma
-from fa_core.numbers import MISSING, brief, fixed
-from fa_core.report import DiagnosticReport
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_record import records_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import deep_gamma, free_layers, null_gamma
+from fa_core.report.numbers import MISSING, brief, fixed
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, Paragraph
 from fa_core.reporting.sections.runs import shown_runs
-from fa_core.table import AuditTable
-from fa_core.text.diagnostic_record import records_of
 
 
 def beside_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:

@@ -10,16 +10,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.facts.names import run_names
-from fa_core.facts.report_facts import layers_in_order
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.causes import backward_gain, cause_of_floor
-from fa_core.judgement.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, letters_of, mask_of
-from fa_core.judgement.quantities import JUDGED, named
-from fa_core.judgement.verdict import UNDECIDED, WALKS_BACK
-from fa_core.numbers import MISSING, count_text, significant
+from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
-from fa_core.report import DiagnosticReport
+from fa_core.report.cause_text import failure_mode
+from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, range_text, records_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, letters_of, mask_of
+from fa_core.report.names import run_names
+from fa_core.report.notes import baseline_text, caveats
+from fa_core.report.numbers import MISSING, count_text, significant
+from fa_core.report.quantities import JUDGED, named
+from fa_core.report.report_facts import layers_in_order
+from fa_core.report.second_reading import second_reading
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import UNDECIDED, WALKS_BACK
+from fa_core.report.verdict_cell import cell_legend, run_cell
+from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -29,13 +36,6 @@ from fa_core.reporting.blocks import (
     bullets,
     by_note,
 )
-from fa_core.second_reading import second_reading
-from fa_core.table import AuditTable
-from fa_core.text.causes import failure_mode
-from fa_core.text.diagnostic_record import UNMEASURED, DiagnosticRecord, range_text, records_of
-from fa_core.text.notes import baseline_text, caveats
-from fa_core.text.verdict import counts_text, grounds_of, verdict_words
-from fa_core.text.verdict_cell import cell_legend, run_cell
 
 ROWS_AT_MOST = 300
 """Rows of a per-run table; CSV holds every run."""
@@ -76,7 +76,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
 
 
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """The successor's verdict on every run (`fa_core.second_reading`)."""
+    """The successor's verdict on every run (`fa_core.report.second_reading`)."""
     lines = []
     for run in shown_runs(table, thresholds):
         if not run.is_control:

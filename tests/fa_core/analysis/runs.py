@@ -1,9 +1,9 @@
 """Small tables and traces for tests, one keyword per measured number."""
 
 from fa_core.formats import Trace, TraceEpoch
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
-from fa_core.table import AuditTable
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 SHORT = {
     "cosine": "cross_batch_stability",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.threshold_sweep import plateau, verdict_curve
-from fa_core.facts.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_core.judgement.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(

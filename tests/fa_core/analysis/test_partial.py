@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
-from fa_core.trace import with_growth_bound
+from fa_core.formats.trace import with_growth_bound
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 
 def test_the_published_penalty_case_comes_out(tmp_path):

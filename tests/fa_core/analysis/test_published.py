@@ -6,10 +6,10 @@ import pytest
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import load_audits
-from fa_core.judgement.diagnostics import LETTERS
-from fa_core.judgement.verdict import TRUSTWORTHY
+from fa_core.report.diagnostics import LETTERS
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.reporting.sections.runs import unmeasured_letters
 from tests.fa_core.strategies import assuming
 

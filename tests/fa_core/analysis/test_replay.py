@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay, timeline
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import TraceEpoch
-from fa_core.judgement.diagnostics import letters_of
+from fa_core.report.diagnostics import letters_of
+from fa_core.report.thresholds import DiagnosticThresholds
 from tests.fa_core.analysis.runs import trace
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))

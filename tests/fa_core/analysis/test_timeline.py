@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import by_method, timeline, timelines
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.gamma import null_band
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table, trace
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.utility import decision_utility
-from fa_core.judgement.diagnostics import LETTERS
+from fa_core.report.diagnostics import LETTERS
 from tests.fa_core.analysis.runs import row, table
 
 FIRING = {"a": {"growth": 100.0}, "b": {"g_L": 1e-9}, "c": {"cosine": 0.9}, "d": {"acc": 0.3}}

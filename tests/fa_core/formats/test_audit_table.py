@@ -14,8 +14,8 @@ from fa_core.errors import FaError
 from fa_core.formats import load_audits, scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.report_object import row_of
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.strategies import audit_rows
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}

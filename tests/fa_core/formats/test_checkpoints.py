@@ -13,7 +13,7 @@ import pytest
 from fa_core.analysis.timeline import timelines
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
-from fa_core.table import AuditTable
+from fa_core.formats.table import AuditTable
 
 MANIFEST = {
     "method": "dfa",

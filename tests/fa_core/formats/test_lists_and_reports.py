@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.judgement.verdict import recorded_flags
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.verdict import recorded_flags
 
 
 def read(path: Path, value: Any) -> list[AuditRow]:

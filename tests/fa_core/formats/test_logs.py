@@ -14,7 +14,7 @@ import pytest
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import event_files, given_columns, scan
 from fa_core.formats.log_columns import DOCUMENTED, columns_of
-from fa_core.trace import Trace
+from fa_core.formats.trace import Trace
 from tests.fa_core.formats import logs
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from fa_core.errors import FaError
 from fa_core.formats import Scan, growth_bound, scan
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 LOG = [
     {"epoch": 1, "h_L_norm": 20.0, "g_2_norm": 1e-3, "test_acc": 0.2},

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fa_core.atomic import write_json
+from fa_core.files.atomic import write_json
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.audit_table_writer import audit_list, penalty_logs, write_audit_table
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 NUMBERS = (
     *(

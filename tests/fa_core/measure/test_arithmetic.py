@@ -8,7 +8,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.models import build
+from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 TAPS = "embed, blocks.*"

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.judgement.intervals import LOOKS, drift_interval
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
+from fa_core.report.intervals import LOOKS, drift_interval
 from tests.fa_core.measure.nets import Residual, batches, cosines
 
 CEILING = 0.3

@@ -9,7 +9,7 @@ from torch import nn
 
 from fa_core.errors import TapError, UsageError
 from fa_core.measure.depth_ablation import depth_ablation
-from fa_core.models import StreamNet, build
+from fa_core.zoo.models import StreamNet, build
 from tests.fa_core.measure.nets import Block, Stack
 
 BATCHES, SAMPLES, CLASSES = 3, 40, 4

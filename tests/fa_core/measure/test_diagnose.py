@@ -8,7 +8,7 @@ from torch import nn
 import fa_core
 from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
-from fa_core.judgement.causes import backward_gain
+from fa_core.report.causes import backward_gain
 from tests.fa_core.measure import four_passes
 from tests.fa_core.measure.nets import Residual, batches
 

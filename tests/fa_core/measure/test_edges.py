@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.causes import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.methods import make_method
-from fa_core.models import build
+from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.zoo.methods import make_method
+from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Stack, batches
 
 NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.data.dataset import eval_batches
-from fa_core.data.synthetic import load_synthetic
 from fa_core.errors import MeasureError
 from fa_core.measure.batch_input import BatchLog, sorted_by_class
+from fa_core.zoo.data.dataset import eval_batches
+from fa_core.zoo.data.synthetic import load_synthetic
 from tests.fa_core.measure.nets import Residual, batches
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.measure.accuracy import accuracy
-from fa_core.models.residual_mlp import ResMLP
+from fa_core.zoo.models.residual_mlp import ResMLP
 
 
 class Net(nn.Module):

@@ -10,11 +10,11 @@ from torch import nn
 from torch.func import jacrev
 
 from fa_core import diagnose
-from fa_core.facts.measurements import MeanError
 from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
-from fa_core.report import DiagnosticReport
-from fa_core.text.beside import mean_error_remark, mean_error_text
+from fa_core.report.beside import mean_error_remark, mean_error_text
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.measurements import MeanError
 from tests.fa_core.measure.nets import Residual, batches
 
 LAYER = 1

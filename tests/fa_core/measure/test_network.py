@@ -6,10 +6,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.facts.manifest import Manifest
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import load_tensors, network_for
-from fa_core.models import build
+from fa_core.report.manifest import Manifest
+from fa_core.zoo.models import build
 
 
 @pytest.fixture

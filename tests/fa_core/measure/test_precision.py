@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from fa_core import diagnose, load_audits
-from fa_core.facts.measurements import ReferencePrecision
-from fa_core.judgement.causes import cause_of_floor, origin_of_floor
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report import DiagnosticReport
-from fa_core.text.causes import failure_mode, floor_text, origin_text
+from fa_core.report.cause_text import failure_mode, floor_text, origin_text
+from fa_core.report.causes import cause_of_floor, origin_of_floor
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.measurements import ReferencePrecision
 from tests.fa_core.measure.nets import Residual, batches
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.judgement.scale import block_shares, stream_scale
-from fa_core.report import DiagnosticReport
-from fa_core.text.beside import scale_numbers, scale_text
+from fa_core.report.beside import scale_numbers, scale_text
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.scale import block_shares, stream_scale
 from tests.fa_core.measure.nets import Residual, batches
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 
 def same_numbers(read: DiagnosticReport, measured: DiagnosticReport) -> None:

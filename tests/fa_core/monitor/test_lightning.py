@@ -15,8 +15,8 @@ pl = pytest.importorskip("lightning.pytorch")
 from fa_core import diagnose  # noqa: E402
 from fa_core.errors import UsageError  # noqa: E402
 from fa_core.formats import scan  # noqa: E402
-from fa_core.models import build  # noqa: E402
 from fa_core.monitor.lightning_callback import ProtocolCallback  # noqa: E402
+from fa_core.zoo.models import build  # noqa: E402
 from tests.fa_core.monitor.same import same_numbers  # noqa: E402
 
 

@@ -14,8 +14,8 @@ from torch.nn import functional as F
 from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.formats import scan
-from fa_core.models import build
 from fa_core.monitor import Firing, MonitorCallback, ProtocolMonitor, scalars
+from fa_core.zoo.models import build
 from tests.fa_core.formats import logs
 from tests.fa_core.monitor.same import same_numbers
 

@@ -13,8 +13,8 @@ import pytest
 RANK = """
 import json, sys, torch
 from torch import distributed
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.models import build
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.zoo.models import build
 from fa_core.monitor import MonitorCallback
 rank, place = int(sys.argv[1]), sys.argv[2]
 distributed.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)

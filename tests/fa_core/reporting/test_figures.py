@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from fa_core.analysis.timeline import timeline
 from fa_core.errors import UsageError
-from fa_core.facts.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.formats import load_audits, scan
+from fa_core.formats.table import AuditTable
+from fa_core.report.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
 from fa_core.reporting.form import reporting_form, write_report
 from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
-from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
 
 SIGNS = [
@@ -263,7 +263,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes_and_one_without_
     tmp_path, published_table, published_figure
 ):
     program = (
-        "import sys, json, hashlib, fa_core.numbers; assert 'numpy' not in sys.modules\n"
+        "import sys, json, hashlib, fa_core.report.numbers; assert 'numpy' not in sys.modules\n"
         "from fa_core import load_audits; from fa_core.reporting.form import *\n"
         "runs = load_audits([sys.argv[1]]); to_markdown(reporting_form(runs))\n"
         "assert 'matplotlib' not in sys.modules\n"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits
-from fa_core.judgement.gamma import CREDIT
+from fa_core.report.gamma import CREDIT
 from fa_core.reporting.blocks import (
     Bullets,
     Figure,

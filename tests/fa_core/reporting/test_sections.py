@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.facts.measurements import MeanError, ReferencePrecision
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.measurements import MeanError, ReferencePrecision
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.credit import beside_table, credit_table

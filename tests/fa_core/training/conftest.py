@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fa_core.data import load_data
-from fa_core.engine.jobs import JobProgress
+from fa_core.audit.jobs import JobProgress
 from fa_core.training.plan import Recipe, RunPlan
+from fa_core.zoo.data import load_data
 
 SPEC = "synthetic:input=6,train=320,test=300"
 

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from fa_core.data import DATA_LOADERS
-from fa_core.methods import METHODS
-from fa_core.models import ARCHS
 from fa_core.option_values import DATA_SETS
 from fa_core.training import plan
+from fa_core.zoo.data import DATA_LOADERS
+from fa_core.zoo.methods import METHODS
+from fa_core.zoo.models import ARCHS
 
 
 def test_they_are_the_names_of_the_registries():

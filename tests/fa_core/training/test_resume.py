@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.facts.manifest import (
+from fa_core.report.manifest import (
     AUDIT,
     CREDIT,
     RESUME,

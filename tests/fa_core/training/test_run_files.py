@@ -6,7 +6,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from fa_core.facts.manifest import WEIGHTS, Manifest
+from fa_core.report.manifest import WEIGHTS, Manifest
 from fa_core.training.run_files import RunWriter
 
 

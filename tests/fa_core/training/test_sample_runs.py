@@ -9,14 +9,14 @@ import shutil
 import pytest
 import torch
 
-from fa_core.data import eval_batches, load_data
-from fa_core.engine.jobs import JobProgress
-from fa_core.engine.loading import Evaluation
-from fa_core.facts.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.audit.jobs import JobProgress
+from fa_core.audit.loading import Evaluation
 from fa_core.formats.scan import scan
-from fa_core.judgement.gamma import deep_gamma
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import deep_gamma
+from fa_core.report.manifest import AUDIT, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.training.train import audit_run, train_run
+from fa_core.zoo.data import eval_batches, load_data
 
 SEEDS = (42, 123, 456)
 

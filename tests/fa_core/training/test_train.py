@@ -11,10 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from fa_core.engine.jobs import Job
-from fa_core.engine.measuring import measure_run
+from fa_core.audit.jobs import Job
+from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError, UsageError
-from fa_core.facts.manifest import (
+from fa_core.formats import scan
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import (
     AUDIT,
     CREDIT,
     MANIFEST,
@@ -22,13 +24,11 @@ from fa_core.facts.manifest import (
     WEIGHTS,
     read_manifest,
 )
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.formats import scan
-from fa_core.methods import restore_method
-from fa_core.models import build
-from fa_core.report import DiagnosticReport
-from fa_core.text.notes import basis_text
+from fa_core.report.notes import basis_text
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.train import check_plans, threads_for, train_run
+from fa_core.zoo.methods import restore_method
+from fa_core.zoo.models import build
 
 from .conftest import plan
 

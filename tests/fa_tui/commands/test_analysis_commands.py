@@ -13,8 +13,8 @@ import pytest
 
 from fa_core.errors import UsageError
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 
 

@@ -14,10 +14,10 @@ import pytest
 from safetensors.torch import save_file
 
 from fa_core.errors import UsageError
-from fa_core.facts.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
-from fa_core.methods import make_method
-from fa_core.models import build
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
+from fa_core.zoo.methods import make_method
+from fa_core.zoo.models import build
 from fa_tui.commands.audit import in_part
 
 ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}

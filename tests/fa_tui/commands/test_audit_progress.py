@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.jobs import Job, JobState, JobView
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.audit.jobs import Job, JobState, JobView
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.commands.progress import AuditProgress
 
 

@@ -7,7 +7,7 @@ from importlib import metadata
 
 import pytest
 
-from fa_core.engine.devices import TorchAnswer
+from fa_core.audit.devices import TorchAnswer
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.commands import doctor

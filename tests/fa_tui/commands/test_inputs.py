@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.rows import Problem
+from fa_core.formats.rows import Problem
 from fa_tui.cli import main
 from fa_tui.commands.inputs import report_failures, report_problems
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.worker import MEASURE
+from fa_core.audit.worker import MEASURE
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 

@@ -8,11 +8,11 @@ from functools import cached_property
 import pytest
 from msgspec.structs import asdict
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.judged_run import JudgedRun
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.commands.verdict_table import judged
 from fa_tui.option_groups import Criteria
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine.worker import MEASURE
+from fa_core.audit.worker import MEASURE
 from fa_tui.commands.progress import Stopped, stoppable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.facts.manifest import read_manifest
+from fa_core.report.manifest import read_manifest
 from fa_tui.cli import main
 
 TINY = [

@@ -12,10 +12,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.intervals import packed
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import packed
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_remarks import Doubts
 from fa_tui.commands.verdict_table import print_rows

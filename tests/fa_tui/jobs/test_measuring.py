@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.verify import verification
-from fa_core.facts.manifest import AUDIT, MANIFEST
+from fa_core.audit.verify import verification
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record
 from fa_tui.screens.jobs import JobsScreen

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine import audit
-from fa_core.engine.devices import Execution
-from fa_core.engine.pool import Pool
+from fa_core.audit import audit
+from fa_core.audit.devices import Execution
+from fa_core.audit.pool import Pool
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens.jobs import JobsScreen

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.facts.manifest import AUDIT, MANIFEST
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.jobs.measuring import Results
 
 

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 
 from fa_core.formats import scan
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.report.baseline import FrozenBaseline
 from fa_tui.app import ExplorerApp
 from fa_tui.live import news_text
 from fa_tui.reading import Reading

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import scan, scan_again
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.live import STILL_SECONDS, Follower, Watcher, roots_of
 from fa_tui.reading import Reading
 

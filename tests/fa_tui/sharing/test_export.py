@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.row_baselines import with_assumed_baseline
-from fa_core.rows import AuditRow
+from fa_core.formats.row_baselines import with_assumed_baseline
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.cli import main
 from fa_tui.sharing.export import (
     KINDS,

@@ -11,15 +11,15 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from fa_core.engine.devices import Execution
-from fa_core.engine.jobs import MeasureOptions
-from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.audit.devices import Execution
+from fa_core.audit.jobs import MeasureOptions
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.judgement.quantities import QUANTITIES
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.quantities import QUANTITIES
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import opening
 from fa_tui import settings as config
 from fa_tui.app import ExplorerApp

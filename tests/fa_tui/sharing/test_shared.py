@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.formats import Trace, scan
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen

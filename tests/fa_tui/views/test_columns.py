@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from fa_core.analysis.comparison import across_runs
 from fa_core.formats import scan
-from fa_core.judgement.diagnostics import mask_of
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostics import mask_of
 from fa_tui.session import Session
 from fa_tui.views.comparison import (
     MARKED,

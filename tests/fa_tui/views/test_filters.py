@@ -7,9 +7,9 @@ import math
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 

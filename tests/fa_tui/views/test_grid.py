@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.views.grid import Axes, build_grid, homes_of
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.judgement.baseline import FrozenBaseline
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
 from fa_tui.views.filters import Filter

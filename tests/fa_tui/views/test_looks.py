@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.looks import SeedLooks, end_labels
 

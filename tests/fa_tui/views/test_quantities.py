@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.judgement.quantities import BY_NAME
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.quantities import BY_NAME
 from fa_tui.session import Session
 from fa_tui.settings import Quantity
 from fa_tui.views.columns import CELLS, value_of

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.facts.measurements import ReferencePrecision
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import screens
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.text import width_of

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from fa_core.judgement.diagnostics import DIAGNOSTICS
+from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui import screens
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from fa_core.facts.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import screens
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 from tests.fa_tui.waiting import until

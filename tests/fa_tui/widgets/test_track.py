@@ -8,8 +8,8 @@ from array import array
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fa_core.facts.thresholds import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.views.scale import R10, R20, next_multiple, next_rung
 from fa_tui.widgets.slider import Flips, finite
 

@@ -1,0 +1,422 @@
+"""Comparison of a recorded report with a new measurement. Pure Python.
+
+`QUANTITIES` lists what is compared, and how. Everything else in a record is named as not compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.files.decode import Json
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.numbers import brief, is_number
+from fa_core.report.report_facts import UNSTATED, WHAT_IF
+
+UNIT_ROUNDOFF = {
+    "float64": 2.0**-53,
+    "float32": 2.0**-24,
+    "float16": 2.0**-11,
+    "bfloat16": 2.0**-8,
+}
+"""Unit roundoff u per arithmetic: half the distance from 1 to the next number."""
+
+SAFETY = 8.0
+"""Factor for the rounding of non-linearities, LayerNorm's division and norms, besides products."""
+
+USUAL_FAN_IN = 1024
+"""Assumed longest sum of reports without one."""
+
+NEAR_ZERO = 0.01
+"""A cosine nearer to 0 counts as this large where its tolerance is compared with it."""
+
+MOST_NAMED = 40
+"""Differences, and names of values that are not compared, that are printed of a run."""
+
+LACKING, UNCHECKED = "lacking", "unchecked"
+
+FORMULAS, BASELINE = "formulas", "baseline"
+
+
+class Rule(NamedTuple):
+    """How a quantity is compared.
+
+    Attributes:
+        times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
+        size: what the tolerance is relative to, where that is more than the number.
+        kind: of a `Difference`; empty: ``number`` or ``fact``.
+        needs: what a comparison needs besides: `FORMULAS` (one version of them and of torch, which
+            draws the random numbers) or `BASELINE` (the frozen run).
+    """
+
+    times: float = 0.0
+    size: float = 0.0
+    kind: str = ""
+    needs: str = ""
+
+
+BY_UNIT = {"norm": Rule(1.0), "×": Rule(2.0), "cosine": Rule(2.0, 1.0)}
+"""Unit → what rounding may change; a ratio of two norms errs by at most the sum of their errors,
+and so does a cosine. Accuracies are counts, with near-ties decided in float64."""
+
+_SAME = Rule()
+_NORM, _COSINE = BY_UNIT["norm"], BY_UNIT["cosine"]
+_DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
+
+_NAMES = ("method_name", "seed", "axes")
+"""Compared with the manifest; not compared for a checkpoint without one."""
+
+QUANTITIES: Mapping[str, Rule] = {
+    **dict.fromkeys(_NAMES, _SAME),
+    "provenance.hashes.weights": Rule(kind="weights"),
+    "provenance.hashes.credit": Rule(kind="file"),
+    "provenance.data_hash": Rule(kind="data"),
+    **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
+    "residual_norms": _NORM,
+    "bp_grad_norms": _NORM,
+    "cross_batch_stability": _COSINE,
+    "headline_acc": _SAME,
+    "right": _SAME,
+    "frozen_baseline_acc": Rule(needs=BASELINE),
+    "error_norm": _NORM,
+    "credit.gamma": _COSINE,
+    "credit.gamma_L": _COSINE,
+    "credit.deep_gamma": _COSINE,
+    "credit.null": _DRAWN_COSINE,
+    "credit.rho": _DRAWN_COSINE,
+    "credit.nudge": Rule(50.0),
+    # an interval's width comes from small differences, which rounding changes more
+    "intervals.growth": Rule(50.0, needs=FORMULAS),
+    "intervals.g_L": Rule(50.0, needs=FORMULAS),
+    "intervals.stability": Rule(50.0, 1.0, needs=FORMULAS),
+    "intervals.acc": Rule(50.0, 1e-6, needs=FORMULAS),
+    "intervals.margin_pp": Rule(50.0, 1e-6, needs=BASELINE),
+}
+"""Name in a report → how its values are compared."""
+
+_MACHINE = ("device", "device_label", "instructions", "group")
+_VERSIONS = ("torch", "numpy")
+"""Facts of provenance that let numbers differ by rounding."""
+
+_ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that differs from the record.
+
+    Attributes:
+        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
+            measured now but not recorded; ``unchecked``: recorded, and it could not be compared.
+        name: of the value, e.g. ``bp_grad_norms[4]``.
+        recorded: its value in the record, or None.
+        measured: its value now, or None.
+        tolerance: allowed difference; None = must be equal.
+        decides: whether it fails the verification.
+        why: reason why a lacking or unchecked value is no failure.
+    """
+
+    kind: str
+    name: str
+    recorded: object
+    measured: object
+    tolerance: float | None = None
+    decides: bool = True
+    why: str = ""
+
+    def change(self) -> str:
+        """``bp_grad_norms[4] 1.2e-9 → 3.4e-9``."""
+        was = _short(self.recorded, "not in the record")
+        return f"{self.name} {was} → {_short(self.measured, 'not measured')}"
+
+    def __str__(self) -> str:
+        text = self.change()
+        if self.tolerance is not None:
+            text += f" (may differ by {self.tolerance:.1e})"
+        if self.why:
+            text += f" ({self.why})"
+        return text
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """Differences between a record and a new measurement of a run.
+
+    Attributes:
+        differences: all values that differ, deciding or not.
+        compared: number of compared values.
+        largest: largest difference relative to its tolerance (at most 1 = agreement).
+        bit_for_bit: whether all compared numbers are equal.
+        elsewhere: what differs of the machine and the versions; if nothing, no tolerance applies.
+        not_compared: names of recorded values that are in no row of `QUANTITIES`.
+    """
+
+    differences: list[Difference]
+    compared: int
+    largest: float
+    bit_for_bit: bool
+    elsewhere: list[str]
+    not_compared: list[str]
+
+    @cached_property
+    def agrees(self) -> bool:
+        """Whether the verification passes."""
+        return not any(difference.decides for difference in self.differences)
+
+    @cached_property
+    def unchecked(self) -> int:
+        """Number of recorded quantities that could not be compared."""
+        return sum(difference.kind == UNCHECKED for difference in self.differences)
+
+    @property
+    def headline(self) -> str:
+        """The outcome as a short text."""
+        if not self.agrees:
+            counts = Counter(each.kind for each in self.differences if each.decides)
+            kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+            return f"DIFFERS: {kinds}; {self.compared} values compared"
+        exact = f"at most {brief(self.largest, 2)} of what rounding allows"
+        if self.bit_for_bit:
+            exact = "bit for bit"
+        if self.unchecked:
+            return f"agrees in {self.compared} values, {exact}; {self.unchecked} NOT CHECKED"
+        return f"agrees: {self.compared} values, {exact}"
+
+    def lines(self) -> list[str]:
+        """A line per difference, what differs of the machine, and what is not compared."""
+        lines = [f"{'≠' if each.decides else '?'} {each}" for each in self.differences[:MOST_NAMED]]
+        if len(self.differences) > MOST_NAMED:
+            lines.append(f"… and {len(self.differences) - MOST_NAMED} more")
+        if self.elsewhere:
+            lines.append(f"· measured elsewhere: {', '.join(self.elsewhere)}")
+        if self.not_compared:
+            names = ", ".join(self.not_compared[:MOST_NAMED])
+            more = len(self.not_compared) - MOST_NAMED
+            lines.append(f"· not compared: {names}" + (f" and {more} more" if more > 0 else ""))
+        return lines
+
+
+def compare(
+    recorded: DiagnosticReport, measured: DiagnosticReport, beside: Iterable[Difference] = ()
+) -> Comparison:
+    """Compare a record with a new measurement of the same run.
+
+    Tolerances follow from the new measurement alone: its arithmetic and depth. On the same
+        processor with the same versions all numbers must be equal.
+
+    Args:
+        recorded: the record.
+        measured: the new measurement.
+        beside: further differences, which the record has with itself.
+    """
+    before, after = _data(recorded), _data(measured)
+    elsewhere = _elsewhere(recorded, measured)
+    relative = relative_tolerance(measured) if elsewhere else 0.0
+    same_formulas = _formulas(recorded) == _formulas(measured)
+    nameless = () if measured.method_name else _NAMES
+    differences: list[Difference] = []
+    within: list[float] = []
+    for quantity, rule in QUANTITIES.items():
+        if quantity in nameless:
+            continue
+        old, new = _values(before, quantity), _values(after, quantity)
+        for name in {**old, **new}:
+            found = _judged(name, old.get(name), new.get(name), rule, relative)
+            if isinstance(found, float):
+                within.append(found)
+            else:
+                differences.append(_excused(found, rule, same_formulas))
+    checked = [each for each in differences if each.kind not in (LACKING, UNCHECKED)]
+    differences += [*beside, *_verdicts(recorded, measured)]
+    differences.sort(key=_order)
+    return Comparison(
+        differences=differences,
+        compared=len(within) + sum(each.measured is not None for each in checked),
+        largest=max(within, default=0.0),
+        bit_for_bit=not any(within),
+        elsewhere=elsewhere,
+        not_compared=[*(name for name in nameless if before.get(name)), *_others(before)],
+    )
+
+
+def relative_tolerance(report: DiagnosticReport) -> float:
+    """Relative rounding error of a norm.
+
+        8 · (2L + 2) · √n · u
+
+    A product that sums n terms has a relative error of about √n·u (rounding errors of random sign);
+    a network of L blocks chains 2L + 2 of them; 8 covers other operations.
+
+    Source: Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
+    Comput. 2019.
+
+    >>> report = DiagnosticReport(residual_norms=[1.0] * 5, provenance={"fan_in": 256})
+    >>> f"{relative_tolerance(report):.1e}"
+    '7.6e-05'
+    """
+    blocks = max(1, len(report.residual_norms) - 1)
+    fan_in = report.provenance.get("fan_in", USUAL_FAN_IN)
+    dtype = report.dtype or ""
+    # the coarsest arithmetic that ran: "float32, bfloat16 inside"
+    ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in dtype]
+    unit = max(ran, default=UNIT_ROUNDOFF["float32"])
+    products = 2 * blocks + 2
+    return float(SAFETY * products * math.sqrt(fan_in) * unit)
+
+
+def excess(old: float, new: float, tolerance: float) -> float:
+    """|old − new| / tolerance: 0 for equal values, NaN included; ∞ for a tolerance of 0."""
+    if old == new or (math.isnan(old) and math.isnan(new)):
+        return 0.0
+    difference = abs(old - new)
+    if tolerance > 0 and math.isfinite(difference):
+        return difference / tolerance
+    return math.inf
+
+
+def _judged(name: str, was: object, now: object, rule: Rule, relative: float) -> Difference | float:
+    """A value's difference over its tolerance, at most 1, or the `Difference` of more.
+
+    A tolerance above the value itself agrees with nearly everything: a value that is not equal and
+    within such a tolerance counts as not compared.
+    """
+    found = Difference(kind=rule.kind or "fact", name=name, recorded=was, measured=now)
+    if was is None:
+        return replace(found, kind=LACKING)
+    if not (is_number(was) and (now is None or is_number(now))):
+        return 0.0 if was == now else found
+    found = replace(found, kind=rule.kind or "number")
+    if now is None:
+        return found
+    tolerance = 0.0
+    if isinstance(now, float):
+        tolerance = rule.times * relative * max(abs(now), rule.size)
+    over = excess(float(was), float(now), tolerance)
+    if over > 1:
+        return replace(found, tolerance=tolerance or None)
+    if over > 0 and tolerance > max(abs(was), abs(now), NEAR_ZERO * rule.size):
+        why = f"rounding may change it by {tolerance:.1e}"
+        return replace(found, kind=UNCHECKED, decides=False, why=why)
+    return over
+
+
+def _formulas(report: DiagnosticReport) -> tuple[object, object]:
+    """The versions that decide intervals and random numbers."""
+    versions = _mapping(report.provenance.get("versions"))
+    return versions.get("formulas", "1"), versions.get("torch")
+
+
+def _excused(found: Difference, rule: Rule, same_formulas: bool) -> Difference:
+    """The difference, which decides nothing if what its rule needs is not given."""
+    if rule.needs == FORMULAS and not same_formulas:
+        why = "of other formulas or of another torch"
+    elif rule.needs == BASELINE and found.measured is None:
+        why = "the frozen run that gave it is not at hand"
+    else:
+        return found
+    kind = LACKING if found.recorded is None else UNCHECKED
+    return replace(found, kind=kind, decides=False, why=why, tolerance=None)
+
+
+def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
+    """The first of three verdicts that is not the recorded one: of the measured numbers, of the
+    recorded numbers, and by the protocol's thresholds."""
+    was = recorded.recorded_verdict
+    if was is None:
+        yield Difference(kind=LACKING, name="verdict", recorded=None, measured=recorded.verdict)
+        return
+    baseline = recorded.frozen_baseline_acc
+    if measured.frozen_baseline_acc is None and baseline is not None:
+        measured = measured.with_frozen_baseline(baseline)
+    measured = replace(measured, recorded_verdict=was)
+    verdicts = {
+        "verdict": measured.with_thresholds(recorded.thresholds),
+        "verdict of the recorded numbers": recorded,
+        "verdict by the protocol's thresholds": measured.with_thresholds(UNSTATED),
+    }
+    for name, judged in verdicts.items():
+        if judged.recorded_differs:
+            yield Difference(kind="verdict", name=name, recorded=was, measured=judged.verdict)
+            return
+
+
+def _data(report: DiagnosticReport) -> Json:
+    """The report as JSON data, without its verdict."""
+    data: Json = msgspec.to_builtins(report.as_recorded())
+    for name in ("verdict", WHAT_IF):
+        data.pop(name, None)
+    return data
+
+
+def _values(data: Json, quantity: str) -> dict[str, object]:
+    """Name → value of all numbers of a quantity."""
+    inside: object = data
+    for key in quantity.split("."):
+        inside = _mapping(inside).get(key)
+    found: dict[str, object] = {}
+    waiting = [(quantity, inside)]
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(f"{name}.{key}", each) for key, each in value.items()]
+        elif isinstance(value, (list, tuple)):
+            waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
+        elif value is not None and value != "":
+            found[name] = value
+    return found
+
+
+def _others(data: Mapping[str, object], prefix: str = "") -> Iterator[str]:
+    """Names of recorded values that no quantity has."""
+    for key, value in data.items():
+        name = f"{prefix}{key}"
+        if name in QUANTITIES or value in (None, "", [], {}):
+            continue
+        if isinstance(value, Mapping) and any(each.startswith(f"{name}.") for each in QUANTITIES):
+            yield from _others(value, f"{name}.")
+        else:
+            yield name
+
+
+def _elsewhere(recorded: DiagnosticReport, measured: DiagnosticReport) -> list[str]:
+    """What differs of the machine and the versions; of another device than the processor at least
+    its name, since its kernels need not repeat a number."""
+    before, now = _machine(recorded), _machine(measured)
+    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
+    if not changed and (now["device"] != "cpu" or now["instructions"] is None):
+        changed.append(f"device {now['device']}")
+    return changed
+
+
+def _machine(report: DiagnosticReport) -> Json:
+    """What lets numbers differ by rounding."""
+    facts = report.provenance
+    versions = _mapping(facts.get("versions"))
+    machine = {name: facts.get(name) for name in _MACHINE}
+    return machine | {name: versions.get(name) for name in _VERSIONS}
+
+
+def _order(difference: Difference) -> tuple[bool, int]:
+    """Deciding differences first, by kind."""
+    return not difference.decides, _ORDER.index(difference.kind)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    """A mapping from a file; empty if the value is none."""
+    if isinstance(value, Mapping):
+        return value
+    return {}
+
+
+def _short(value: object, absent: str) -> str:
+    """A value for reading; a hash as its first digits."""
+    if value is None:
+        return absent
+    if isinstance(value, float):
+        return brief(value, 9)
+    text = str(value)
+    return f"{text[:19]}…" if text.startswith("sha256:") else text

@@ -1,0 +1,483 @@
+"""Audits: measure the rows that have a checkpoint, and collect their reports in a table.
+
+The table is written as runs finish, and resumed from; baselines come out of the audit itself.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, as_completed
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.audit.devices import (
+    LOCAL,
+    Execution,
+    answering_cluster,
+    idle_gpu,
+    workers_for,
+)
+from fa_core.audit.job_table import OnEvent
+from fa_core.audit.jobs import (
+    JobState,
+    JobView,
+    MeasureOptions,
+    check_options,
+    ignore,
+    input_hashes,
+    job_for,
+    no_data,
+    run_of,
+)
+from fa_core.audit.journal import Journal
+from fa_core.audit.pool import Pool
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files.atomic import keep_old, place_of, write_json
+from fa_core.files.opening import exists, real_path
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
+from fa_core.formats.row_baselines import with_baseline, with_measured_baselines
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.run_progress import ProgressFiles
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import is_run
+from fa_core.report.numbers import count_text
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
+
+if TYPE_CHECKING:
+    from fa_core.audit.jobs import Job
+
+Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
+"""Applies the user's thresholds and baselines to finished rows before they are written."""
+
+
+OnReport = Callable[[int, DiagnosticReport], None]
+
+
+class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an audit.
+
+    Attributes:
+        rows: the measured runs, including the skipped ones, in order.
+        failures: the runs that could not be measured, with their errors.
+        skipped: number of runs that an earlier audit had measured.
+        interrupted: whether the user stopped it.
+    """
+
+    rows: list[AuditRow]
+    failures: list[Problem]
+    skipped: int = 0
+    interrupted: bool = False
+
+
+class Measuring(msgspec.Struct, frozen=True):
+    """Execution and listeners of measurements.
+
+    Attributes:
+        execution: engine, devices and number of workers.
+        on_event: called from another thread with every change of a job.
+        on_plan: called once, before measuring: (runs to measure, runs skipped).
+        on_notice: called with notes on the whole audit: the cluster, a GPU that is not used.
+    """
+
+    execution: Execution = Execution()
+    on_event: OnEvent | None = None
+    on_plan: Callable[[int, int], None] = ignore
+    on_notice: Callable[[str], None] = ignore
+
+    def check(self) -> None:
+        """Check the execution before anything starts.
+
+        Raises:
+            UsageError: what cannot be meant (see `Execution.check`).
+            MeasureError: no cluster answers at the address.
+        """
+        self.execution.check()
+        if self.execution.engine != LOCAL:
+            answering_cluster(self.execution.address)
+
+    def pool(self, runs: int) -> Pool:
+        """A new pool. Its workers start with the first job.
+
+        Args:
+            runs: expected number of jobs: a CPU gets more workers for many.
+
+        Raises:
+            UsageError: what cannot be meant (see `Execution.check`).
+        """
+        execution = self.execution
+        execution.check()
+        if execution.engine != LOCAL:
+            from fa_core.audit.cluster import ClusterPool
+
+            return ClusterPool(execution, self.on_event, on_notice=self.on_notice)
+        devices = workers_for(runs, execution.device, execution.jobs)
+        if idle := idle_gpu(devices):
+            self.on_notice(idle)
+        return Pool(devices, self.on_event, on_notice=self.on_notice)
+
+    def _noting(self, files: ProgressFiles) -> Measuring:
+        """The same, with progress files in the run folders that are measured."""
+
+        def on_event(view: JobView) -> None:
+            _note_progress(files, view)
+            if self.on_event is not None:
+                self.on_event(view)
+
+        return replace(self, on_event=on_event)
+
+    def run(
+        self, todo: Sequence[Job], skipped: int, on_report: OnReport, failures: list[Problem]
+    ) -> bool:
+        """Measure jobs, whose ids are numbers, and pass on their reports as they arrive.
+
+        Args:
+            todo: the jobs.
+            skipped: number of jobs left out.
+            on_report: called with (id, report) of each finished job, one at a time.
+            failures: failed jobs are added to it.
+
+        Returns:
+            Whether the user interrupted it.
+
+        Raises:
+            FaError: a device or a cluster that is not there.
+        """
+        self.on_plan(len(todo), skipped)
+        waited_for: dict[Future[DiagnosticReport], Job] = {}
+
+        def take_in(future: Future[DiagnosticReport]) -> None:
+            job = waited_for[future]
+            try:
+                report = future.result()
+            except CancelledError:
+                pass
+            except FaError as error:
+                failures.append(Problem(job.checkpoint, str(error)))
+            else:
+                on_report(int(job.id), report)
+            del waited_for[future]
+
+        try:
+            if todo:
+                with ProgressFiles() as files, self._noting(files).pool(len(todo)) as pool:
+                    folders = (Path(job.checkpoint) for job in todo)
+                    files.queue(filter(is_run, folders))
+                    waited_for.update((pool.submit(job), job) for job in todo)
+                    for future in as_completed(list(waited_for)):
+                        take_in(future)
+        except KeyboardInterrupt:
+            # keep finished reports that have not been passed on yet
+            for future in [future for future in waited_for if future.done()]:
+                take_in(future)
+            return True
+        return False
+
+
+def _note_progress(files: ProgressFiles, view: JobView) -> None:
+    """Keep the progress file of a run folder as its job is."""
+    folder = Path(view.job.checkpoint)
+    if view.state is JobState.RUNNING:
+        if folder in files:
+            files.update(folder, view.done, view.total)
+        elif is_run(folder):
+            files.begin(folder, "measuring")
+    elif view.state is JobState.FAILED:
+        files.end(folder, f"failed: {view.error}")
+    elif view.state.final:
+        files.end(folder)
+
+
+def audit(
+    rows: Iterable[AuditRow],
+    out: Path | None = None,
+    options: MeasureOptions | None = None,
+    how: Measuring = Measuring(),  # noqa: B008 (immutable)
+    *,
+    resume: bool = False,
+    replace_old: bool = False,
+    adjust: Adjust = list,
+) -> AuditResult:
+    """Measure every row that has a checkpoint; finished runs are in ``out`` whatever happens to the
+    rest.
+
+    Args:
+        rows: what `fa_core.formats.scan` found.
+        out: the audit table to write; a journal of the finished runs until the end.
+        options: how to measure.
+        how: execution and listeners; a job's id is its index in `measurable(rows)`.
+        resume: reuse the runs in ``out`` that have the same files and settings; keep its other
+            rows.
+        replace_old: measure everything again; the old file is kept under a numbered name.
+        adjust: applied to finished rows before they are written.
+
+    Raises:
+        UnreadableInput: nothing to measure.
+        UsageError: invalid options, an unknown device, or an ``out`` that cannot be written, is
+            locked by another process, or holds runs without `resume` or `replace_old`.
+        MeasureError: a cluster that does not answer.
+        FaError: the disk of ``out`` fails, which ends the audit; the runs before are in it.
+    """
+    options = options or MeasureOptions()
+    check_options(options)
+    targets = measurable(rows)
+    if not targets:
+        hint = "audit files are shown by `fa-tui show`"
+        raise UnreadableInput("nothing to measure: no checkpoint and no run folder", hint=hint)
+    checkpoints = [str(row.checkpoint) for row in targets]
+    without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
+    if len(without_data) == len(targets):
+        raise no_data(checkpoints[0])
+    how.check()
+    found: dict[int, DiagnosticReport] = {}
+    others: list[AuditRow] = []
+    if out is not None:
+        recorded = check_writable(out)
+        if recorded and not (resume or replace_old):
+            what = f"holds {count_text(len(recorded), 'measured run')} already"
+            hint = (
+                "add --resume to go on from there, or --replace to keep that file under "
+                "another name"
+            )
+            raise UsageError(what, where=out, hint=hint)
+        if resume and not replace_old:
+            found, others = finished_before(recorded, targets, options)
+        if len(found) + len(others) < len(recorded):
+            how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
+    file = AuditFile(out, targets, adjust, others, found)
+    failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
+    todo = [
+        job_for(row, str(index), options)
+        for index, row in enumerate(targets)
+        if index not in found and row.checkpoint not in without_data
+    ]
+    interrupted = False
+    try:
+        interrupted = how.run(todo, len(found), file.put, failures)
+    finally:
+        try:
+            file.write()
+        except KeyboardInterrupt:
+            # a large table takes seconds, and an interrupted audit must keep it
+            interrupted = True
+            file.write()
+    return AuditResult(
+        rows=file.rows(),
+        failures=failures,
+        skipped=len(found),
+        interrupted=interrupted,
+    )
+
+
+def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The rows that have a checkpoint, each checkpoint once, with absolute paths.
+
+    A run folder, its weights file and an audit file that names them are the same checkpoint; the
+    row of the checkpoint itself is preferred. A checkpoint that no longer exists is left out.
+    """
+    found: dict[str, AuditRow] = {}
+    for row in rows:
+        if row.checkpoint is None:
+            continue
+        path = real_path(row.checkpoint)
+        if row.source != row.checkpoint and not exists(path):
+            continue
+        path = run_of(path) or path
+        known = found.get(str(path))
+        if known is None or (known.source != known.checkpoint and row.source == row.checkpoint):
+            found[str(path)] = replace(row, checkpoint=str(path))
+    return list(found.values())
+
+
+class AuditFile:
+    """Collects the measured runs of an audit in a file: a journal, and the table at the end.
+
+    Args:
+        out: the file; None = none.
+        order: the rows to measure, in the order of the table.
+        adjust: see `Adjust`.
+        before: rows that precede them in the file.
+        found: index → report of the rows that were measured before.
+
+    Raises:
+        UsageError: another process writes the file.
+        FaError: it cannot be written.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        order: Sequence[AuditRow],
+        adjust: Adjust = list,
+        before: Iterable[AuditRow] = (),
+        found: Mapping[int, DiagnosticReport] = {},
+    ) -> None:
+        self._order, self._adjust = list(order), adjust
+        self._before = list(before)
+        self._reports: dict[int, DiagnosticReport] = dict(found)
+        self._journal = None
+        if out is not None:
+            self._journal = Journal(out, [*self._before, *self.rows()])
+
+    def put(self, index: int, report: DiagnosticReport) -> None:
+        """Append a row's report to the file."""
+        self._reports[index] = report
+        if self._journal is not None:
+            row = replace(self._order[index], report=report)
+            self._journal.append(_marked(row, *self._adjust([row])))
+
+    def write(self) -> None:
+        """Replace the journal by the table."""
+        if self._journal is not None:
+            self._journal.finish([*self._before, *self.rows()])
+
+    def rows(self) -> list[AuditRow]:
+        """The finished rows, in order, with their baselines."""
+        finished = [
+            replace(row, report=self._reports[i])
+            for i, row in enumerate(self._order)
+            if i in self._reports
+        ]
+        measured = with_measured_baselines(finished)
+        return [
+            _marked(before, after)
+            for before, after in zip(measured, self._adjust(measured), strict=True)
+        ]
+
+
+def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
+    """Write a run's report or a table of rows; an old file is kept under a numbered name.
+
+    Returns:
+        The new path of the old file; None if there was none.
+
+    Raises:
+        UsageError: a folder, a device, a FIFO or a socket is there.
+        FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
+    """
+    kept = keep_old(path)
+    if isinstance(measured, DiagnosticReport):
+        write_json(path, printable_drift(measured))
+    else:
+        write_audit_table(path, measured)
+    return kept
+
+
+def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
+    """Mark a baseline as given by the user, so that a resumed audit does not take it for the run's
+    own."""
+    acc = after.report.frozen_baseline_acc
+    if acc == before.report.frozen_baseline_acc:
+        return after
+    return with_baseline(after, acc, GIVEN)
+
+
+def finished_before(
+    recorded: Iterable[AuditRow], rows: Sequence[AuditRow], options: MeasureOptions
+) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
+    """The recorded reports that can be reused.
+
+    A record is reused if method, seed, the bytes of every file and the settings are the same; among
+    several, the one with the same paths.
+
+    Args:
+        recorded: the rows of the earlier audit.
+        rows: the rows to be measured.
+        options: the settings to measure with.
+
+    Returns:
+        Row index → its report, and the other recorded rows.
+    """
+    left: defaultdict[str, list[AuditRow]] = defaultdict(list)
+    for row in recorded:
+        row = replace(row, report=_as_measured(row.report))
+        left[_identity(row, _settings(row), row.report.provenance.get("hashes"))].append(row)
+    found: dict[int, DiagnosticReport] = {}
+    for index, row in enumerate(rows):
+        alike = left[_identity(row, options, _hashes(row))]
+        alike.sort(key=lambda old: old.checkpoint == row.checkpoint)
+        if alike:
+            report = alike.pop().report
+            facts = {**report.provenance, "checkpoint": row.checkpoint}
+            found[index] = replace(report, provenance=facts)
+    again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
+    others = [row for alike in left.values() for row in alike]
+    return found, [row for row in others if row.checkpoint not in again]
+
+
+def _settings(row: AuditRow) -> MeasureOptions | None:
+    """The settings a row was measured with; settings that older versions lack have their
+    defaults."""
+    try:
+        return msgspec.convert(row.report.provenance.get("settings"), MeasureOptions)
+    except msgspec.ValidationError:
+        return None
+
+
+def recorded_audits(out: Path) -> list[AuditRow]:
+    """The rows of an existing audit table; none if the file is missing or empty.
+
+    Raises:
+        UsageError: it is another kind of file, which must not be overwritten.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return []
+    why = ""
+    try:
+        rows = list(scan([out]).rows)
+        if all(row.report.coverage for row in rows):
+            return rows
+    except UnreadableInput as error:
+        why = f" ({error.what})"
+    raise UsageError(
+        f"is there already and is no audit table{why}", where=out, hint="choose another --out"
+    )
+
+
+def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
+    """The report as measured, without the baseline and the recorded verdict added later."""
+    report = replace(report, recorded_verdict=None)
+    if BASELINE_FROM not in report.provenance:
+        return report
+    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    return replace(report, provenance=facts, frozen_baseline_acc=None)
+
+
+def _identity(row: AuditRow, settings: MeasureOptions | None, hashes: object) -> str:
+    return json.dumps(
+        [row.method, row.seed, row.axes, msgspec.to_builtins(settings), hashes], sort_keys=True
+    )
+
+
+def _hashes(row: AuditRow) -> dict[str, str]:
+    """Current hashes of the row's files; a file that cannot be read matches no record."""
+    try:
+        return input_hashes(Path(row.checkpoint or ""))
+    except FaError:
+        return {}
+
+
+def check_writable(out: Path) -> list[AuditRow]:
+    """The rows of an output file, checked before hours of measuring.
+
+    Raises:
+        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be
+            written to.
+    """
+    if out.is_dir():
+        raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
+    out = place_of(out)
+    try:
+        recorded = recorded_audits(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # a random name, so that no link can wait there
+        tempfile.TemporaryFile(dir=out.parent).close()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+    return recorded

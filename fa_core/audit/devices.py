@@ -1,0 +1,356 @@
+"""Devices of this machine, their load, and the execution of measurements. No torch.
+
+torch says which GPUs there are, in a process of its own; it is not asked where the system shows
+none. MPS follows from machine and system.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.errors import MeasureError, UsageError, missing_package
+from fa_core.files.children import start_python
+from fa_core.option_values import unknown_name
+
+RUNS_PER_WORKER = 8
+"""Runs from which another worker on a CPU pays off."""
+
+MOST_CPU_WORKERS = 8
+"""Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A device and its current state.
+
+    Attributes:
+        name: as torch calls it, e.g. ``"cuda:0"``.
+        label: its model, e.g. ``"NVIDIA H200"``.
+        memory_used: bytes in use by all processes; None where unknown.
+        memory_total: its bytes; None where unknown.
+        load: recent share of busy time, in [0, 1]; None where unknown.
+    """
+
+    name: str
+    label: str
+    memory_used: int | None = None
+    memory_total: int | None = None
+    load: float | None = None
+
+
+def list_devices() -> list[Device]:
+    """Every device torch can measure on, the CPU last."""
+    if _has_mps():
+        mps = [Device(name="mps", label="Apple GPU")]
+    else:
+        mps = []
+    return [*_cuda_devices(), *mps, _cpu()]
+
+
+def why_no_cuda() -> str:
+    """Why there is no CUDA device here; ``""`` if there is one."""
+    files = _gpu_files()
+    if not files:
+        return "no GPU: none is on this machine"
+    torch = ask_torch()
+    if not torch.gpus:
+        return f"no GPU: torch {torch.version} can use none, though there is {files[0]}"
+    return ""
+
+
+def idle_gpu(devices: Iterable[str]) -> str:
+    """The note for runs measured on the CPU of a machine with a GPU; ``""`` without one.
+
+    Args:
+        devices: the devices that measure.
+    """
+    files = _gpu_files()
+    if set(devices) != {"cpu"} or not files:
+        return ""
+    why, name = why_no_cuda().removeprefix("no GPU: "), files[0]
+    if not why:
+        why, name = "--device or the settings say so", ask_torch().gpus[0].name
+    return f"measured on the CPU beside a GPU ({name}): {why}"
+
+
+class Gpu(msgspec.Struct, frozen=True, array_like=True):
+    """A GPU as torch knows it, with its bytes of memory."""
+
+    name: str
+    memory: int
+    uuid: str = ""
+
+
+class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """torch's version and GPUs, asked in a process of its own.
+
+    Attributes:
+        version: ``""`` if it does not import.
+        gpus: each, in torch's order.
+        error: why it does not import.
+    """
+
+    version: str = ""
+    gpus: list[Gpu] = []
+    error: str = ""
+
+
+@lru_cache(maxsize=1)
+def ask_torch() -> TorchAnswer:
+    """torch's version and GPUs, cached: its import takes seconds."""
+    return _answer("fa_core.audit.torch_probe")
+
+
+def _answer(module: str, seconds: float = 120) -> TorchAnswer:
+    """What a module that asks torch prints."""
+    with start_python(module, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        try:
+            printed, wrong = child.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return TorchAnswer(error=f"does not import within {seconds:g} s")
+    try:
+        return msgspec.json.decode(printed.strip().rpartition(b"\n")[2], type=TorchAnswer)
+    except ValueError:
+        words = wrong.decode(errors="replace").strip().splitlines()
+        last = (words or [f"exit code {child.returncode}"])[-1]
+        return TorchAnswer(error=f"does not import: {last}")
+
+
+def check_counts(**counts: int | None) -> None:
+    """Refuse counts below 1.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {count}", hint="give at least 1")
+
+
+def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
+    """The device of each worker to start.
+
+    Args:
+        spec: ``auto`` (every CUDA device, else the CPU), ``cuda`` or ``cuda:all`` (every CUDA
+            device), ``cuda:1``, ``cpu``, ``mps``, or several of these with commas.
+        jobs: number of workers; None = one per device. More workers than devices share them in
+            turn.
+
+    Raises:
+        UsageError: an unknown device, one that is not there, or fewer than one job.
+    """
+    check_counts(jobs=jobs)
+    names: list[str] = []
+    for part in (part.strip().lower() for part in spec.split(",") if part.strip()):
+        names.extend(name for name in _named(part) if name not in names)
+    if not names:
+        raise UsageError(f"--device {spec!r} names no device", hint=_known())
+    if jobs is None:
+        count = len(names)
+    else:
+        count = jobs
+    return [names[worker % len(names)] for worker in range(count)]
+
+
+def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
+    """`resolve_devices` with at most one worker per run; on a CPU alone, one per `RUNS_PER_WORKER`
+    runs.
+
+    Networks of this field are small: two workers of one thread measure many of them twice as fast
+        as one worker of two threads, but each takes seconds to start and holds the data.
+    """
+    devices = resolve_devices(spec, jobs)
+    if jobs is None and devices == ["cpu"]:
+        devices *= max(1, min(usable_cores(), MOST_CPU_WORKERS, runs // RUNS_PER_WORKER))
+    return devices[:runs]
+
+
+def threads_per_worker(devices: Sequence[str]) -> int | None:
+    """CPU threads per worker: an equal share of the cores; None = all, for a single worker."""
+    if len(devices) < 2:
+        return None
+    return max(1, usable_cores() // len(devices))
+
+
+def usable_cores() -> int:
+    """CPU cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _named(part: str) -> list[str]:
+    cuda = [device.name for device in _cuda_devices()]
+    if part == "auto":
+        return cuda or ["cpu"]
+    if part in ("cuda", "cuda:all"):
+        if not cuda:
+            raise UsageError(f"--device {part}: no CUDA device is usable here", hint=_known())
+        return cuda
+    if part == "cpu" or part in cuda or (part == "mps" and _has_mps()):
+        return [part]
+    raise UsageError(f"--device {part!r} is not there", hint=_known())
+
+
+def _known() -> str:
+    names = ", ".join(device.name for device in list_devices())
+    return f"devices here: {names} (`fa-tui doctor` says more)"
+
+
+def _cpu() -> Device:
+    import psutil
+
+    cores = usable_cores()
+    return Device(name="cpu", label=f"{cores} cores", load=min(1.0, psutil.getloadavg()[0] / cores))
+
+
+def _cuda_devices() -> list[Device]:
+    if not _gpu_files():
+        return []
+    return [_loaded(index, gpu) for index, gpu in enumerate(ask_torch().gpus)]
+
+
+def _loaded(index: int, gpu: Gpu) -> Device:
+    """A GPU with its current load, which NVML knows if it answers."""
+    device = Device(name=f"cuda:{index}", label=gpu.name, memory_total=gpu.memory)
+    # NVML is imported for a machine with a GPU only
+    import pynvml as nvml
+
+    with suppress(nvml.NVMLError):
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}")
+        device = replace(device, memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
+        busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        device = replace(device, load=busy / 100)
+    return device
+
+
+def _gpu_files() -> list[str]:
+    """Device files of a GPU: NVIDIA's, WSL's, AMD's. Without one torch need not be asked."""
+    return [
+        str(file)
+        for name in ("nvidia[0-9]*", "dxg", "kfd")
+        for file in sorted(Path("/dev").glob(name))
+    ]
+
+
+def _has_mps() -> bool:
+    """Whether this is a Mac with an Apple processor, whose GPU every wheel of torch can use."""
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
+LOCAL, RAY = "local", "ray"
+ENGINES = (LOCAL, RAY)
+
+CONNECT = 4.0
+"""Timeout in seconds for connecting to an address."""
+
+PATIENCE = 3600.0
+"""Seconds after which a job of a cluster is tried once more."""
+
+CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
+"""Devices for `--engine ray`; Ray picks the device of a job."""
+
+
+class Execution(msgspec.Struct, frozen=True, kw_only=True):
+    """Execution of measurements: engine, devices, workers. None = decided where it is needed.
+
+    Attributes:
+        engine: ``"local"`` (worker processes of this machine) or ``"ray"`` (a cluster).
+        device: ``"auto"`` (every CUDA device, else the CPU) or another spec of `resolve_devices`;
+            on a cluster ``"auto"`` (a GPU per job if it has any, else a core), ``"cpu"`` or
+            ``"cuda"``.
+        jobs: number of workers; None = one per device, on a CPU more for many runs (see
+            `workers_for`). On a cluster Ray decides.
+        address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
+            None = RAY_ADDRESS, else a new one on this machine while it is needed.
+        patience: seconds after which a job of a cluster is tried again; None = `PATIENCE`.
+    """
+
+    engine: str = LOCAL
+    device: str = "auto"
+    jobs: int | None = None
+    address: str | None = None
+    patience: float | None = None
+
+    def check(self) -> None:
+        """Check the options, without contacting a cluster.
+
+        Raises:
+            UsageError: an unknown engine or device, numbers below 1, a patience of 0, an address
+                without `--engine ray`, or a malformed one.
+        """
+        if self.engine not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
+        check_counts(jobs=self.jobs)
+        # NaN fails every comparison
+        if self.patience is not None and not self.patience > 0:
+            raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
+        if self.engine == LOCAL:
+            for name, value in {"address": self.address, "patience": self.patience}.items():
+                if value is not None:
+                    raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+            if self.device != "auto":
+                resolve_devices(self.device)
+            return
+        if self.device not in CLUSTER_DEVICES:
+            hint = f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
+            raise UsageError(f"--device {self.device} with --engine ray", hint=hint)
+        cluster_address(self.address)
+
+
+def cluster_address(address: str | None) -> str:
+    """The cluster to join: ``host:port``, ``auto`` (runs on this machine) or ``local`` (start one).
+
+    Args:
+        address: as in `Execution`.
+
+    Raises:
+        UsageError: ray is not installed, or the address is malformed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise missing_package("ray", "--engine ray")
+    named = address or os.environ.get("RAY_ADDRESS") or "local"
+    if named in ("auto", "local"):
+        return named
+    host, _, port = named.rpartition(":")
+    if not host or "/" in host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(
+            f"--address {named!r} is not HOST:PORT",
+            hint="write e.g. --address 10.0.0.1:6379, or auto",
+        )
+    return named
+
+
+def answering_cluster(address: str | None) -> str:
+    """`cluster_address`, if something listens there.
+
+    Raises:
+        UsageError: see `cluster_address`.
+        MeasureError: nothing listens at the address.
+    """
+    named = cluster_address(address)
+    if named in ("auto", "local"):
+        return named
+    host, _, port = named.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
+    except OSError as error:
+        raise MeasureError(
+            f"no Ray cluster answers at {named} ({error.strerror or error})",
+            hint="`ray start --head` starts a cluster on this machine",
+        ) from error
+    return named

@@ -1,0 +1,180 @@
+"""Loading of a job's inputs: samples, manifest, hashes, weights, network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.audit.devices import check_counts
+from fa_core.audit.jobs import (
+    AUTO,
+    Job,
+    MeasureOptions,
+    input_hashes,
+    no_data,
+    run_of,
+    stamp,
+)
+from fa_core.audit.out_of_memory import check_fits
+from fa_core.errors import UnreadableInput
+from fa_core.files.opening import exists
+from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.checkpoint_network import fitted, network_for
+from fa_core.measure.gradients import cut
+from fa_core.report.intervals import LOOKS
+from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.zoo.data import DataSet, GivenBatches, eval_order, load_test_data
+
+BATCHES, BATCH_SIZE = 10, 128
+"""Default K and B (docs/protocol.md §3)."""
+
+TEST_BATCH = 1000
+"""Samples per forward pass that measures only the accuracy."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The samples of a measurement.
+
+    Attributes:
+        data: data SPEC.
+        typed: whether the user typed it; only then it may name code.
+        batches: K.
+        batch_size: B.
+        eval_seed: picks the samples of the batches.
+    """
+
+    data: str
+    typed: bool
+    batches: int
+    batch_size: int
+    eval_seed: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Loaded samples on the device.
+
+    Attributes:
+        test_x: the whole test part, for the accuracy.
+        test_y: its labels.
+        batches: K disjoint (x, y), or mappings, for the diagnostics.
+        data_hash: of the test part.
+        order: (n,), index of each test sample in the data set's test part; None = unchanged order.
+        given: the user's test batches, which replace `test_x` and `test_y`.
+        scaling: scaling of pixels, where there was a choice.
+    """
+
+    test_x: Tensor
+    test_y: Tensor
+    batches: Sequence[object]
+    data_hash: str
+    order: Tensor | None = None
+    given: Sequence[object] | None = None
+    scaling: str = ""
+
+    def in_data_order(self, values: Tensor) -> Tensor:
+        """One value per test sample, reordered as in the data set's test part: the same for every
+        eval seed."""
+        if self.order is None:
+            return values
+        return torch.empty_like(values).index_copy_(0, self.order, values)
+
+
+def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
+    """The plan of a measurement: options first, then the manifest, then the protocol's defaults.
+
+    Raises:
+        UsageError: no data to measure on, or sizes below 1.
+    """
+    data = options.data or (manifest.data if manifest else None)
+    if data is None:
+        raise no_data(where)
+    asked = max(LOOKS) if options.batches == AUTO else options.batches
+    given = (asked, options.batch_size, options.eval_seed)
+    if manifest:
+        usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
+    else:
+        usual = (BATCHES, BATCH_SIZE, 0)
+    batches, batch_size, seed = (b if a is None else a for a, b in zip(given, usual, strict=True))
+    check_counts(batches=batches, batch_size=batch_size)
+    return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
+
+
+@lru_cache(maxsize=2)
+def evaluation(plan: Plan, device: str) -> Evaluation:
+    """The samples of a plan, cached for the next job.
+
+    Raises:
+        UsageError, UnreadableInput: as `load_data`.
+    """
+    data = _loaded(plan.data, plan.typed)
+    if isinstance(data, GivenBatches):
+        none = torch.empty(0)
+        return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches)
+    order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
+    x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
+    size = min(plan.batch_size, batched)
+    batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
+    return Evaluation(x, y, batches, data.hash, order, scaling=data.scaling)
+
+
+@lru_cache(maxsize=2)
+def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
+    return load_test_data(spec, allow_code=typed)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A job and its files, its network with the weights on the device.
+
+    Attributes:
+        job: the job.
+        manifest: its run's manifest, if it has one.
+        plan: its samples.
+        hashes: of the files.
+        checkpoint: its weights, on the CPU.
+        stamp: of the weights files before they were read.
+        network: the network.
+    """
+
+    job: Job
+    manifest: Manifest | None
+    plan: Plan
+    hashes: dict[str, str]
+    checkpoint: Checkpoint
+    stamp: list[list[int]]
+    network: nn.Module
+
+
+def load(job: Job, device: str) -> Loaded:
+    """Read a job's files, and put its network on the device; refuses a checkpoint larger than free
+    memory.
+
+    Raises:
+        FaError: it cannot be loaded, e.g. its tensors match no known network.
+    """
+    path, options = Path(job.checkpoint), job.options
+    run = run_of(path)
+    manifest = None
+    if run is not None and is_run(run):
+        manifest = read_manifest(run)
+    plan = resolve_plan(options, manifest, path)
+    weights = path
+    if run is not None:
+        weights = run / WEIGHTS
+    if manifest is not None and not exists(weights):
+        hint = "what was recorded of the run can be shown; to measure it, train it again"
+        raise UnreadableInput("the weights are not there", where=weights, hint=hint)
+    check_fits(weights, device)
+    before = stamp(path)
+    hashes = input_hashes(path)
+    checkpoint = load_checkpoint(weights, options.weights)
+    network = network_for(checkpoint, manifest, options.model, as_is=options.dtype == "as-is")
+    taken = fitted(checkpoint, network.state_dict())
+    return Loaded(job, manifest, plan, hashes, taken, before, network.to(device))

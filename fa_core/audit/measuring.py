@@ -1,0 +1,394 @@
+"""The measurement of one job, and its report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import torch
+from msgspec.structs import replace
+from torch import Tensor
+
+from fa_core.audit.devices import idle_gpu
+from fa_core.audit.jobs import (
+    AUTO,
+    STAMP,
+    Job,
+    JobProgress,
+    stamp,
+    versions,
+)
+from fa_core.audit.loading import TEST_BATCH, evaluation, load
+from fa_core.audit.out_of_memory import halve_until_fits, memory_for, release
+from fa_core.errors import FaError, MeasureError
+from fa_core.files.decode import Json
+from fa_core.files.opening import exists
+from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.batch_input import as_batch
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.credit import (
+    DIRECTIONS,
+    NEEDS_DIRECTIONS,
+    method_credit_quality,
+    own_credit_quality,
+)
+from fa_core.measure.depth_ablation import depth_ablation
+from fa_core.measure.diagnose import (
+    Diagnosis,
+    PassOptions,
+    needs_precision,
+    run_diagnosis,
+    with_precision,
+)
+from fa_core.measure.gradients import cut
+from fa_core.measure.isolate import processor_name
+from fa_core.measure.norms import PER_TOKEN
+from fa_core.measure.null_gamma import null_gamma
+from fa_core.measure.passes import is_out_of_memory
+from fa_core.measure.reference_precision import reference_precision
+from fa_core.report.baseline import why_no_baseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.intervals import packed, share_interval
+from fa_core.report.manifest import CREDIT, Manifest
+from fa_core.report.measurements import ReferencePrecision
+from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON
+from fa_core.zoo.methods import Method, restore_method
+from fa_core.zoo.models.base import StreamNet
+
+if TYPE_CHECKING:
+    from fa_core.audit.loading import Evaluation, Loaded
+
+GAMMA, FULL = "gamma", "full"
+
+ABLATION = "depth_ablation"
+"""Key of a report's ``unmeasured`` for a missing ablation."""
+
+
+def measure_run(
+    job: Job, device: str, progress: JobProgress, samples: Evaluation | None = None
+) -> DiagnosticReport:
+    """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole
+    test part.
+
+    ``samples``: the data of the job's plan, if the caller holds them already.
+    """
+    loaded = load(job, device)
+    network, plan, options = loaded.network, loaded.plan, job.options
+    samples = samples or evaluation(plan, device)
+    before, batches = len(_test_batches(samples, TEST_BATCH)), len(samples.batches)
+    progress.update(0, before + batches)
+
+    def on_test_batch(done: int, total: int) -> None:
+        progress.update(done, total + batches)
+
+    def on_batch(done: int, total: int) -> None:
+        progress.update(before + done, before + total)
+
+    def count(largest: int) -> list[Tensor]:
+        return run_accuracy(
+            network,
+            _test_batches(samples, largest),
+            dtype=options.dtype,
+            on_batch=on_test_batch,
+        ).right
+
+    def diagnose(largest: int) -> Diagnosis:
+        how = dataclasses.replace(passes, largest_pass=largest)
+        return run_diagnosis(network, samples.batches, how, on_batch, progress.note)
+
+    passes = PassOptions(
+        taps=options.taps or None,
+        norm_batches=options.norm_batches,
+        dtype=options.dtype,
+        decide_at=options.decide_at if options.batches == AUTO else None,
+    )
+    counted = halve_until_fits(count, TEST_BATCH, progress.note)
+    largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
+    diagnosis = halve_until_fits(diagnose, largest, progress.note)
+    right = torch.cat([part.cpu() for part in counted])
+    return build_report(loaded, samples, diagnosis, right, device, progress.note)
+
+
+def _test_batches(samples: Evaluation, largest: int) -> Sequence[object]:
+    """Batches of the test part; the user's own batches unchanged."""
+    if samples.given is not None:
+        return samples.given
+    return list(zip(cut(samples.test_x, largest), cut(samples.test_y, largest), strict=True))
+
+
+def measured(job: Job, device: str, progress: JobProgress) -> Json:
+    """The report of a job, as a worker sends it."""
+    with memory_for(job.checkpoint, device):
+        return measure_run(job, device, progress).to_dict()
+
+
+def measure_credit(
+    loaded: Loaded, method: str, batch: object, own: Json | None = None
+) -> Json | None:
+    """A report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also
+    ρ.
+
+    Args:
+        loaded: the job.
+        method: its method; only built-in ones are looked up.
+        batch: (x, y), on the network's device.
+        own: credit of a network with its own backward pass, which precedes the method's.
+
+    Returns:
+        The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
+        asked for, or the method is unknown.
+    """
+    if loaded.job.options.credit not in (GAMMA, FULL) or (
+        loaded.manifest is None and not loaded.checkpoint.feedback and own is None
+    ):
+        return None
+    if own is not None and "gamma" not in own:
+        return own
+    try:
+        if own is not None:
+            return _own_credit(loaded, batch)
+        return _credit_of_method(loaded, method, batch)
+    except FaError as error:
+        if own is None:
+            return {"missing": {"gamma": str(error)}}
+        return {**own, "missing": {"rho, nudge": str(error)}}
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    # outside the except clause, whose exception keeps the failed pass alive
+    release()
+    return {"missing": {"gamma": "out of memory"}}
+
+
+def _directions(loaded: Loaded) -> int:
+    """Random directions of ρ: none below level ``"full"``."""
+    if loaded.job.options.credit == FULL:
+        return DIRECTIONS
+    return 0
+
+
+def _own_credit(loaded: Loaded, batch: object) -> Json:
+    """Credit quality of the network's own backward pass."""
+    options = loaded.job.options
+    found = own_credit_quality(
+        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype
+    )
+    return _without_directions(found.to_dict(), loaded)
+
+
+def _without_directions(credit: Json, loaded: Loaded) -> Json:
+    """The credit without what needs random directions, unless they were drawn."""
+    if not _directions(loaded):
+        for name in NEEDS_DIRECTIONS:
+            credit.pop(name, None)
+    return credit
+
+
+def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
+    """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
+    network = loaded.network
+    rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
+    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
+    if rule.draws_feedback:
+        null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+        found["null"] = null.to_dict()
+    return _without_directions(found, loaded)
+
+
+def _rule(loaded: Loaded, method: str) -> Method:
+    """The method with its saved feedback.
+
+    Raises:
+        FaError: an unknown method, or feedback that was not saved or does not fit.
+    """
+    if not isinstance(loaded.network, StreamNet):
+        raise FaError("credit is known for the built-in networks only")
+    saved = loaded.checkpoint.path.parent / CREDIT
+    if exists(saved):
+        feedback = load_checkpoint(saved).tensors
+    else:
+        feedback = loaded.checkpoint.feedback
+    if loaded.manifest:
+        args = loaded.manifest.method_args
+    else:
+        args = {}
+    return restore_method(method, loaded.network, feedback, **args)
+
+
+def precision_of(loaded: Loaded, batch: object, note: Callable[[str], None]) -> ReferencePrecision:
+    """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
+    `halve_until_fits`."""
+    options = loaded.job.options
+
+    def measure(largest: int) -> ReferencePrecision:
+        return reference_precision(
+            loaded.network, batch, options.taps or None, options.dtype, largest
+        )
+
+    return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
+
+
+def with_ablation(
+    report: DiagnosticReport, loaded: Loaded, samples: Evaluation
+) -> DiagnosticReport:
+    """The report with the accuracy on its eval batches without each block."""
+    options = loaded.job.options
+    try:
+        found = depth_ablation(loaded.network, samples.batches, options.taps or None, options.dtype)
+    except FaError as error:
+        return replace(report, unmeasured={**report.unmeasured, ABLATION: str(error)})
+    return replace(report, depth_ablation=found)
+
+
+def build_report(
+    loaded: Loaded,
+    samples: Evaluation,
+    diagnosis: Diagnosis,
+    right: Tensor,
+    device: str,
+    note: Callable[[str], None],
+) -> DiagnosticReport:
+    """The report of a measured job; adds reliability and credit.
+
+    Args:
+        loaded: the job.
+        samples: its samples.
+        diagnosis: its measurements.
+        right: (n,) bool, correctly classified samples of the whole test part, in the order of
+            `samples`.
+        device: where.
+        note: called if passes are halved, and if there are fewer batches than asked for.
+    """
+    job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
+    options, batch = job.options, samples.batches[0]
+    if stamp(Path(job.checkpoint)) != loaded.stamp:
+        hint = "measure it again"
+        raise MeasureError(
+            "its weights changed while they were measured", where=job.checkpoint, hint=hint
+        )
+    if len(samples.batches) < plan.batches and options.batches != AUTO:
+        note(
+            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the "
+            f"{plan.batches} asked for"
+        )
+    if len(samples.batches) < options.norm_batches:
+        note(
+            f"(a) and (b) use all {len(samples.batches)} eval batches, not the "
+            f"{options.norm_batches} asked for"
+        )
+    if loaded.checkpoint.taken:
+        note(loaded.checkpoint.taken)
+    hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
+    report = diagnosis.report(headline_acc=hits / len(right))
+    if report.notes:
+        note(report.notes)
+    if options.precision or needs_precision(report):
+        report = with_precision(report, partial(precision_of, loaded, batch, note))
+    if options.ablate:
+        report = with_ablation(report, loaded, samples)
+    other_data = _data_note(manifest, plan.data, samples)
+    if manifest is None:
+        why = ""
+    else:
+        why = why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
+    if why:
+        no_baseline = {"d": why}
+    else:
+        no_baseline = {}
+    method = job.method or (
+        manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
+    )
+    credit = measure_credit(loaded, method, batch, report.credit)
+    return replace(
+        report,
+        method_name=method,
+        seed=manifest.seed if job.seed is None and manifest else job.seed,
+        axes=manifest.axes if not job.axes and manifest else job.axes,
+        notes="; ".join(filter(None, [other_data, report.notes])),
+        # tokens are not independent draws, so their accuracy has no such interval
+        intervals=report.intervals
+        if per_token
+        else {**report.intervals, "acc": share_interval(hits, len(right))},
+        right=None if per_token else packed(samples.in_data_order(right).tolist()),
+        headline_acc_source=f"measured on {len(right)} test samples",
+        frozen_baseline_acc=None
+        if manifest is None or no_baseline
+        else manifest.frozen_baseline_acc,
+        unmeasured={**report.unmeasured, **no_baseline},
+        credit=credit,
+        provenance={
+            **report.provenance,
+            "checkpoint": job.checkpoint,
+            "hashes": loaded.hashes,
+            STAMP: loaded.stamp,
+            "data": plan.data,
+            "data_hash": samples.data_hash,
+            **({"scaling": samples.scaling} if samples.scaling else {}),
+            "eval_seed": plan.eval_seed,
+            "settings": msgspec.to_builtins(options),
+            **_network_facts(loaded),
+            "versions": versions(),
+            **_device_facts(device),
+        },
+    )
+
+
+OTHER_BASELINE = (
+    "the recorded baseline is of other data; audit its frozen run along with it, or "
+    "give --frozen-baseline"
+)
+"""Reason for (d) without a baseline, if a run is measured on other data than it was trained
+with."""
+
+
+def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
+    """A warning if the samples differ from those the run was trained with."""
+    if manifest is None or manifest.data_hash in (None, samples.data_hash):
+        return ""
+    if spec != manifest.data:
+        other = "other data than the manifest's"
+    else:
+        other = "the data changed since training"
+    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+
+
+def _network_facts(loaded: Loaded) -> Json:
+    """Facts on the network, with its longest sum (``fan_in``), which bounds rounding errors."""
+    network, tensors = loaded.network, loaded.checkpoint.tensors.values()
+    facts: Json = {
+        "fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)
+    }
+    if loaded.checkpoint.taken:
+        facts["weights_taken"] = loaded.checkpoint.taken
+    if isinstance(network, StreamNet):
+        facts.update(arch=network.arch, arch_args=network.arch_args)
+    else:
+        facts["network"] = f"{type(network).__module__}.{type(network).__qualname__}"
+    if loaded.manifest is not None:
+        facts.update(
+            {TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done}
+        )
+        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+        if loaded.manifest.frozen_baseline_rule:
+            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
+    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
+    return {**facts, "weights_dtype": "+".join(kinds)}
+
+
+@lru_cache(maxsize=8)
+def _device_facts(device: str) -> dict[str, str]:
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        label = torch.cuda.get_device_name(device)
+    else:
+        label = f"{processor_name()}, {torch.get_num_threads()} threads"
+    idle = idle_gpu([device])
+    facts = {"device": device, "device_label": label}
+    if not on_gpu:
+        # processors of virtual machines share a name and differ in their instructions
+        facts["instructions"] = torch.backends.cpu.get_cpu_capability()
+    return {**facts, **({"idle_gpu": idle} if idle else {})}

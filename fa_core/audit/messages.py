@@ -1,0 +1,301 @@
+"""Child processes and the messages exchanged with them, one JSON object per line.
+
+The children are workers and the process that joins a Ray cluster. Messages are written by Python's
+json: diverged runs hold NaN and Infinity, which msgspec turns into null.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import msgspec
+
+from fa_core.audit.jobs import Job
+from fa_core.files.children import python_environment, start_python
+from fa_core.files.decode import Json
+
+LOG_TAIL_BYTES = 4096
+"""Bytes of a worker's log read for its last lines."""
+
+EXIT_TIMEOUT = 10.0
+"""Timeout in seconds for the exit of a worker that closed its pipe."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+TRACEBACK_IN_LOG = "the log has the traceback"
+"""Hint of an internal error, or one of the user's own code."""
+
+
+class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
+    """Base of every message; ``is`` names its kind."""
+
+
+class Run(_Message, frozen=True):
+    """To the worker: measure these jobs, in order; the next follow its `Idle`."""
+
+    jobs: list[Job]
+
+
+class Cancel(_Message, frozen=True):
+    """To the worker: stop this job at the next batch, or skip it."""
+
+    job_id: str
+
+
+class Ready(_Message, frozen=True):
+    """From the worker: it is ready."""
+
+
+class Begun(_Message, frozen=True):
+    """From the worker: this job of a `Run` is being measured; the others wait."""
+
+    job_id: str
+
+
+class Progress(_Message, frozen=True):
+    """From the worker: batches of a job measured, and their total."""
+
+    job_id: str
+    done: int
+    total: int
+
+
+class Note(_Message, frozen=True):
+    """From the worker: a note for the user about a job, or without an id about the worker."""
+
+    job_id: str
+    text: str
+
+
+class Done(_Message, frozen=True):
+    """From the worker: the report, as `DiagnosticReport.to_dict` writes it."""
+
+    job_id: str
+    report: Json
+
+
+class Failed(_Message, frozen=True):
+    """From the worker: an `FaError` in its parts, of a job, or without an id of the worker itself.
+
+    Attributes:
+        device: ``"lost"`` = the worker lost its device; ``"full"`` = other processes fill it.
+    """
+
+    job_id: str
+    what: str
+    where: str = ""
+    hint: str = ""
+    device: str = ""
+
+
+class Stopped(_Message, frozen=True):
+    """From the worker: the job was cancelled."""
+
+    job_id: str
+
+
+class Idle(_Message, frozen=True):
+    """From the worker: all jobs of the last `Run` have an outcome."""
+
+
+ToWorker: TypeAlias = Run | Cancel
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """A message as one line, NaN and Infinity as in Python's json."""
+    return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
+
+
+def decode(line: bytes | str, kinds: object) -> Any:
+    """The message in a line.
+
+    Raises:
+        ValueError, msgspec.ValidationError: not a message of these kinds.
+    """
+    return msgspec.convert(json.loads(line), kinds)
+
+
+TEMPORARY = "fa-tui-"
+"""Prefix of temporary folders with logs."""
+
+
+class ChildProcess:
+    """A Python module of this project that runs as a child process.
+
+    It runs in its own session, so that Ctrl-C reaches only the client, and writes to a log file, so
+    that it never paints over a screen. It ends when its stdin closes.
+
+    Args:
+        arguments: the module and its arguments.
+        log: the file for its stdout and stderr.
+        environment: its environment.
+        says: union of its message types.
+
+    Attributes:
+        ready: whether it sent `Ready`.
+        killed: whether `kill_later` ended it.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: object
+    ) -> None:
+        self.log, self.ready, self.killed = log, False, False
+        self._says, self._nonsense = says, ""
+        self._write_lock = threading.Lock()
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            self._popen = start_python(
+                *arguments,
+                environment=environment,
+                # a worker changes to the user's folder later
+                folder=log.parent,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                own_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message; lost if the child is gone, which `receive` reports."""
+        assert self._popen.stdin is not None
+        with self._write_lock, contextlib.suppress(OSError, ValueError):
+            self._popen.stdin.write(encode(message))
+            self._popen.stdin.flush()
+
+    def receive(self) -> FromWorker | None:
+        """The next message (blocks); None if the child is gone, or was killed for an invalid
+        message."""
+        assert self._popen.stdout is not None
+        try:
+            line = self._popen.stdout.readline()
+        except (OSError, ValueError):
+            return None
+        if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
+            return None
+        try:
+            message: FromWorker = decode(line, self._says)
+        except (ValueError, msgspec.ValidationError) as error:
+            self._nonsense = f"sent what is no message ({error})"
+            self.kill()
+            return None
+        self.ready |= isinstance(message, Ready)
+        return message
+
+    def kill(self) -> None:
+        """Kill the child and its descendants."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def kill_later(self, seconds: float, still: Callable[[], bool] | None = None) -> None:
+        """Kill the child after a delay, if it is alive and the condition holds then."""
+
+        def kill() -> None:
+            if self.alive and (still is None or still()):
+                self.killed = True
+                self.kill()
+
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
+
+    def hang_up(self) -> None:
+        """Close its stdin, which ends it; unfinished measurements are lost."""
+        assert self._popen.stdin is not None
+        with self._write_lock, contextlib.suppress(OSError):
+            self._popen.stdin.close()
+
+    def close(self, grace: float) -> None:
+        """Hang up and wait for its exit; kills it after ``grace`` seconds."""
+        self.hang_up()
+        self._wait(grace)
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
+
+    def autopsy(self) -> tuple[str, list[str]]:
+        """How the child ended (a signal or an exit status), and hints at the cause: its last lines
+        of output, and whether memory ran out.
+        """
+        code = self._wait(EXIT_TIMEOUT)
+        cause = self._nonsense or f"exited with status {code}"
+        if code < 0 and not self._nonsense:
+            known = -code in {*signal.Signals}
+            cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
+        words = "".join(log_tail(self.log, 1)).strip()
+        if words:
+            hints = [f"its last words: {words}"]
+        else:
+            hints = []
+        if words.endswith("No module named 'torch'"):
+            hints.append("pip install torch")
+        if cause.endswith("SIGKILL"):
+            hints.append("the system may have run out of memory")
+        return cause, hints
+
+    def _wait(self, seconds: float) -> int:
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._popen.wait()
+
+
+def worker_process(device: str, *, threads: int | None, log: Path) -> ChildProcess:
+    """Start a ``python -m fa_core.audit.worker``.
+
+    Args:
+        device: e.g. ``"cpu"``, ``"cuda:1"``.
+        threads: CPU threads it may use; None = torch's default.
+        log: the file for its stdout and stderr.
+    """
+    arguments = ["fa_core.audit.worker", device, str(Path.cwd())]
+    return ChildProcess(arguments, log=log, environment=environment(threads), says=FromWorker)
+
+
+def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
+    """The last non-empty lines of a log file; reads only its end."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-lines:]
+
+
+def private_stdout() -> IO[bytes]:
+    """In a child: a private copy of stdout for messages; other output goes to the log."""
+    private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return private
+
+
+def environment(threads: int | None) -> dict[str, str]:
+    """The environment of a child with this many CPU threads (None = torch's default)."""
+    environment = python_environment()
+    # spinning threads make passes 10 to 40 times slower on a busy machine
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if "CUDA_VISIBLE_DEVICES" not in environment:
+        # the order in which `nvidia-smi` lists them; torch's default puts the fastest first
+        environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if threads:
+        environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    return environment

@@ -1,0 +1,274 @@
+"""Verification of recorded audits: measured again with their settings, and compared."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.analysis.record_comparison import Comparison, Difference, compare
+from fa_core.audit.audit import Measuring
+from fa_core.audit.jobs import MeasureOptions, job_for, run_of
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files.decode import Json, loads
+from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
+from fa_core.formats.audit_table_writer import summary_row
+from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.run_folder import judged_by_siblings
+from fa_core.option_values import DATA_SETS
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.gamma import null_draws
+from fa_core.report.manifest import is_run, read_manifest
+from fa_core.report.names import canonical_method
+from fa_core.report.numbers import count_text
+from fa_core.report.provenance import BASELINE_FROM, GIVEN
+
+DRAWS_AT_MOST = 200
+"""Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
+
+NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
+
+_AS_RECORDED = MeasureOptions()
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """A recorded run, measured again.
+
+    Attributes:
+        row: the record.
+        measured: the new report.
+        comparison: their differences.
+    """
+
+    row: AuditRow
+    measured: DiagnosticReport
+    comparison: Comparison
+
+
+class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a verification.
+
+    Attributes:
+        runs: the verified runs, in order.
+        failures: records that could not be measured, with their errors.
+        skipped: notes on files whose records name no checkpoint, e.g. those of other programs.
+        interrupted: whether the user stopped it.
+    """
+
+    runs: list[Verification]
+    failures: list[Problem]
+    skipped: list[Problem] = []
+    interrupted: bool = False
+
+
+def verify(
+    rows: Iterable[AuditRow],
+    how: Measuring = Measuring(),  # noqa: B008 (immutable)
+    typed: MeasureOptions = _AS_RECORDED,
+) -> VerifyResult:
+    """Measure recorded runs again with their recorded settings and compare.
+
+    Args:
+        rows: what `fa_core.formats.scan` found.
+        how: execution and listeners.
+        typed: options of the command, see `recorded_options`.
+
+    Raises:
+        UnreadableInput: no record among the rows, or none that names a checkpoint.
+        UsageError: an unknown device.
+        MeasureError: a cluster that does not answer.
+    """
+    records = [row for row in rows if row.report.coverage]
+    if not records:
+        raise UnreadableInput(
+            "nothing recorded to verify", hint="`fa-tui audit` measures and records"
+        )
+    skipped = _without_checkpoint(records)
+    records = [row for row in records if row.checkpoint is not None]
+    if not records:
+        raise UnreadableInput(skipped[0].message)
+    how.check()
+    prepared: list[tuple[AuditRow, MeasureOptions]] = []
+    failures: list[Problem] = []
+    for row in records:
+        try:
+            there = replace(row, checkpoint=str(find_checkpoint(row)))
+            prepared.append((there, recorded_options(row, typed)))
+        except FaError as error:  # noqa: PERF203 (a file is looked for)
+            failures.append(Problem(row.source, str(error)))
+    todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
+    reports: dict[int, DiagnosticReport] = {}
+    interrupted = how.run(todo, 0, reports.__setitem__, failures)
+    done = sorted(reports.items())
+    pairs = [(prepared[index][0], report) for index, report in done]
+    runs = verifications(pairs, _summaries(row.source for row, _ in pairs))
+    return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
+
+
+def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
+    """Notes on records that name no checkpoint, one per file."""
+    counts = Counter(row.source for row in records if row.checkpoint is None)
+    return [
+        Problem(source, f"{source}: {count_text(count, 'record')} with {NO_CHECKPOINT}")
+        for source, count in counts.items()
+    ]
+
+
+def find_checkpoint(row: AuditRow) -> Path:
+    """Current path of the run's files: as recorded, relative to the record, or the record's folder.
+
+    Raises:
+        UnreadableInput: the path is missing, not a file, or too long.
+    """
+    where = f"{row.source}: {row.key}"
+    if len(row.checkpoint or "") > LONGEST_NAME:
+        what = f"its checkpoint has a name of {len(row.checkpoint or ''):,} characters"
+        raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
+    recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
+    parts = range(1, len(recorded.parts))
+    if row.checkpoint:
+        places = [recorded]
+    else:
+        places = []
+    places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
+    places += [folder] if folder.name == recorded.name else []
+    for place in places:
+        if is_file(place) or is_folder(place):
+            return real_path(place)
+    if row.checkpoint and exists(recorded):
+        raise UnreadableInput(f"its checkpoint {recorded} is no file", where=where)
+    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+
+
+def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
+    """The settings a run was measured with, overridden by typed options.
+
+    These options override: the data SPEC (a recorded one may name no code), the network, which is
+        required if one was recorded, and the name of the weights in a file. A report without
+        settings is measured with its own K and B.
+
+    Raises:
+        UsageError: the user's own network was recorded, and is not typed again.
+        UnreadableInput: invalid settings.
+    """
+    report = row.report
+    kept = report.provenance.get("settings")
+    where = f"{row.source}: {row.key}"
+    usual = {"batches": report.n_batches, "batch_size": report.batch_size}
+    try:
+        options = msgspec.convert(kept or usual, MeasureOptions)
+    except msgspec.ValidationError as error:
+        what = f"its recorded settings cannot be read ({error})"
+        raise UnreadableInput(what, where=where) from error
+    if options.model is not None and typed.model is None:
+        what = (
+            f"the network {options.model!r} is the user's code, and code named by a file is never "
+            "run"
+        )
+        wanted = f"--model {options.model}"
+        own_data = options.data and options.data.partition(":")[0] not in DATA_SETS
+        if own_data and typed.data is None:
+            wanted += f" --data {options.data}"
+        hint = f"type it yourself if you trust it: {wanted}"
+        raise UsageError(what, where=row.source, hint=hint)
+    # as many draws as recorded: fewer draws are a prefix of more
+    draws = null_draws(report.credit)
+    return replace(
+        options,
+        data=typed.data or options.data,
+        data_typed=typed.data is not None,
+        model=typed.model or options.model,
+        weights=typed.weights or options.weights,
+        norm_batches=report.norm_batches or options.norm_batches,
+        null_draws=draws if 0 < draws <= DRAWS_AT_MOST else None,
+    )
+
+
+def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
+    """Compare a record with a new measurement of its run."""
+    (run,) = verifications([(row, measured)])
+    return run
+
+
+def verifications(
+    pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
+    summaries: Mapping[tuple[str, str], Json] = MappingProxyType({}),
+) -> list[Verification]:
+    """Compare records with new measurements, which supply the frozen baselines.
+
+    Args:
+        pairs: records and their new measurements.
+        summaries: what the files say of their own reports, see `_summaries`.
+    """
+    found = []
+    for row, measured in _with_baselines(list(pairs)):
+        beside = _contradictions(row, summaries.get((row.source, row.key), {}))
+        comparison = compare(row.report, _named(row, measured), beside)
+        if measured.frozen_baseline_acc is None:
+            # from another run of that audit, or the user
+            measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
+        found.append(Verification(row=row, measured=measured, comparison=comparison))
+    return found
+
+
+def _summaries(sources: Iterable[str]) -> dict[tuple[str, str], Json]:
+    """(file, key of a report) → its entry in the ``summary`` of an audit table."""
+    found: dict[tuple[str, str], Json] = {}
+    for source in dict.fromkeys(sources):
+        table = None
+        with suppress(FaError, ValueError):
+            table = loads(read_file(source))
+        if isinstance(table, dict) and isinstance(table.get("summary"), list):
+            pairs = zip(table.get("reports", ()), table["summary"], strict=False)
+            found |= {(source, key): line for key, line in pairs if isinstance(line, dict)}
+    return found
+
+
+def _contradictions(row: AuditRow, summary: Json) -> Iterator[Difference]:
+    """What the summary says otherwise than the report."""
+    for name, value in msgspec.structs.asdict(summary_row(row)).items():
+        said = summary.get(name, value)
+        if said != value and not (said != said and value != value):  # NaN: not measured
+            yield Difference(kind="fact", name=f"summary.{name}", recorded=said, measured=value)
+
+
+def _with_baselines(
+    pairs: Sequence[tuple[AuditRow, DiagnosticReport]],
+) -> Iterator[tuple[AuditRow, DiagnosticReport]]:
+    """(d)'s baseline from its original source: frozen runs of the same file, or sibling run
+    folders."""
+    by_source: defaultdict[str, list[AuditRow]] = defaultdict(list)
+    for row, measured in pairs:
+        by_source[row.source].append(replace(row, report=measured))
+    judged = {source: iter(with_measured_baselines(rows)) for source, rows in by_source.items()}
+    for row, measured in pairs:
+        with_frozen = next(judged[row.source]).report
+        source, basis = Path(row.source), row.report.provenance.get(BASELINE_FROM, GIVEN)
+        if basis == GIVEN:
+            yield row, measured
+        elif is_run(source):
+            alone = measured.with_frozen_baseline(None)
+            yield row, judged_by_siblings(alone, real_path(source), read_manifest(source))
+        else:
+            yield row, with_frozen
+
+
+def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
+    """The measurement with the names in its run's manifest, or without names."""
+    run = run_of(Path(row.checkpoint or ""))
+    if run is None or not is_run(run):
+        return replace(measured, method_name="", seed=None, axes={})
+    manifest = read_manifest(run)
+    recorded = row.report.method_name
+    same = canonical_method(manifest.method) == canonical_method(recorded)
+    if same:
+        name = recorded
+    else:
+        name = manifest.method
+    return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)

@@ -1,4 +1,0 @@
-"""Facts and measurements of runs, as data.
-
-Imports no other folder of `fa_core`.
-"""

@@ -1,0 +1,177 @@
+"""Safe JSON decoding: validated values, or a one-line error.
+
+`loads` guarantees at most `DEEPEST` levels, integers of 64 bits (longer ones are floats, possibly
+infinite), sanitized texts, and unique keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.files.opening import check_room
+from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
+
+Json: TypeAlias = dict[str, Any]
+"""A decoded JSON object."""
+
+Members: TypeAlias = Callable[[list[tuple[str, object]]], Json]
+"""What makes a JSON object of its pairs."""
+
+DEEPEST = 64
+"""Maximum levels of arrays and objects; this project's reports have 5."""
+
+MANY, VALUE_BYTES = 1 << 24, 72
+"""Bytes of JSON from which free memory is checked, and maximum bytes of a value."""
+
+LARGEST = 1 << 63
+"""Bound on the absolute value of integers."""
+
+TOO_DEEP = "nested too deep"
+
+
+class RepeatedKey(ValueError):
+    """A key that stands more than once in a JSON object: one of its values would be lost."""
+
+
+def loads(data: bytes) -> Any:
+    """Decode JSON, including NaN and Infinity as written by Python.
+
+    Args:
+        data: UTF-8.
+
+    Raises:
+        ValueError: malformed, nested too deep, or a repeated key (`RepeatedKey`); a
+            `json.JSONDecodeError` has the position.
+        UnreadableInput: more values than memory holds.
+    """
+    if len(data) > MANY:
+        values = sum(data.count(sign) for sign in (b",", b"{", b"["))
+        check_room(VALUE_BYTES * values, len(data))
+    members = _members
+    if may_need_sanitizing(data):
+        members = _sanitized_members
+    text = data.decode()
+    try:
+        value = _decoded(text, members, int)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        # an integer of more than 64 bits: a call for each integer costs a tenth of reading
+        value = _decoded(text, members, integer)
+    if members is _sanitized_members:
+        return _sanitized(value)
+    return value
+
+
+def _decoded(text: str, members: Members, parse_int: Callable[[str], float]) -> object:
+    value: object = json.loads(text, parse_int=parse_int, object_pairs_hook=members)
+    checked(value)
+    return value
+
+
+def checked(value: object) -> None:
+    """Check a decoded value.
+
+    Raises:
+        ValueError: nested too deep, or an integer of more than 64 bits.
+    """
+    level: list[Any] = [[value]]
+    for _ in range(DEEPEST + 1):
+        inner = []
+        for container in level:
+            for member in container.values() if type(container) is dict else container:
+                kind = type(member)
+                if kind is float or kind is str:  # nearly all of them
+                    continue
+                if kind is dict or kind is list:
+                    inner.append(member)
+                elif kind is int and abs(member) >= LARGEST:
+                    raise ValueError("an integer of more than 64 bits")
+        if not inner:
+            return
+        level = inner
+    raise ValueError(TOO_DEEP)
+
+
+def _members(pairs: list[tuple[str, object]]) -> Json:
+    """The members of a JSON object as they are decoded, with whatever spelling of their keys."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise RepeatedKey(f"the key {name!r} stands more than once")
+            seen.add(name)
+    return members
+
+
+def _sanitized_members(pairs: list[tuple[str, object]]) -> Json:
+    return _members([(sanitize(name, WHITE_SPACE), _sanitized(value)) for name, value in pairs])
+
+
+def _sanitized(value: object) -> object:
+    """A value with sanitized texts; its objects are sanitized already."""
+    if isinstance(value, list):
+        return [_sanitized(member) for member in value]
+    if isinstance(value, str):
+        return sanitize(value, WHITE_SPACE)
+    return value
+
+
+def integer(digits: str) -> int | float:
+    """Parse an integer; a float beyond 64 bits.
+
+    >>> integer("42"), integer("1" + 400 * "0")
+    (42, inf)
+    """
+    if len(digits) <= len(str(-LARGEST)) and abs(int(digits)) < LARGEST:
+        return int(digits)
+    return float(digits)
+
+
+@contextmanager
+def reading(path: Path | str, what: str = "is damaged", hint: str = "") -> Iterator[None]:
+    """Context of a parser, which turns all of its exceptions into one-line errors.
+
+    Args:
+        path: the file.
+        what: start of the message.
+        hint: what to do about it.
+
+    Raises:
+        UnreadableInput: with the file and the first line of the reason.
+    """
+    try:
+        yield
+    except FaError as error:
+        raise type(error)(error.what, where=error.where or path, hint=error.hint) from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+        raise UnreadableInput(f"{what} ({reason_of(error)})", where=path, hint=hint) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of a parser's exception, after its type unless that is a ValueError.
+
+    >>> (reason_of(ValueError("no number")), reason_of(IndexError("list index out of range")),
+    ...     reason_of(EOFError()))
+    ('no number', 'IndexError: list index out of range', 'EOFError: it ends too early')
+    """
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, MemoryError):
+        return "more than memory holds"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 at byte {error.start}"
+    text = (str(error).strip() or "it ends too early").splitlines()[0][:200]
+    if type(error) is ValueError:
+        return text
+    return f"{type(error).__name__}: {text}"

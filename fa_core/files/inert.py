@@ -1,0 +1,472 @@
+"""Pickles read as data: no import, no call and no attribute assignment that a file asks for.
+
+Numbers, texts and plain containers keep their type; sets become lists. Every other object becomes a
+`Placeholder` with the name, arguments and state in the file. `fa_core.files.tensor_mappings`
+builds tensors from placeholders and maps their storages from the file, so unused storages cost
+nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import mmap
+import pickle
+import struct
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from fa_core.files.decode import LARGEST, loads
+
+DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
+
+STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
+"""Element type of each of torch's storage classes."""
+
+EXPORTED_TABLE = "data/weights/model_weights_config.json"
+"""Entry of the archive in which torch.export lists a program's weights."""
+
+EXPORTED = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "half",
+    7: "float",
+    8: "double",
+    12: "bool",
+    13: "bfloat16",
+}
+"""Element types by their number in that list."""
+
+LONGEST_NAME = 1000
+"""Characters of the longest name that is accepted."""
+
+STEPS = 100_000
+STEPS_A_BYTE = 4
+MOST_STEPS = 3_000_000
+BYTES_A_STEP = 32
+"""Limits on the steps of reading a file of n bytes: STEPS + STEPS_A_BYTE·n, and at most MOST_STEPS
++ n / BYTES_A_STEP. A step takes up to a microsecond and 150 bytes."""
+
+BYTES_KEPT_A_STEP = 150
+"""Characters of a global's name that count as one step."""
+
+PARTS_OF_A_STORAGE = 6
+"""Most fields that torch writes for a storage."""
+
+MOST_DIMENSIONS = 64
+"""Most dimensions of a tensor."""
+
+LARGEST_DIRECTORY = 1 << 23
+"""Most bytes of a zip archive's directory: about 100,000 entries written by torch."""
+
+TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
+
+_SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
+_BIG_ENDIAN = "written on a big-endian machine"
+
+_Value = TypeVar("_Value")
+
+_Handler: TypeAlias = Callable[..., None]
+"""A handler of an opcode: called with the unpickler."""
+
+
+class StepBudget:
+    """A budget of steps for reading a file, in proportion to its size.
+
+    A pickle of a few kilobytes can demand hours or all memory, by copying one object many times or
+    by nesting it in many places. So every opcode is a step, and so is every element of a container
+    each time it is copied or read.
+
+    Args:
+        size: size of the file in bytes.
+    """
+
+    def __init__(self, size: int) -> None:
+        in_proportion = STEPS + STEPS_A_BYTE * size
+        self.left = min(in_proportion, MOST_STEPS + size // BYTES_A_STEP)
+
+    def spend(self, steps: int) -> None:
+        """Take steps off the budget.
+
+        Raises:
+            ValueError: the budget is used up.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise ValueError(TOO_MANY_OBJECTS)
+
+
+class _CountedOpcodes(dict[int, _Handler]):
+    """The handlers of a pickle's opcodes; each look-up is a step."""
+
+    def __init__(self, known: Mapping[int, _Handler], budget: StepBudget) -> None:
+        super().__init__(known)
+        self._budget = budget
+
+    def __getitem__(self, code: int) -> _Handler:
+        self._budget.spend(1)
+        return super().__getitem__(code)
+
+
+class SafeDict(dict[object, object]):
+    """A dict from a file. Huge integers, whose hashes may be made to collide, and nested keys are
+    replaced."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: object, value: object) -> None:
+        safe = key is None or isinstance(key, (str, float, bytes))
+        if isinstance(key, int):
+            safe = abs(key) < LARGEST
+        if not safe:
+            key = object()
+        super().__setitem__(key, value)
+
+
+class Placeholder(SafeDict):
+    """An object that a pickle would import or create; its dict items are those the pickle sets.
+
+    Attributes:
+        name: ``module.name`` of the global itself, or of the callable that would create the object.
+        args: arguments of that call, unchecked.
+        state: argument of ``__setstate__``, unchecked.
+        members: elements that would be appended.
+        tensor: the tensor it describes, once built.
+    """
+
+    __slots__ = ("args", "members", "name", "state", "tensor")
+
+    def __init__(self, name: str, args: Sequence[Any] = ()) -> None:
+        self.name = name
+        self.args = args
+        self.state: Any = None
+        self.members: Sequence[object] = ()
+        self.tensor: Tensor | None = None
+
+    def append(self, member: object) -> None:
+        """Add a member, like `list.append`."""
+        self.extend([member])
+
+    def extend(self, members: Iterable[object]) -> None:
+        """Add members, like `list.extend`."""
+        if not isinstance(self.members, list):
+            self.members = []
+        self.members.extend(members)
+
+
+class NestedFile:
+    """The bytes of a torch file inside a pickle, read once, when a tensor needs them."""
+
+    def __init__(self, data: bytes, budget: StepBudget) -> None:
+        self._data = data
+        self._budget = budget
+
+    @cached_property
+    def content(self) -> object:
+        """The unpickled content."""
+        # memoryview refuses a number, of which bytearray would make as many zero bytes
+        return Archive(bytearray(memoryview(self._data)), self._budget).pickled()
+
+
+class Storage:
+    """A storage in an archive, mapped into memory when a tensor needs it.
+
+    Args:
+        archive: the archive.
+        kind: name of its class, a key of `STORAGES`.
+        key: its name in the archive.
+        count: number of elements.
+        first: offset of its first element within the entry.
+    """
+
+    def __init__(self, archive: Archive, kind: str, key: str, count: int, first: int = 0) -> None:
+        self._archive = archive
+        self._key = key
+        self._count = count
+        self._first = first
+        archive.kinds[key] = kind
+
+    def tensor(
+        self, dtype: torch.dtype | None, offset: int, size: Sequence[int], stride: Sequence[int]
+    ) -> Tensor:
+        """A tensor that views the storage; the layout comes from the file and is checked here.
+
+        Args:
+            dtype: element type; None = the storage's.
+            offset: index of the first element in the storage.
+            size: shape.
+            stride: step of each dimension, in elements.
+
+        Raises:
+            ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
+        """
+        _check_layout(offset, size, stride)
+        own = STORAGES[self._archive.kinds[self._key]]
+        if dtype is None:
+            dtype = own
+        memory = self._bytes(own.itemsize)
+        if not all(size):
+            offset = 0
+        else:
+            last = offset
+            for n, step in zip(size, stride, strict=True):
+                last += (n - 1) * step
+            if (last + 1) * dtype.itemsize > len(memory):
+                raise ValueError(f"a tensor of shape {tuple(size)} reaches out of its storage")
+        return torch.empty(0, dtype=dtype).set_(memory, offset, size, stride)
+
+    def _bytes(self, itemsize: int) -> torch.UntypedStorage:
+        """The storage's part of the file.
+
+        Raises:
+            ValueError: it exceeds its entry.
+        """
+        archive = self._archive
+        start, length = archive.places[self._key]
+        first = self._first * itemsize
+        end = (self._first + self._count) * itemsize
+        inside = 0 <= first <= end <= length
+        if not inside or start + end > len(archive.data):
+            raise ValueError(f"storage {self._key} has {length} bytes, and {end} are asked for")
+        whole = archive.memory.untyped_storage()
+        part: torch.UntypedStorage = whole[start + first : start + end]
+        return part
+
+
+def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> None:
+    """Check that a file's offset, sizes and strides are counts, and few enough.
+
+    Raises:
+        ValueError: they are not.
+    """
+    if len(size) > MOST_DIMENSIONS:
+        raise ValueError(f"a tensor of {len(size):,} dimensions")
+    counts = (offset, *size, *stride)
+    are_counts = all(type(n) is int and n >= 0 for n in counts)
+    if len(size) != len(stride) or not are_counts:
+        raise ValueError("a tensor's sizes or strides are no counts")
+
+
+class Archive:
+    """A file, or a file inside a pickle, and the byte ranges of its storages.
+
+    Args:
+        data: its bytes.
+        budget: the budget for reading; None = one in proportion to the data.
+
+    Attributes:
+        memory: the bytes as a uint8 tensor (n,).
+        places: first byte and length of each storage, or entry of a zip archive, by name.
+        kinds: class of each storage, a key of `STORAGES`, by name.
+    """
+
+    def __init__(self, data: mmap.mmap | bytearray, budget: StepBudget | None = None) -> None:
+        self.data = data
+        self.budget = budget or StepBudget(len(data))
+        self.memory = torch.frombuffer(data, dtype=torch.uint8)
+        self.places: dict[str, tuple[int, int]] = {}
+        self.kinds: dict[str, str] = {}
+
+    def open_zip(self) -> None:
+        """Locate the entries of a zip archive, without compressed ones, which torch never writes.
+
+        Raises:
+            zipfile.BadZipFile: not a zip archive.
+            ValueError: too many entries, or big-endian numbers.
+        """
+        ends = _end_of_zip(self._file())
+        if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
+            raise ValueError("a zip archive of more entries than a network has tensors")
+        for entry in zipfile.ZipFile(self._file()).infolist():
+            start = self._content_start(entry.header_offset)
+            inside = 0 <= start <= len(self.data) - entry.file_size
+            if not inside or entry.compress_type:
+                continue
+            _folder, _, name = entry.filename.partition("/")
+            self.places[name or entry.filename] = start, entry.file_size
+        if "byteorder" in self.places and self._entry("byteorder") != b"little":
+            raise ValueError(_BIG_ENDIAN)
+
+    def _content_start(self, header: int) -> int:
+        """First byte of an entry's content, after its header, name and extra field."""
+        name, extra = struct.unpack("<HH", self.data[header + 26 : header + 30])
+        return header + 30 + int(name + extra)
+
+    def zipped(self) -> object:
+        """Unpickle what ``torch.save`` wrote, after `open_zip`."""
+        content = self._unpickled(io.BytesIO(self._entry("data.pkl")))
+        self.places = {name.removeprefix("data/"): place for name, place in self.places.items()}
+        return content
+
+    def pickled(self) -> object:
+        """Unpickle a bare pickle, or torch's old format: magic number, version, system, content,
+        storages."""
+        file = self._file()
+        content = self._unpickled(file)
+        if content != torch.serialization.MAGIC_NUMBER:
+            return content
+        _, system, content, keys = (self._unpickled(file) for _ in range(4))
+        if not system["little_endian"]:
+            raise ValueError(_BIG_ENDIAN)
+        for key in map(_text, keys):
+            (count,) = struct.unpack("<q", file.read(8))
+            length = count * STORAGES[self.kinds[key]].itemsize
+            self.places[key] = file.tell(), length
+            file.seek(length, io.SEEK_CUR)
+        return content
+
+    def exported(self) -> dict[str, Tensor]:
+        """Read the weights that ``torch.export.save`` wrote, a table and raw bytes, after
+        `open_zip`."""
+        found = {}
+        for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
+            if entry["use_pickle"]:
+                raise ValueError(f"{name} is no plain tensor")
+            meta = entry["tensor_meta"]
+            key = f"data/weights/{entry['path_name']}"
+            size = [length["as_int"] for length in meta["sizes"]]
+            stride = [step["as_int"] for step in meta["strides"]]
+            dtype = DTYPES[EXPORTED[meta["dtype"]]]
+            whole = Storage(self, "UntypedStorage", key, self.places[key][1])
+            found[name] = whole.tensor(dtype, meta["storage_offset"]["as_int"], size, stride)
+        return found
+
+    def _entry(self, name: str) -> bytes:
+        start, length = self.places[name]
+        return bytes(self.data[start : start + length])
+
+    def _file(self) -> BinaryIO:
+        if isinstance(self.data, mmap.mmap):
+            return cast(BinaryIO, self.data)
+        return io.BytesIO(self.data)
+
+    def _unpickled(self, file: BinaryIO) -> Any:
+        return _Unpickler(file, self).load()
+
+
+def _text(value: str) -> str:
+    """A value from a file, or TypeError from `join` if it is no text."""
+    return "".join([value])
+
+
+def _encoded(text: str) -> bytes:
+    return _text(text).encode("latin1")
+
+
+# the unpickler in C allocates whatever size a file states
+_PurePython: Any = vars(pickle)["_Unpickler"]
+_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
+_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
+
+
+class _Unpickler(_PurePython):  # type: ignore[misc]
+    def __init__(self, file: BinaryIO, archive: Archive) -> None:
+        super().__init__(file, encoding="latin1")
+        self._archive = archive
+        self._budget = archive.budget
+        self.dispatch = _CountedOpcodes(self.dispatch, archive.budget)
+        # (source, result) by id(source); the source is kept so that its id is not reused
+        self._made_of: dict[int, tuple[object, object]] = {}
+
+    def find_class(self, module: str, name: str) -> Placeholder:
+        length = len(module) + len(name)
+        if length > LONGEST_NAME:
+            raise pickle.UnpicklingError("a name of more characters than any has")
+        self._budget.spend(length // BYTES_KEPT_A_STEP)
+        return Placeholder(f"{module}.{name}")
+
+    def get_extension(self, code: int) -> None:
+        self.append(Placeholder(f"copyreg.{code}"))
+
+    def persistent_load(self, pid: Sequence[Any]) -> object:
+        if pid[0] == "module":
+            # torch's old format: ("module", class, path and source code of the class)
+            return pid[1]
+        if len(pid) > PARTS_OF_A_STORAGE:
+            raise pickle.UnpicklingError("a storage of more parts than any has")
+        _, kind, key, _, count, *view = pid
+        first = 0
+        if view and view[0]:
+            _, first, count = view[0]
+        _, _, storage_class = kind.name.rpartition(".")
+        return Storage(self._archive, storage_class, _text(key), count, first)
+
+    def _instantiate(self, func: object, args: Sequence[Any]) -> None:
+        """Push the result of a call: a placeholder, or one of a few plain types."""
+        if not isinstance(func, Placeholder):
+            raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
+        made: object = []
+        if func.name in _SETS:
+            if args:
+                made = args[0]
+        elif func.name == "_codecs.encode":
+            # how protocols before 3 write bytes
+            made = self._once(args[0], _encoded)
+        elif func.name == "torch.storage._load_from_bytes":
+            made = self._once(args[0], partial(NestedFile, budget=self._budget))
+        elif func.name == "collections.OrderedDict":
+            made = self._ordered(args)
+        else:
+            made = Placeholder(func.name, args)
+        self.append(made)
+
+    def _once(self, value: _Value, make: Callable[[_Value], object]) -> object:
+        """Result of `make`, cached per value by identity."""
+        if id(value) not in self._made_of:
+            self._made_of[id(value)] = value, make(value)
+        _, made = self._made_of[id(value)]
+        return made
+
+    def _ordered(self, args: Sequence[Sequence[tuple[object, object]]]) -> SafeDict:
+        made = SafeDict()
+        for pairs in args:
+            self._budget.spend(len(pairs))
+            for name, value in pairs:
+                made[name] = value
+        return made
+
+    def _reduce(self) -> None:
+        args = self.stack.pop()
+        func = self.stack.pop()
+        self._instantiate(func, args)
+
+    def _reduce_ex(self) -> None:
+        keywords = self.stack.pop()
+        args = self.stack.pop()
+        func = self.stack.pop()
+        self._budget.spend(len(args))
+        self._instantiate(func, (*args, keywords))
+
+    def _build(self) -> None:
+        state = self.stack.pop()
+        if isinstance(self.stack[-1], Placeholder):
+            self.stack[-1].state = state
+
+    def _empty_dict(self) -> None:
+        self.append(SafeDict())
+
+    def _dict(self) -> None:
+        self.metastack[-1].append(SafeDict())
+        self.load_setitems()
+
+    _kept = _PurePython.dispatch
+    dispatch = _kept | {
+        pickle.REDUCE[0]: _reduce,
+        pickle.NEWOBJ[0]: _reduce,
+        pickle.NEWOBJ_EX[0]: _reduce_ex,
+        pickle.BUILD[0]: _build,
+        pickle.EMPTY_DICT[0]: _empty_dict,
+        pickle.DICT[0]: _dict,
+        # sets become lists: nothing is hashed; bytearrays become bytes: no stated size is allocated
+        pickle.EMPTY_SET[0]: _kept[pickle.EMPTY_LIST[0]],
+        pickle.ADDITEMS[0]: _kept[pickle.APPENDS[0]],
+        pickle.FROZENSET[0]: _kept[pickle.LIST[0]],
+        pickle.BYTEARRAY8[0]: _kept[pickle.BINBYTES8[0]],
+    }

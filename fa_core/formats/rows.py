@@ -1,0 +1,160 @@
+"""A run of the audit table: its source, method, seed, axes and report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from operator import attrgetter
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.files.decode import Json
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.controls import CONTROLS
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.names import name_of
+from fa_core.report.numbers import count_text
+from fa_core.report.quantities import fields_of, named
+from fa_core.report.verdict_cell import run_cell
+from fa_core.report.verdict_text import verdict_words
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the audit table.
+
+    Attributes:
+        source: the file the numbers (or the unmeasured checkpoint) came from.
+        key: its name inside the source, e.g. ``"dfa_s42"``; unique per source.
+        method: canonical method name (see `canonical_method`), e.g. ``"state_bridge"``.
+        seed: None if the source names none.
+        report: the measurements; an empty report for a checkpoint that is not measured yet.
+        checkpoint: a file or run folder that `fa-tui audit` can measure, or None.
+        axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
+    """
+
+    source: str
+    key: str
+    method: str
+    seed: int | None = None
+    report: DiagnosticReport = DiagnosticReport()
+    checkpoint: str | None = None
+    axes: Json = {}
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the run is a control."""
+        return self.method in CONTROLS
+
+    def standing(self) -> str:
+        """A judged run's standing, as shown by all front ends."""
+        return self.report.standing(self.is_control)
+
+    def words(self, *, short: bool = False) -> str:
+        """A judged run's verdict text; for a control, a note that it is one."""
+        return verdict_words(self.report, self.is_control, short=short)
+
+    def cell(self, *, ascii_only: bool = False) -> str:
+        """A judged run in five characters."""
+        return run_cell(self.report, control=self.is_control, ascii_only=ascii_only)
+
+    def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
+        """The run judged by a frozen baseline, if it was measured."""
+        report = self.report
+        judged = baseline.assumed_in(report, self.method)
+        if judged is report or not report.coverage:
+            return self
+        return replace(self, report=judged)
+
+
+RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
+"""The numbers of a report that every record of a run has."""
+
+
+def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
+    """The common fields of all records of a run; None for unmeasured values."""
+    return {
+        "source": row.source,
+        "method": row.method,
+        "seed": row.seed,
+        **fields_of(report, RECORDED),
+        "flags": "".join(sorted(report.flags)),
+        "coverage": report.measured,
+        "verdict": report.verdict,
+        "recorded_verdict": report.recorded_verdict,
+        "key": row.key,
+        "axes": row.axes,
+    }
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A path that could not be read, with a one-line message."""
+
+    path: str
+    message: str
+
+
+CONDITIONS = {
+    "batch_size": ("B", "(b) and (c) depend on it"),
+    "n_batches": ("K", "the interval of (c) depends on it"),
+    "norm_batches": ("batches behind (a) and (b)", "their intervals depend on it"),
+    "dtype": ("arithmetic", "the last digits, and what underflows, depend on it"),
+}
+"""Field with a condition of the measurement → its name, and its effect."""
+
+conditions_of = attrgetter(*CONDITIONS)
+"""The conditions of a report: values of `CONDITIONS`, None if not recorded."""
+
+
+def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
+    """A note per condition that differs between runs, whose numbers are then not comparable.
+
+    Args:
+        conditions: `conditions_of` reports → number of runs.
+
+    >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None,
+    ...     None): 15})
+    ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
+    """
+    notes = []
+    for place, (name, effect) in enumerate(CONDITIONS.values()):
+        runs: Counter[object] = Counter()
+        for values, count in conditions.items():
+            runs[values[place]] += count
+        del runs[None]
+        if len(runs) > 1:
+            shares = ", ".join(
+                f"{value} ({count_text(count, 'run')})" for value, count in runs.most_common()
+            )
+            notes.append(f"{name} is not the same in all runs: {shares}; {effect}")
+    return notes
+
+
+def value_on_axis(row: AuditRow, name: str) -> object:
+    """A run's value on an axis: its own, else what its audit records of its network or training.
+
+    A run that has the default on an axis does not carry that axis.
+
+    Returns:
+        None where neither tells it.
+
+    >>> facts = {"arch": "resmlp", "recipe": {"lam": 0.0}}
+    >>> plain = AuditRow(source="", key="", method="dfa", report=DiagnosticReport(provenance=facts))
+    >>> value_on_axis(plain, "arch"), value_on_axis(plain, "lam"), value_on_axis(plain, "d")
+    ('resmlp', 0.0, None)
+    """
+    facts = row.report.provenance
+    if name in row.axes:
+        return row.axes[name]
+    if name == "arch":
+        return facts.get("arch")
+    for part in ("arch_args", "method_args", "recipe"):
+        place = facts.get(part)
+        if isinstance(place, Mapping) and isinstance(place.get(name), (str, int, float)):
+            return place[name]
+    return None
+
+
+def row_of_file(path: str) -> AuditRow:
+    """The row of an unmeasured file, named by its path (`name_of`)."""
+    return AuditRow(source=path, **name_of(path)._asdict())

@@ -1,0 +1,282 @@
+"""What another process does with a run now: the progress file in the run's folder.
+
+`fa-tui train` and `fa-tui audit` write ``RUN/progress.json`` every few seconds while they work on a
+run, and remove it when the run is finished. An audit of several runs also writes it for those that
+wait. One that is left behind shows a run that failed, was
+stopped, or whose process died. No torch.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count, islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.errors import FaError
+from fa_core.files.atomic import write_json
+from fa_core.files.decode import loads, reading
+from fa_core.files.opening import is_file, read_file
+from fa_core.report.manifest import PROGRESS
+from fa_core.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+HEARTBEAT_SECONDS = 5.0
+"""How often the file is written."""
+
+STALE_SECONDS = 60.0
+"""A heartbeat older than this is that of a process that died, or of a machine that hangs."""
+
+Doing: TypeAlias = Literal["training", "measuring", "queued"]
+
+_MOST_QUEUED = 200
+"""So many waiting runs have the file: each is written again now and then."""
+_QUEUED_BEATS = 4
+"""The file of a waiting run is written with every fourth heartbeat."""
+_LARGEST = 1 << 16
+_SAME_START_SECONDS = 2.0
+"""By how much the start of a process, as two programs read it, may differ."""
+
+
+class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is, as its process wrote it last.
+
+    Attributes:
+        doing: what the process does with the run; ``queued``: it waits for its turn.
+        pid: the process.
+        host: the machine it runs on.
+        process_started: when it started, in seconds since 1970: process numbers are used again.
+        heartbeat: when this was written, in seconds since 1970.
+        epoch: the epoch in training, from 1; of a measurement, batches measured.
+        epochs: how many there are; 0 = not known.
+        step: steps done in the epoch.
+        steps: steps of an epoch.
+        ended: why the process let go of the run before it was finished; ``""`` while it works.
+    """
+
+    doing: Doing
+    pid: int
+    host: str
+    process_started: float
+    heartbeat: float
+    epoch: int = 0
+    epochs: int = 0
+    step: int = 0
+    steps: int = 0
+    ended: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the process is, or was, on this machine."""
+        return self.host == socket.gethostname()
+
+    def is_at_work(self, now: float | None = None) -> bool:
+        """Whether the process still works on the run.
+
+        On this machine the process is looked up; on another one the heartbeat has to be younger
+        than `STALE_SECONDS`.
+
+        Args:
+            now: seconds since 1970 (default: as the clock says).
+        """
+        if self.ended:
+            return False
+        if self.is_here:
+            return self.has_process()
+        if now is None:
+            now = time.time()
+        return now - self.heartbeat <= STALE_SECONDS
+
+    def has_process(self) -> bool:
+        """Whether its process runs on this machine, and is not another one of the same number."""
+        import psutil
+
+        with suppress(psutil.Error):
+            started = float(psutil.Process(self.pid).create_time())
+            return abs(started - self.process_started) <= _SAME_START_SECONDS
+        return False
+
+    def place(self) -> str:
+        """How far it is: ``epoch 5 of 12, step 150 of 390``; ``""`` where that is not known yet."""
+        parts = []
+        if self.epochs:
+            unit = "batch"
+            if self.doing == "training":
+                unit = "epoch"
+            parts.append(f"{unit} {self.epoch} of {self.epochs}")
+        if self.steps:
+            parts.append(f"step {self.step} of {self.steps}")
+        return ", ".join(parts)
+
+
+class RunWork(msgspec.Struct, frozen=True):
+    """The progress of a run, and whether its process still works on it.
+
+    Attributes:
+        progress: as the process wrote it last, without the time of its heartbeat.
+        at_work: whether the process still works on the run.
+    """
+
+    progress: RunProgress
+    at_work: bool
+
+    @property
+    def trains(self) -> bool:
+        """Whether the run is being trained now."""
+        return self.at_work and self.progress.doing == "training"
+
+    @property
+    def state(self) -> str:
+        """``running``, ``queued``, or ``ended`` before the run was finished."""
+        if not self.at_work:
+            return "ended"
+        if self.progress.doing == "queued":
+            return "queued"
+        return "running"
+
+    def text(self) -> str:
+        """``training, epoch 5 of 12``; of a run that is let go of, why."""
+        progress = self.progress
+        place = progress.place()
+        if self.at_work:
+            return ", ".join(filter(None, [progress.doing, place]))
+        why = progress.ended or "its process died"
+        if place:
+            return f"{progress.doing} ended in {place}: {why}"
+        return f"{progress.doing} ended: {why}"
+
+
+def read_progress(folder: Path) -> RunProgress | None:
+    """The progress file of a run folder; None without one, or with one that cannot be read."""
+    path = folder / PROGRESS
+    with suppress(FaError):
+        if not is_file(path):
+            return None
+        with reading(path, "not a progress file"):
+            found = msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
+        return replace(found, host=sanitize(found.host), ended=sanitize(found.ended))
+    return None
+
+
+def look_at(folder: Path) -> RunWork | None:
+    """What is done with a run now; None where its folder has no progress file, or one of a process
+    that died before it began with the run."""
+    progress = read_progress(folder)
+    if progress is None:
+        return None
+    at_work = progress.is_at_work()
+    if progress.doing == "queued" and not at_work:
+        return None
+    return RunWork(replace(progress, heartbeat=0.0), at_work)
+
+
+class ProgressFiles:
+    """Writes the progress files of the runs that this process works on; a context manager.
+
+    A run folder that cannot be written to has no progress file; nothing else depends on it.
+    """
+
+    def __init__(self) -> None:
+        self._at_work: dict[Path, RunProgress] = {}
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        for folder in list(self._at_work):
+            self.end(folder)
+
+    def __contains__(self, folder: Path) -> bool:
+        """Whether this process works on a run, which does not wait any more."""
+        return folder in self._at_work and self._at_work[folder].doing != "queued"
+
+    def queue(self, folders: Iterable[Path]) -> None:
+        """These runs wait until this process begins with them; of many the first are marked."""
+        for folder in islice(folders, _MOST_QUEUED):
+            self.begin(folder, "queued")
+
+    def begin(self, folder: Path, doing: Doing) -> None:
+        """This process works on a run from now on."""
+        import psutil
+
+        progress = RunProgress(
+            doing=doing,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            process_started=psutil.Process().create_time(),
+            heartbeat=time.time(),
+        )
+        with self._lock:
+            self._at_work[folder] = progress
+            _write(folder, progress)
+
+    def update(self, folder: Path, epoch: int, epochs: int, step: int = 0, steps: int = 0) -> None:
+        """How far a run is; a new epoch is written at once, steps with the next heartbeat."""
+        with self._lock:
+            before = self._at_work[folder]
+            progress = replace(before, epoch=epoch, epochs=epochs, step=step, steps=steps)
+            self._at_work[folder] = progress
+            if epoch != before.epoch:
+                _write(folder, replace(progress, heartbeat=time.time()))
+
+    def end(self, folder: Path, why: str = "") -> None:
+        """This process lets go of a run: finished, or else `why` it is not."""
+        with self._lock:
+            progress = self._at_work.pop(folder, None)
+            if progress is None:
+                return
+            if why:
+                _write(folder, replace(progress, heartbeat=time.time(), ended=why))
+                return
+            with suppress(OSError):
+                (folder / PROGRESS).unlink(missing_ok=True)
+
+    @contextmanager
+    def of(self, folder: Path, doing: Doing) -> Iterator[None]:
+        """Work on a run inside; an error, or Ctrl-C, is why it is not finished."""
+        self.begin(folder, doing)
+        try:
+            yield
+        except Exception as error:
+            self.end(folder, f"failed: {error}")
+            raise
+        except BaseException:
+            self.end(folder, "stopped")
+            raise
+        self.end(folder)
+
+    def _beat(self) -> None:
+        for beat in count(1):
+            if self._over.wait(HEARTBEAT_SECONDS):
+                return
+            with self._lock:
+                for folder, progress in self._at_work.items():
+                    if progress.doing == "queued" and beat % _QUEUED_BEATS:
+                        continue
+                    _write(folder, replace(progress, heartbeat=time.time()))
+
+
+def _write(folder: Path, progress: RunProgress) -> None:
+    with suppress(FaError):
+        write_json(folder / PROGRESS, msgspec.to_builtins(progress))

@@ -1,0 +1,322 @@
+"""The audit table: rows, and their numbers in columns as the judge has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa_core.errors import missing_package
+from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, uneven
+from fa_core.option_values import listed
+from fa_core.report.controls import CONTROLS
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.gamma import CREDIT, credit_numbers
+from fa_core.report.judge import Judge
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import JUDGED, named
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import NOT_MEASURED, standing, verdict_text
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NUMBERS = {
+    number.column: number
+    for number in named("growth", "h_L", "g_L", "drift", "acc", "frozen", "margin")
+}
+"""Column of numbers → what it holds."""
+
+
+def _of_rows(name: str) -> cached_property[Objects]:
+    """A column of an attribute of the rows."""
+    return cached_property(
+        lambda table: read_only(objects(list(map(attrgetter(name), table.rows()))))
+    )
+
+
+def _of_reports(column: str) -> cached_property[Floats]:
+    """A column of `NUMBERS`; NaN for unmeasured values."""
+    return cached_property(
+        lambda table: read_only(np.array(table.numbers(column), dtype=np.float64))
+    )
+
+
+def _of_credit(name: str) -> property:
+    """A column of a number of `CREDIT`; NaN for runs without it."""
+    place = list(CREDIT).index(name)
+    return property(lambda table: table.credit[:, place])
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class AuditTable:
+    """Runs in rows, numbers in columns. Immutable: the arrays, made on first use, cannot be
+    written, methods return new tables.
+
+    Attributes:
+        source, key, method, seed, axes: as in `AuditRow`, arrays of objects.
+        recorded_verdict: the verdict text found in the file, or None.
+        growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
+        h_L, g_L: deepest norms; (b) judges g_L.
+        stability: (c)'s mean pairwise cosine.
+        acc, baseline: headline and frozen baseline accuracy, fractions.
+        margin_pp: (d)'s number, percentage points.
+        coverage: bits of the diagnostics that were measured.
+        nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
+        classes: C, as measured; NaN where a report does not say.
+        credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none.
+        problems: unreadable paths.
+    """
+
+    _rows: tuple[AuditRow, ...]
+    problems: tuple[Problem, ...] = ()
+
+    source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
+    recorded_verdict = _of_rows("report.recorded_verdict")
+    growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
+    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge, collapse = map(_of_credit, CREDIT)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
+        """A table of rows, measured or not."""
+        return cls(tuple(rows), tuple(problems))
+
+    @cached_property
+    def _judge(self) -> Judge:
+        return Judge([row.report for row in self._rows], DiagnosticThresholds())
+
+    @cached_property
+    def coverage(self) -> Bits:
+        """Bits of the diagnostics that were measured, per row."""
+        return as_bits(self._judge.coverage)
+
+    @cached_property
+    def nonfinite(self) -> Bits:
+        """Bits of the diagnostics that fire at every threshold, per row."""
+        return as_bits(self._judge.nonfinite)
+
+    @cached_property
+    def classes(self) -> Floats:
+        """C per row; NaN where a report does not say."""
+        found = [row.report.provenance.get("classes") for row in self._rows]
+        return np.array([c if isinstance(c, int) and c > 0 else math.nan for c in found])
+
+    @cached_property
+    def credit(self) -> Floats:
+        """The numbers of `CREDIT` per row, (n, 6)."""
+        numbers = np.full((len(self), len(CREDIT)), np.nan)
+        for place, row in enumerate(self._rows):
+            if row.report.credit:
+                numbers[place] = credit_numbers(row.report.credit, row.report.method_name)
+        return read_only(numbers)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return (
+            f"AuditTable({len(self)} runs, methods {', '.join(self.methods)}, "
+            f"{len(self.problems)} problems)"
+        )
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods, in order of appearance."""
+        return list(dict.fromkeys(self.method.tolist()))
+
+    @property
+    def seeds(self) -> list[int | None]:
+        """The seeds in increasing order, None last."""
+        return sorted(set(self.seed.tolist()), key=lambda seed: (seed is None, seed))
+
+    @property
+    def controls(self) -> Mask:
+        """Controls (n,): runs that methods are compared with, and that make no claim."""
+        found: Mask = np.isin(self.method, CONTROLS)
+        return found
+
+    def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+        """The diagnostics that fire, as bits per row (shape (n,))."""
+        fired, _ = self._judge.at(thresholds or DiagnosticThresholds())
+        return as_bits(fired)
+
+    def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+        """The diagnostics that neither fire nor pass for sure (`DiagnosticReport.undecided`), as
+        bits per row."""
+        _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
+        return as_bits(undecided)
+
+    def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
+        """Number of rows by standing (`fa_core.report.verdict.standing`)."""
+        fired, undecided = self._judge.at(thresholds or DiagnosticThresholds())
+        controls = self.controls.tolist()
+        alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
+        counts: Counter[str] = Counter()
+        for (*bits, control), runs in alike.items():
+            counts[standing(*map(letters_of, bits), control=control)] += runs
+        return counts
+
+    def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
+        """A diagnostic's numbers, with masks of the runs they judge.
+
+        Returns:
+            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
+            in some layer, which fires at every threshold.
+        """
+        values: Floats = getattr(self, JUDGED[letter].column)
+        measured = (self.coverage & BIT[letter]) != 0
+        always = (self.nonfinite & BIT[letter]) != 0
+        return values, measured & ~always & np.isfinite(values), always
+
+    def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
+        """The verdict text of each row."""
+        fired, _ = self._judge.at(thresholds or DiagnosticThresholds())
+        texts = [verdict_text(letters_of(mask), LETTERS) for mask in range(1 << len(LETTERS))]
+        verdicts = []
+        for flags, coverage in zip(fired, self._judge.coverage, strict=True):
+            verdicts.append(texts[flags] if coverage else NOT_MEASURED)
+        return verdicts
+
+    def numbers(self, name: str) -> list[float | None]:
+        """A column as Python numbers: None if unmeasured (a measured NaN is kept).
+
+        Args:
+            name: of `NUMBERS`.
+        """
+        number = NUMBERS[name]
+        return [number.of(row.report) for row in self._rows]
+
+    def measured(self, name: str) -> Mask:
+        """Mask of measured values of a column of `NUMBERS`."""
+        return np.array([number is not None for number in self.numbers(name)], dtype=np.bool_)
+
+    @property
+    def assumed(self) -> Mask:
+        """Mask of runs with (d) judged by an assumed baseline."""
+        is_assumed = [row.report.assumed_baseline_acc is not None for row in self._rows]
+        found: Mask = np.array(is_assumed, dtype=np.bool_) & ((self.coverage & BIT["d"]) != 0)
+        return found
+
+    @property
+    def assumed_notes(self) -> tuple[str, ...]:
+        """Notes on assumed baselines of (d) and their runs; empty without any.
+
+        >>> report = DiagnosticReport(headline_acc=0.4).with_assumed_baseline(0.349)
+        >>> AuditTable.from_rows([AuditRow(source="", key="", method="ep",
+        ...     report=report)]).assumed_notes
+        ('(d) is assumed, not measured, on 1 of 1 runs: against a frozen baseline of 0.349 (ep)',)
+        """
+        where = self.assumed
+        methods: dict[float, list[str]] = {}
+        pairs = zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)
+        for acc, method in dict.fromkeys(pairs):
+            methods.setdefault(acc, []).append(method)
+        if not methods:
+            return ()
+        by = " and ".join(f"{brief(acc)} ({listed(names)})" for acc, names in methods.items())
+        runs = f"on {int(where.sum())} of {len(self)} runs"
+        return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
+
+    @property
+    def uneven_notes(self) -> tuple[str, ...]:
+        """Notes on conditions that differ between runs (`uneven`)."""
+        return tuple(uneven(Counter(conditions_of(row.report) for row in self._rows)))
+
+    def row(self, index: int) -> AuditRow:
+        """One row with its whole report."""
+        return self._rows[index]
+
+    def report(self, index: int) -> DiagnosticReport:
+        """One row's report."""
+        return self.row(index).report
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """`DiagnosticReport.kinds` of all rows merged; the last inexact row counts."""
+        return {letter: kind for row in self._rows for letter, kind in row.report.kinds.items()}
+
+    def rows(self) -> Iterator[AuditRow]:
+        """All rows, in order."""
+        return iter(self._rows)
+
+    def to_pandas(self, thresholds: DiagnosticThresholds | None = None) -> DataFrame:
+        """The runs as a data frame, one row per run.
+
+        Columns: `source`, `key`, `method`, `seed`, the numbers of `fa_core.formats.rows.RECORDED`
+        (NaN where not measured), `flags`, `coverage`, `verdict`, the axes by their names, and
+        ``residual_norms`` and ``bp_grad_norms`` as lists.
+
+        Args:
+            thresholds: what judges (default: the protocol's).
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise missing_package("pandas", "to_pandas()") from None
+        records = []
+        for row in self.rows():
+            report = row.report.with_thresholds(thresholds or DiagnosticThresholds())
+            record = recorded(row, report)
+            record |= record.pop("axes")
+            record["residual_norms"] = list(report.residual_norms)
+            record["bp_grad_norms"] = list(report.bp_grad_norms)
+            records.append(record)
+        return pandas.DataFrame(records)
+
+    def select(self, which: Mask | Indices | Sequence[int] | Sequence[bool]) -> AuditTable:
+        """A table of some rows; the table itself for all rows in order.
+
+        Args:
+            which: a mask over all rows, or indices in the order wanted.
+        """
+        chosen = np.asarray(which)
+        if chosen.dtype == np.bool_:
+            indices = np.flatnonzero(chosen)
+        else:
+            indices = chosen.astype(np.int64)
+        if np.array_equal(indices, np.arange(len(self))):
+            return self
+        chosen_rows = tuple(self._rows[index] for index in indices.tolist())
+        table = AuditTable(chosen_rows, self.problems)
+        # judged once: a table is parted into many groups
+        made = {**vars(self), "coverage": self.coverage, "nonfinite": self.nonfinite}
+        for name, column in made.items():
+            if isinstance(column, np.ndarray):
+                vars(table)[name] = read_only(column[indices])
+        return table
+
+
+Floats: TypeAlias = NDArray[np.float64]
+Bits: TypeAlias = NDArray[np.uint8]
+Indices: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+Objects: TypeAlias = NDArray[np.object_]
+
+_Array = TypeVar("_Array", bound=NDArray[np.generic])
+
+
+def read_only(array: _Array) -> _Array:
+    """The array, made read-only."""
+    array.setflags(write=False)
+    return array
+
+
+def objects(values: Sequence[object]) -> Objects:
+    """An array of objects (``np.array`` would unpack dicts and lists of equal length)."""
+    return np.fromiter(values, object, len(values))
+
+
+def as_bits(masks: bytearray) -> Bits:
+    """A mask per row as a read-only column."""
+    return read_only(np.array(masks, dtype=np.uint8))

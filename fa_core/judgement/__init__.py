@@ -1,4 +1,0 @@
-"""Verdicts from measured numbers: thresholds, diagnostics, intervals, baselines.
-
-Imports only `facts`, and no torch.
-"""

@@ -1,0 +1,185 @@
+"""What was measured beside a diagnostic, as text. It changes no verdict."""
+
+from __future__ import annotations
+
+import math
+
+from fa_core.report.cause_text import origin_text
+from fa_core.report.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.measurements import EXACT_ABOVE, ReferencePrecision
+from fa_core.report.numbers import brief
+from fa_core.report.scale import StreamScale, block_shares, stream_scale
+
+
+def beside_texts(run: JudgedRun, letter: str) -> list[str]:
+    """The numbers beside a diagnostic; remarks on a fired one are apart."""
+    texts = []
+    if letter == "a":
+        texts = scale_numbers(run)
+    if letter == "c":
+        texts = [mean_error_text(run)]
+    if letter == "b":
+        texts = [origin_text(run), precision_loss_text(run)]
+        if letter not in run.flags:
+            texts = [reference_text(run)]
+    return [text for text in texts if text]
+
+
+def reference_text(run: JudgedRun) -> str:
+    """Whether the gradients have the directions of float64 ones; ``""`` if that was not measured.
+
+    >>> from fa_core.report.measurements import ReferencePrecision
+    >>> found = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0],
+    ...     samples=128)
+    >>> reference_text(JudgedRun(bp_grad_norms=[2e-10], reference_precision=found))
+    'the reference is exact (cosine 1.000000, none lost): the gradient is small, not noise'
+    """
+    found = run.reference_precision
+    if found is None:
+        return ""
+    lowest = found.lowest
+    lost = max(found.lost, default=0)
+    if lowest is None and not lost:
+        return "every gradient is 0, in float64 too"
+    if found.is_exact:
+        text = f"the reference is exact (cosine {lowest:.6f}, none lost)"
+        if "b" in run.flags:
+            text += ": the gradient is small, not noise"
+        return text
+    parts = []
+    if lowest is not None:
+        parts.append(f"cosine with float64 {lowest:.6f} at worst")
+    if lost:
+        parts.append(f"lost on {lost} of {found.samples} samples")
+    return f"the reference is not exact ({', '.join(parts)})"
+
+
+def precision_loss_text(run: JudgedRun) -> str:
+    """What an eps of 1e-8 and float16 make of g_L where (b) fires; ``""`` if nothing, or unknown.
+
+    >>> from fa_core.report.measurements import ReferencePrecision
+    >>> found = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0],
+    ...     samples=128, clamped=[0.02], half=[None], half_lost=[128])
+    >>> print(precision_loss_text(JudgedRun(bp_grad_norms=[2e-10], reference_precision=found)))
+    with an eps of 1e-8 a perfect credit would have Γ_L 0.02; in float16 128 of 128 g_L are 0
+    """
+    found = run.reference_precision
+    if found is None or "b" not in run.flags:
+        return ""
+    return "; ".join(filter(None, [_clamped(found), _in_half(found)]))
+
+
+def _clamped(found: ReferencePrecision) -> str:
+    if not found.clamped or found.clamped[-1] is None or found.clamped[-1] >= 1:
+        return ""
+    return f"with an eps of 1e-8 a perfect credit would have Γ_L {brief(found.clamped[-1], 2)}"
+
+
+def _in_half(found: ReferencePrecision) -> str:
+    if found.half_lost and found.half_lost[-1]:
+        return f"in float16 {found.half_lost[-1]} of {found.samples} g_L are 0"
+    if not found.half or found.half[-1] is None or found.half[-1] >= EXACT_ABOVE:
+        return ""
+    return f"in float16 it would have Γ_L {brief(found.half[-1], 3)}"
+
+
+MOST_OF_IT = 0.5
+"""Share of (c) from which the mean error explains most of it."""
+
+
+def mean_error_remark(run: JudgedRun) -> str:
+    """Where the mean error explains most of a (c) above 0.1, with the class; else ``""``.
+
+    >>> from fa_core.report.measurements import MeanError
+    >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
+    >>> print(mean_error_remark(JudgedRun(cross_batch_stability=0.4, mean_error=found)))
+    the mean error explains 98% of it: class 3 is predicted with 0.15 more than its share
+    """
+    found = run.mean_error
+    c = run.cross_batch_stability
+    if found is None or c is None or not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
+        return ""
+    share = f"{found.cosine / c:.0%}"
+    more = "more" if found.excess > 0 else "less"
+    excess = f"{brief(abs(found.excess), 2)} {more} than its share"
+    return f"the mean error explains {share} of it: class {found.label} is predicted with {excess}"
+
+
+def mean_error_text(run: JudgedRun) -> str:
+    """The part of (c) that the mean error makes; ``""`` if unknown."""
+    found = run.mean_error
+    if found is None:
+        return ""
+    return f"{found.cosine:+.3f} of it by the mean error (‖ē_T‖ {brief(found.norm, 2)})"
+
+
+def scale_text(run: JudgedRun) -> str:
+    """What (a)'s number alone does not show: a small embedding, a smooth explosion, a vanishing
+    stream; ``""`` for none.
+
+    >>> print(scale_text(JudgedRun(residual_norms=[0.02, 3.0, 4.0])))
+    only block 0→1 is over the limit, from ‖h_0‖ 0.02
+    >>> print(scale_text(JudgedRun(residual_norms=[1.0, 45.0, 2025.0])))
+    ‖h_L‖ is 2025·‖h_0‖, a smooth explosion: over the limit in all, no one block is, so it does
+    not fire
+    """
+    found = stream_scale(run.stream("residual_norms"))
+    limit = run.thresholds.h_norm_explosion_ratio
+    if found is None:
+        return ""
+    if "a" in run.flags:
+        return _first_block_text(run, found, limit)
+    if found.total > limit:
+        whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
+        if found.total >= found.largest**2:
+            whole += ", a smooth explosion"
+        return f"{whole}: over the limit in all, no one block is, so it does not fire"
+    if found.total < 1 / limit:
+        whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"
+        return f"{whole}: a vanishing stream, which does not fire"
+    return ""
+
+
+def _first_block_text(run: JudgedRun, found: StreamScale, limit: float) -> str:
+    h_0 = run.stream("residual_norms")[0]
+    if h_0 >= 1 or found.block != 0 or found.deep > limit:
+        return ""
+    text = f"only block 0→1 is over the limit, from ‖h_0‖ {brief(h_0, 2)}"
+    gain = (backward_gain(run) or [None])[-1]
+    if gain is not None and gain >= HEALTHY_GAIN:
+        return f"{text}: a small embedding (γ_L {brief(gain, 2)} is healthy)"
+    return text
+
+
+def scale_numbers(run: JudgedRun) -> list[str]:
+    """Block of the largest growth, growth over l ≥ 1, total growth, and the blocks' shares.
+
+    >>> scale_numbers(JudgedRun(residual_norms=[2.0, 3.0, 12.0], block_norms=[1.0, 9.0]))
+    ['largest in block 1→2', '4 over l ≥ 1', '‖h_L‖/‖h_0‖ 6', '‖f_l‖/‖h_l‖ 0.5 to 3']
+    """
+    found = stream_scale(run.stream("residual_norms"))
+    if found is None:
+        return []
+    return [
+        f"largest in block {found.block}→{found.block + 1}",
+        f"{brief(found.deep, 3)} over l ≥ 1",
+        f"‖h_L‖/‖h_0‖ {brief(found.total, 3)}",
+        *_shares(run),
+    ]
+
+
+def _shares(run: JudgedRun) -> list[str]:
+    shares = []
+    idle = []
+    for block, share in enumerate(block_shares(run)):
+        if share is not None and math.isfinite(share):
+            shares.append(share)
+            if share == 0:
+                idle.append(f"{block}→{block + 1}")
+    if not shares:
+        return []
+    texts = [f"‖f_l‖/‖h_l‖ {brief(min(shares), 2)} to {brief(max(shares), 2)}"]
+    if idle:
+        texts.append(f"block {', '.join(idle[:8])} adds nothing")
+    return texts

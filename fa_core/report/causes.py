@@ -1,0 +1,191 @@
+"""The backward gain γ, the cause of (b), and failure modes. Pure Python."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from fa_core.report.gamma import null_gamma, within_null
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.method_style import known_method
+from fa_core.report.names import canonical_method, is_control
+
+HEALTHY_GAIN = 0.04
+"""The least γ_L of healthy BP networks (docs/protocol.md §8)."""
+
+CANCELLED_BELOW = 1e-3
+"""Threshold of γ_L below which the backward pass loses the error."""
+
+CONVERGED_BELOW = 1e-2
+"""Threshold of the median ‖e_T‖ below which hardly any error is left."""
+
+OF_ORDER_ONE = (0.1, 1e3)
+"""γ_L·‖h_L‖ behind a terminal norm, at any scale; 4 to 70 on the sample runs with one."""
+
+BLOCKS_ADD = 50
+"""‖h_L‖/‖h_0‖ up to which blocks do not make the stream's scale: the default of (a)."""
+
+ERROR, NORM, INPUTS, HEAD = "error", "norm", "inputs", "head"
+"""Origins of a fired (b), see `origin_of_floor`."""
+
+NOISE_BELOW = 0.1
+"""Threshold of the mean cosine below which K = 10 batches share no direction:
+2·√(2/(K(K−1)(C−1))), C = 10."""
+
+
+def backward_gain(run: JudgedRun) -> list[float | None]:
+    """γ_l = median_i ‖g_l,i‖·B / median_i ‖e_T,i‖, l = 0..L.
+
+    g_l carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
+
+    Args:
+        run: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
+
+    Returns:
+        One gain per layer, in 1/(unit of the stream); None if ‖e_T‖ is 0; an empty list if the
+        report lacks one of the three.
+
+    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero;
+    collapsed DFA ≤ 3e-5.
+
+    >>> backward_gain(JudgedRun(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
+    [0.4, 0.2]
+    """
+    if run.batch_size is None or run.error_norm is None:
+        return []
+    if run.error_norm == 0:
+        return [None] * len(run.bp_grad_norms)
+    return [g * run.batch_size / run.error_norm for g in run.bp_grad_norms]
+
+
+def cause_of_floor(run: JudgedRun) -> str | None:
+    """The cause of (b): the error cancelled on its way back, or there is none.
+
+    Returns:
+        ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
+        logits grew with the stream until the softmax was certain), else ``"converged"``;
+        ``"both"``; or ``"undetermined"``. None where (b) did not fire. Show γ_L and ‖e_T‖ next to
+        the word.
+
+    Source: docs/protocol.md §8.
+
+    >>> collapsed = JudgedRun(bp_grad_norms=[1e-3, 4e-10], batch_size=128, error_norm=0.9)
+    >>> cause_of_floor(collapsed)
+    'cancelled'
+    >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], batch_size=128, error_norm=2e-5))
+    'converged'
+    """
+    if "b" not in run.flags:
+        return None
+    gains = backward_gain(run)
+    if gains:
+        deepest = gains[-1]
+    else:
+        deepest = None
+    cancelled = deepest is not None and deepest < CANCELLED_BELOW
+    if run.error_norm is not None and run.error_norm < CONVERGED_BELOW:
+        if cancelled:
+            return "both"
+        if "a" in run.flags:
+            return "saturated"
+        return "converged"
+    if cancelled:
+        return "cancelled"
+    return "undetermined"
+
+
+def origin_of_floor(run: JudgedRun) -> str | None:
+    """The part of the network that makes ‖g_L‖ small, beside `cause_of_floor`.
+
+        ERROR   ‖e_T‖ < 1e-2: g_L = J_Lᵀ·e_T/B is small for any Jacobian J_L
+        NORM    γ_L < 1e-3 and γ_L·‖h_L‖ from 0.1 to 1e3: a terminal norm's Jacobian falls as
+                1/‖h_L‖, which leaves γ_L·‖h_L‖ at the size of the head's weights
+        INPUTS  the same where ‖h_L‖/‖h_0‖ ≤ 50: the stream was that large before any block
+        HEAD    γ_L < 1e-3 and another γ_L·‖h_L‖
+
+    Returns:
+        None where (b) did not fire, or a number is missing, 0 or not finite.
+
+    Source: docs/protocol.md, *Is the reference valid?*
+
+    >>> origin_of_floor(JudgedRun(residual_norms=[1e6, 2e6], bp_grad_norms=[4e-9, 4e-9],
+    ...     batch_size=128, error_norm=0.9))
+    'inputs'
+    """
+    if "b" not in run.flags or "b" in run.nonfinite or run.error_norm is None:
+        return None
+    if run.error_norm < CONVERGED_BELOW:
+        return ERROR
+    gains = backward_gain(run)
+    h_L = run.h_L
+    if not gains or not gains[-1] or gains[-1] >= CANCELLED_BELOW or not h_L:
+        return None
+    product = gains[-1] * h_L
+    if not math.isfinite(product):
+        return None
+    low, high = OF_ORDER_ONE
+    if not low <= product <= high:
+        return HEAD
+    h_0 = run.stream("residual_norms")[:1]
+    if h_0 and h_L <= h_0[0] * BLOCKS_ADD:
+        return INPUTS
+    return NORM
+
+
+class FailureModes(NamedTuple):
+    """Failure modes of a run; ``""`` for none.
+
+    Attributes:
+        failure: ``"scale failure"``, ``"direction failure"`` or ``"depth unused"``.
+        direction: of the gradient over batches: ``"drift"``, ``"noise"`` or ``"neither drift nor
+            noise"``.
+    """
+
+    failure: str
+    direction: str
+
+
+def failure_modes(run: JudgedRun) -> FailureModes:
+    """The failure modes of a run.
+
+    *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires
+    while (a) and (b) were measured and do not fail so. It is a *direction* failure only if deep Γ
+    was measured and lies within its null: the credit is then no better than that of fresh feedback.
+    BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
+    interprets the gradient: *drift* if it fires (one direction in every batch), *noise* if it is
+    below 0.1 (no common one), else neither.
+
+    Source: docs/protocol.md §9, modes.
+
+    >>> failure_modes(JudgedRun(residual_norms=[1, 400], cross_batch_stability=0.02))
+    FailureModes(failure='scale failure', direction='')
+    """
+    if "a" in run.flags or ("b" in run.flags and cause_of_floor(run) != "converged"):
+        failure = "scale failure"
+    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage):
+        failure = ""
+    elif _credit_is_chance(run):
+        failure = "direction failure"
+    else:
+        failure = "depth unused"
+    return FailureModes(failure, _direction(run))
+
+
+def _direction(run: JudgedRun) -> str:
+    cosine = run.cross_batch_stability
+    if not run.flags & {"b", "c"} or cosine is None or not math.isfinite(cosine):
+        return ""
+    if "c" in run.flags:
+        return "drift"
+    if cosine < NOISE_BELOW:
+        return "noise"
+    return "neither drift nor noise"
+
+
+def _credit_is_chance(run: JudgedRun) -> bool:
+    """Whether the method's credit was measured and is no better aligned than fresh feedback."""
+    method = run.method_name
+    if known_method(canonical_method(method)) == "bp" or is_control(method):
+        return False
+    drawn = math.isfinite(null_gamma(run.credit, method)[1])
+    return drawn and within_null(run) is True

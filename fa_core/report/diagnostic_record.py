@@ -1,0 +1,177 @@
+"""Text records of a judged run's diagnostics, formatted by all front ends."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from fa_core.report.beside import beside_texts, mean_error_remark, reference_text, scale_text
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.notes import (
+    basis_text,
+    batch_texts,
+    depth_text,
+    other_margins_text,
+    why_unmeasured,
+    why_unproven,
+)
+from fa_core.report.numbers import brief, short
+from fa_core.report.quantities import JUDGED, Quantity
+
+FIRES, PASSES, UNDECIDED, UNMEASURED = "FIRES", "passes", "undecided", "not measured"
+
+
+class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts of a diagnostic of a judged run.
+
+    Attributes:
+        letter: ``"a"`` to ``"d"``.
+        state: ``"FIRES"``, ``"passes"``, ``"FIRES, undecided"``, ``"passes, undecided"``,
+            ``"undecided"`` or ``"not measured"``.
+        number: its name and number with interval and basis; ``""`` if there is none.
+        limit: name and value of its threshold.
+        distance: distance to flipping; ``""`` if it cannot flip.
+        brief_distance: short form, e.g. ``"10× under"``.
+        remarks: further facts about the number.
+        beside: what was measured beside it, for where there is room.
+        reason: why it was not measured, or the non-finite value; else ``""``.
+    """
+
+    letter: str
+    state: str
+    number: str = ""
+    limit: str = ""
+    distance: str = ""
+    brief_distance: str = ""
+    remarks: list[str] = []
+    beside: list[str] = []
+    reason: str = ""
+
+    @property
+    def line(self) -> str:
+        """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
+        return "; ".join([f"({self.letter}) {self.state}: {self.text}", *self.beside])
+
+    @property
+    def text(self) -> str:
+        """The line without letter, state and what stands beside."""
+        if self.reason:
+            return self.reason
+        return "; ".join([f"{self.number} ({self.limit})", *self.remarks])
+
+
+def records_of(run: JudgedRun) -> list[DiagnosticRecord]:
+    """The records of the four diagnostics, in order."""
+    return [record_of(run, letter) for letter in LETTERS]
+
+
+def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
+    """The record of one diagnostic.
+
+    >>> record_of(JudgedRun(residual_norms=[1.0, 694.0]), "a").line
+    '(a) FIRES: growth per block 694 (limit 50)'
+    """
+    diagnostic = DIAGNOSTICS[letter]
+    if letter in run.nonfinite:
+        reason = f"non-finite: {run.nonfinite[letter]}"
+        return DiagnosticRecord(letter=letter, state=FIRES, reason=reason)
+    value = diagnostic.quantity.of(run)
+    if value is None:
+        reason = why_unmeasured(run, letter)
+        if letter == "d" and depth_text(run):
+            reason = f"{reason}; {depth_text(run)}"
+        return DiagnosticRecord(letter=letter, state=UNMEASURED, reason=reason)
+    return DiagnosticRecord(
+        letter=letter,
+        state=_state(run, letter),
+        number=_number(run, diagnostic.quantity, value),
+        limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
+        distance=distance_text(run, diagnostic),
+        brief_distance=distance_text(run, diagnostic, brief=True),
+        remarks=_remarks(run, letter),
+        beside=beside_texts(run, letter),
+    )
+
+
+def range_text(run: JudgedRun, letter: str) -> str:
+    """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
+    ends = run.interval(letter) or ()
+    return ", ".join(map(JUDGED[letter].text, ends))
+
+
+def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
+    """A diagnostic's distance to flipping, in its unit and, on a log scale, as a factor.
+
+    ``""`` if it was not measured, or fires because a value is not finite.
+
+    >>> run = JudgedRun(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
+    >>> distance_text(run, DIAGNOSTICS["c"]), distance_text(run, DIAGNOSTICS["b"])
+    ('0.2 below the limit', '10× under the limit (9e-8)')
+    """
+    value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
+    if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
+        return ""
+    fires = diagnostic.letter in run.flags
+    if value > limit:
+        side = "over" if fires else "above"
+    else:
+        side = "under" if fires else "below"
+    difference = short(abs(limit - value))
+    if diagnostic.quantity.log and value > 0 and limit > 0:
+        factor = _factor(max(value / limit, limit / value))
+        distance, more = f"{factor}× {side}", f" the limit ({difference})"
+    else:
+        distance, more = f"{difference}{diagnostic.quantity.suffix} {side}", " the limit"
+    if brief:
+        return distance
+    return distance + more
+
+
+def _factor(ratio: float) -> str:
+    """A factor above 1, with as many digits as distinguish it from 1.
+
+    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
+    ('41.5', '1.003', '1')
+    """
+    for digits in range(3, 8):
+        text = short(ratio, digits)
+        if text != "1":
+            return text
+    return "1"
+
+
+def _state(run: JudgedRun, letter: str) -> str:
+    if letter in run.unproven:
+        return UNDECIDED
+    state = FIRES if letter in run.flags else PASSES
+    if letter in run.undecided:
+        return f"{state}, {UNDECIDED}"
+    return state
+
+
+def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
+    number = quantity.text(value)
+    if not quantity.log:
+        number += quantity.suffix
+    parts = [quantity.words, number]
+    for text in (range_text(run, quantity.letter), basis_text(run, quantity.letter)):
+        if text:
+            parts.append(f"[{text}]")
+    return " ".join(parts)
+
+
+def _remarks(run: JudgedRun, letter: str) -> list[str]:
+    if letter == "a" and letter in run.unproven and run.is_dead:
+        return [why_unproven(run, letter)]
+    if letter == "a":
+        return list(filter(None, [scale_text(run)]))
+    if letter == "d":
+        return list(filter(None, [other_margins_text(run), depth_text(run)]))
+    remarks = batch_texts(run, letter)
+    if letter == "c":
+        remarks += filter(None, [mean_error_remark(run)])
+    if letter == "b" and letter in run.flags:
+        remarks += filter(None, [reference_text(run)])
+    return remarks

@@ -1,0 +1,172 @@
+"""The report of a run: measurements, verdict, and JSON form.
+
+Combines `fa_core.report.report_facts`, `fa_core.report.judged_run` and `fa_core.report`. Pure
+Python, so that the first screen needs no NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.files.atomic import write_json
+from fa_core.files.decode import Json, loads, reading
+from fa_core.files.opening import read_file
+from fa_core.report.diagnostic_record import records_of
+from fa_core.report.gamma import deep_gamma, null_gamma
+from fa_core.report.immutable import refuse_changes
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.numbers import as_json
+from fa_core.report.report_check import checked
+from fa_core.report.report_text import report_text
+from fa_core.report.verdict_text import verdict_words
+
+SOURCE_DRIFT = "cross_batch_direction_stability"
+"""Name of `cross_batch_stability` in the protocol's own report class."""
+
+_FIXED_FIELDS = 10
+"""The first fields, always included in `to_dict`."""
+
+
+@refuse_changes
+class DiagnosticReport(JudgedRun, frozen=True, dict=True):
+    """A run's measurements, judged by its thresholds; fields as in `ReportFacts`.
+
+    An unmeasured value neither fires nor passes (`coverage`); a measured NaN or ±inf fires its
+    diagnostic.
+
+    Raises:
+        UsageError: a bool or a text where a number belongs.
+
+    Source: docs/protocol.md §3; the first ten field names are fixed by the published audit files.
+    """
+
+    @property
+    def words(self) -> str:
+        """The verdict with its grounds and undecided diagnostics; for a control, a note that it is
+        one."""
+        return verdict_words(self)
+
+    @property
+    def deep_gamma(self) -> float | None:
+        """Deep Γ (`fa_core.report.gamma.deep_gamma`); None if unmeasured."""
+        return _known(deep_gamma(self.credit, self.method_name))
+
+    @property
+    def null_gamma(self) -> float | None:
+        """The mean of deep Γ under random feedback; None if unmeasured."""
+        mean, _ = null_gamma(self.credit, self.method_name)
+        return _known(mean)
+
+    def describe(self) -> list[str]:
+        """A line per diagnostic: whether it fires, number with interval, threshold; or why
+        unmeasured."""
+        return [record.line for record in records_of(self)]
+
+    def __str__(self) -> str:
+        return report_text(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        # only notebooks need it
+        from fa_core.report.report_html import report_html
+
+        return report_html(self)
+
+    def save(self, path: Path | str) -> None:
+        """Write the report as a JSON file, which `load`, `load_audits` and the explorer open.
+
+        Args:
+            path: the file; what is there is replaced, whole or not at all.
+
+        Raises:
+            FaError: it cannot be written.
+        """
+        write_json(Path(path), self.to_dict())
+
+    @classmethod
+    def load(cls, path: Path | str) -> DiagnosticReport:
+        """A report that `save` wrote. A file of several runs is read by `fa_core.load_audits`.
+
+        Args:
+            path: the file.
+
+        Raises:
+            UnreadableInput: missing, not JSON, or the file of several runs.
+            InvalidReport: as `from_dict`.
+        """
+        place = Path(path)
+        with reading(place, "not a report"):
+            data = loads(read_file(place))
+        if not isinstance(data, dict) or "reports" in data:
+            hint = "fa_core.load_audits reads it"
+            raise UnreadableInput("not one report", where=place, hint=hint)
+        return cls.from_dict(data, str(place))
+
+    def check(self, where: str = "") -> DiagnosticReport:
+        """Check for contradictory numbers; returns the report.
+
+        Args:
+            where: file and JSON path, for the message.
+
+        Raises:
+            InvalidReport: as `fa_core.report.report_check.checked` says.
+        """
+        return checked(self, where)
+
+    def to_dict(self) -> Json:
+        """The report as a JSON-ready dict: the fixed fields always, the others unless empty.
+
+        ``verdict`` is recomputed; a differing recorded verdict is kept as ``recorded_verdict``. An
+        assumed baseline is left out.
+        """
+        report = self.as_recorded()
+        data: Json = msgspec.to_builtins(report, enc_hook=as_json)
+        data |= {"verdict": report.verdict, "thresholds": self.thresholds.numbers()}
+        fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
+        if self.recorded_verdict not in (None, report.verdict):
+            fixed["recorded_verdict"] = self.recorded_verdict
+        return fixed | {name: value for name, value in data.items() if value not in (None, [], {})}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object], where: str = "report") -> DiagnosticReport:
+        """A report from its JSON form.
+
+        Args:
+            data: a mapping with any of the fields of `ReportFacts`, numbers of any type; unknown
+                keys are ignored.
+            where: file and JSON path, for messages.
+
+        Raises:
+            InvalidReport: a field of the wrong type, or contradictory numbers.
+        """
+        fields = data
+        if SOURCE_DRIFT in data:
+            fields = {"cross_batch_stability": data[SOURCE_DRIFT], **data}
+        try:
+            report = _converted(fields)
+        except ValueError as error:
+            what, _, place = str(error).partition(" - at `$")
+            place = where + place.rstrip("`")
+            hint = "see `fa-tui schema report`"
+            raise InvalidReport(what, where=place, hint=hint) from error
+        kept = data.get("recorded_verdict")
+        if isinstance(kept, str):
+            report = msgspec.structs.replace(report, recorded_verdict=kept)
+        return report.check(where)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _converted(fields: Mapping[str, object]) -> DiagnosticReport:
+    """A report from fields, with numbers of other types than JSON's converted."""
+    try:
+        return msgspec.convert(fields, DiagnosticReport)
+    except ValueError:
+        return msgspec.convert(msgspec.to_builtins(fields, enc_hook=as_json), DiagnosticReport)

@@ -1,0 +1,202 @@
+"""The four diagnostics as data, and the growth that (a) judges.
+
+    (a) residual stream   growth = max_l ‖h_{l+1}‖/‖h_l‖ > h_norm_explosion_ratio
+    (b) BP gradient       ‖g_L‖ < g_norm_floor
+    (c) drift             cross-batch cosine of the batch-mean gradient > stability_drift_ceiling
+    (d) depth utility     100·(headline_acc − frozen_baseline_acc) < frozen_acc_margin_pp
+
+Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no torch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from fa_core.errors import UsageError
+from fa_core.report.numbers import brief
+from fa_core.report.quantities import JUDGED, Quantity
+from fa_core.report.thresholds import DiagnosticThresholds
+
+BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
+"""Kinds of inexact numbers: a lower bound, another layer's, (d) by an assumed baseline."""
+
+NORM_RATIO_EPS = 1e-30
+"""Smallest denominator of a growth ratio."""
+
+Result = TypeVar("Result", covariant=True)
+
+
+class Comparable(Protocol[Result]):
+    """A number, or an array with elementwise comparison."""
+
+    def __gt__(self, other: float, /) -> Result: ...
+
+    def __lt__(self, other: float, /) -> Result: ...
+
+
+class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
+    """A diagnostic as data.
+
+    Attributes:
+        letter: ``"a"`` to ``"d"``.
+        phrase: its part of the verdict text.
+        threshold: its field of `DiagnosticThresholds`.
+        bound: name of the threshold next to its value.
+        fires_above: True if it fires for value > threshold, False for value < threshold.
+        span: minimum range of a slider's track.
+        calibration: published numbers for the choice of a threshold (docs/protocol.md §5).
+        step: an arrow key's step on a linear track.
+    """
+
+    letter: str
+    phrase: str
+    threshold: str
+    bound: str
+    fires_above: bool
+    span: tuple[float, float]
+    calibration: str
+    step: float = 0.0
+
+    @property
+    def quantity(self) -> Quantity:
+        """The number that it judges."""
+        return JUDGED[self.letter]
+
+    @property
+    def default(self) -> float:
+        """The default threshold."""
+        return self.limit(DiagnosticThresholds())
+
+    def limit(self, thresholds: DiagnosticThresholds) -> float:
+        """Its threshold in a threshold set."""
+        value: float = getattr(thresholds, self.threshold)
+        return value
+
+    def moved(self, thresholds: DiagnosticThresholds, limit: float) -> DiagnosticThresholds:
+        """The threshold set with this one threshold moved."""
+        return msgspec.structs.replace(thresholds, **{self.threshold: limit})
+
+    def rule(self, thresholds: DiagnosticThresholds) -> str:
+        """The condition under which it fires, e.g. ``"growth per block > 50"``."""
+        limit = brief(self.limit(thresholds))
+        return f"{self.quantity.words} {self.sign} {limit}"
+
+    @property
+    def sign(self) -> str:
+        """How a number that fires compares with the threshold: ``>`` or ``<``."""
+        return ">" if self.fires_above else "<"
+
+    def beyond(self, values: Comparable[Result], limit: float) -> Result:
+        """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
+        NaN."""
+        if self.fires_above:
+            return values > limit
+        return values < limit
+
+    def distance(self, low: float, high: float) -> float | None:
+        """Distance of two values: their ratio if the number spans decades (None from 0), else their
+        difference."""
+        if not self.quantity.log:
+            return high - low
+        if low > 0:
+            return high / low
+        return None
+
+    def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
+        """Whether a number fires; None (not measured) and NaN do not (`JudgedRun.nonfinite`
+        does)."""
+        return value is not None and bool(self.beyond(value, self.limit(thresholds)))
+
+
+_FACTS = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=list[Diagnostic]
+)
+DIAGNOSTICS: dict[str, Diagnostic] = {diagnostic.letter: diagnostic for diagnostic in _FACTS}
+"""The diagnostics by letter, in the order of the verdict text, from `diagnostics.json`."""
+
+LETTERS = "".join(DIAGNOSTICS)
+"""The letters in the order of the verdict text."""
+
+BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
+"""A diagnostic's bit in a mask of several: a=1, b=2, c=4, d=8."""
+
+
+def mask_of(letters: Iterable[str]) -> int:
+    """The bit mask of some diagnostics.
+
+    >>> mask_of("ad")
+    9
+    """
+    return sum(BIT[letter] for letter in letters)
+
+
+def letters_of(mask: int) -> str:
+    """The diagnostics of a bit mask, in order.
+
+    >>> letters_of(11)
+    'abd'
+    """
+    return "".join(letter for letter in LETTERS if mask & BIT[letter])
+
+
+def diagnostic_letters(text: str, option: str) -> frozenset[str]:
+    """The diagnostics in ``"abd"``, ``"a,b,d"`` or ``"A, B, D"``.
+
+    Args:
+        text: typed letters.
+        option: the option, for the message.
+
+    Raises:
+        UsageError: other letters than a, b, c, d.
+
+    >>> sorted(diagnostic_letters("a, B", "--stop-on"))
+    ['a', 'b']
+    """
+    letters = frozenset(text.replace(",", "").replace(" ", "").lower())
+    if not letters <= set(LETTERS):
+        raise UsageError(
+            f"{option} {text!r} is not a list of diagnostics",
+            hint="write the letters: abd, or a,b,d",
+        )
+    return letters
+
+
+def block_growths(norms: Sequence[float]) -> list[float]:
+    """Growth per block: ‖h_{l+1}‖/max(‖h_l‖, 1e-30), l = 0..L−1; NaN next to a non-finite norm.
+
+    >>> block_growths([1.0, 2.0, 8.0, math.inf])
+    [2.0, 4.0, nan]
+    """
+    growths = []
+    for before, after in itertools.pairwise(norms):
+        if math.isfinite(before) and math.isfinite(after):
+            growths.append(after / max(before, NORM_RATIO_EPS))
+        else:
+            growths.append(math.nan)
+    return growths
+
+
+def largest_growth(norms: Sequence[float], bound: float | None = None) -> float | None:
+    """(a)'s number: the largest of `block_growths`.
+
+    Args:
+        norms: ‖h_l‖, l = 0..L.
+        bound: a lower bound, for a log with fewer than two norms.
+
+    Returns:
+        NaN if any norm is non-finite; None if nothing was measured.
+
+    >>> largest_growth([1.0, 2.0, 8.0]), largest_growth([5.0], bound=3.0), largest_growth([])
+    (4.0, 3.0, None)
+    """
+    if not all(map(math.isfinite, norms)):
+        return math.nan
+    if len(norms) < 2:
+        return bound
+    return max(block_growths(norms))

@@ -1,0 +1,317 @@
+"""Summaries of Γ over layers, and its null. Pure Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from fa_core.files.decode import Json
+from fa_core.report.intervals import t_quantile
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.method_style import known_method
+from fa_core.report.names import canonical_method
+from fa_core.report.numbers import as_float, median
+
+Credit: TypeAlias = Json | None
+"""A report's ``credit`` table."""
+
+FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
+"""Methods whose credit at l = L is exact by construction: from the head's true weights, or by
+matching the gradient."""
+
+
+def free_layers(credit: Credit, method: str = "") -> list[int]:
+    """The layers with free credit: as recorded in the credit table, else l = L for the methods in
+    `FREE_AT_L`.
+
+    >>> (free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []},
+    ...     "fa"))
+    ([2], [])
+    """
+    recorded = _entry(credit, "free_layers")
+    if isinstance(recorded, list):
+        return recorded
+    layers = _entry(credit, "gamma")
+    if known_method(canonical_method(method)) in FREE_AT_L and isinstance(layers, (list, tuple)):
+        return [len(layers) - 1]
+    return []
+
+
+def aggregation(free: Sequence[int]) -> str:
+    """Description of the mean of deep Γ, given the layers with free credit.
+
+    >>> aggregation([]), aggregation([4])
+    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose
+    credit comes free')
+    """
+    deep = "mean over samples; deep = l >= 1"
+    if not free:
+        return deep
+    return f"{deep} without l = {', '.join(map(str, free))}, whose credit comes free"
+
+
+def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float:
+    """Deep Γ: mean of a credit table's Γ_l over l ≥ 1 without layers of free credit; NaN without
+    any.
+
+    Args:
+        credit: the table.
+        method: the run's method, for tables without recorded free layers; ``""`` leaves none out.
+        metric: the series to average.
+
+    Source: docs/protocol.md §4.
+
+    >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]}), deep_gamma({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    (0.2, 0.1)
+    """
+    return _mean_over(credit, metric, {0, *free_layers(credit, method)})
+
+
+def deep_layers(credit: Credit, method: str = "") -> list[int]:
+    """The layers of deep Γ.
+
+    >>> deep_layers({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    [1]
+    """
+    free = free_layers(credit, method)
+    gamma = _entry(credit, "gamma") or ()
+    return [l for l in range(1, len(gamma)) if l not in free]
+
+
+def mean_gamma(credit: Credit) -> float:
+    """Mean of a credit table's Γ_l over all layers, including layer 0 and free ones, as in papers.
+
+    >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
+    0.4
+    """
+    return _mean_over(credit, "gamma", ())
+
+
+def aggregation_collapse(credit: Credit) -> float:
+    """Share of one end of the network in the sum over layers: max(|Γ_0|, |Γ_L|) / Σ_l |Γ_l|.
+
+    1/(number of layers) for equal |Γ_l|, 1 if one end has it all; NaN for fewer than two layers
+    with a finite Γ, or if all are 0. The successor text names the failure without a number: the
+    definition is ours. Source: docs/protocol.md §4.
+
+    >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
+    0.935
+    >>> (aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}),
+    ...     aggregation_collapse({"gamma": [0.2, None]}))
+    (0.25, nan)
+    """
+    sizes = [abs(value) for value in _finite(_entry(credit, "gamma"))]
+    if len(sizes) > 1 and any(sizes):
+        return max(sizes[0], sizes[-1]) / sum(sizes)
+    return math.nan
+
+
+def _mean_over(credit: Credit, metric: str, left_out: Collection[int]) -> float:
+    """Mean over the defined layers; NaN if none is."""
+    known = _finite(_entry(credit, metric), left_out)
+    if known:
+        return sum(known) / len(known)
+    return math.nan
+
+
+def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
+    """The finite numbers of the layers that are not left out."""
+    if not isinstance(layers, (list, tuple)):
+        return []
+    finite = []
+    for l, value in enumerate(layers):
+        if l in left_out or value is None:
+            continue
+        number = as_float(value)
+        if math.isfinite(number):
+            finite.append(number)
+    return finite
+
+
+def _entry(credit: Credit, name: str) -> Any:
+    if credit is None:
+        return None
+    return credit.get(name)
+
+
+def _null(credit: Credit) -> Json:
+    null = _entry(credit, "null")
+    if isinstance(null, dict):
+        return null
+    return {}
+
+
+def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
+    """Mean and standard deviation of deep Γ over draws of fresh feedback, from a credit table; NaN
+    without.
+
+    A table without recorded free layers has both over all l ≥ 1; the mean is then computed from its
+    layers.
+
+    >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01,
+    ...     0.79]}}, "fa")
+    (0.01, nan)
+    """
+    null = _null(credit)
+    recorded = _entry(credit, "free_layers")
+    if null and not isinstance(recorded, list) and free_layers(credit, method):
+        return deep_gamma(null, method), math.nan
+    mean = _number(null, "deep_gamma_mean")
+    return mean, _number(null, "deep_gamma_std")
+
+
+def _number(table: Json, name: str) -> float:
+    value: float | None = table.get(name)
+    if value is None:
+        return math.nan
+    return value
+
+
+def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:
+    """Mean and standard deviation of deep Γ under random feedback, independent of the network.
+
+    From fresh draws if measured; else in closed form 0 and 1/√(d·(C−1)·m), with m the number of
+    layers of deep Γ: a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij
+    cos(e_i, e_j)·cos(g_i, g_j), which is 1/(d·(C−1)) where gradients are spread as the errors are,
+    in C−1 dimensions; layers are drawn independently.
+
+    Args:
+        credit: the run's credit table.
+        method: canonical name.
+        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); without them None
+            unless drawn.
+
+    Source: docs/protocol.md §4.
+
+    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50},
+    ...     "classes": 10})[1] == 1 / 30
+    True
+    """
+    mean, std = null_gamma(credit, method)
+    if math.isfinite(std):
+        return mean, std
+    arch_args = provenance.get("arch_args") or {}
+    d = arch_args.get("d")
+    classes = provenance.get("classes")
+    if not isinstance(d, int) or not isinstance(classes, int):
+        return None
+    directions = d * (classes - 1) * len(deep_layers(credit, method))
+    if d <= 0 or directions <= 0:
+        return None
+    return 0.0, 1 / math.sqrt(directions)
+
+
+def within_null(report: JudgedRun) -> bool | None:
+    """Whether deep Γ lies within the null of random feedback.
+
+        |Γ − m| ≤ t_{R−1}·s·√(1 + 1/R),  m and s the mean and standard deviation of R fresh draws
+
+    This is the 95 % prediction interval of one more draw, of a normal null, with t as near as
+    `t_quantile` is: five draws are judged by a wider one than two hundred. Where no feedback was
+    drawn, m and s are `null_band`'s closed form and R = ∞; R = ∞ also where a record does not say
+    of how many draws its s is.
+
+    A Γ far below its null is not within it either.
+
+    Args:
+        report: with a ``credit`` table.
+
+    Returns:
+        None if deep Γ or its null is unknown or not finite.
+
+    Source: docs/protocol.md §4; Hahn & Meeker, Statistical Intervals, 1991, §4.7.
+
+    >>> from fa_core.report.judged_run import JudgedRun
+    >>> null = {"deep_gamma_mean": 0.0, "deep_gamma_std": 0.02, "draws": 5}
+    >>> [within_null(JudgedRun(credit={"gamma": [0.9, x], "null": null})) for x in (0.05,
+    ...     0.07, -0.07)]
+    [True, False, False]
+    """
+    credit = report.credit
+    method = report.method_name
+    deep = deep_gamma(credit, method)
+    band = null_band(credit, method, report.provenance)
+    if band is None or not math.isfinite(deep):
+        return None
+    mean, std = band
+    _, drawn_std = null_gamma(credit, method)
+    draws = null_draws(credit)
+    if math.isfinite(drawn_std) and draws > 1:
+        reach = t_quantile(draws - 1) * math.sqrt(1 + 1 / draws)
+    else:
+        reach = t_quantile(math.inf)
+    return abs(deep - mean) <= reach * std
+
+
+def null_draws(credit: Credit) -> int:
+    """Number of draws of a credit table's null; 0 if not recorded.
+
+    >>> (null_draws({"null": {"draws": 5}}), null_draws({"null": {"deep_gamma_mean": 0.0}}),
+    ...     null_draws(None))
+    (5, 0, 0)
+    """
+    draws = _null(credit).get("draws")
+    if type(draws) is int and draws > 0:
+        return draws
+    return 0
+
+
+CREDIT: Mapping[str, str] = {
+    "mean_gamma": "Γ, all l",
+    "deep_gamma": "deep Γ",
+    "null_gamma": "null Γ",
+    "deep_rho": "deep ρ",
+    "deep_nudge": "deep nudge",
+    "collapse": "collapse",
+}
+"""Summary numbers of a run's credit: name → heading.
+
+*Deep* is the mean over l ≥ 1 without layers of free credit; the null is with fresh feedback;
+*collapse* is `aggregation_collapse`.
+
+Source: docs/protocol.md §4.
+"""
+
+
+def credit_numbers(credit: Credit, method: str = "") -> list[float]:
+    """The numbers of `CREDIT`, in order; NaN for missing ones.
+
+    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},
+    ...     "dfa")]
+    [0.43, 0.2, nan, 0.3, nan, 0.69]
+    """
+    mean_null, _ = null_gamma(credit, method)
+    return [
+        mean_gamma(credit),
+        deep_gamma(credit, method),
+        mean_null,
+        deep_gamma(credit, method, "rho"),
+        deep_gamma(credit, method, "nudge"),
+        aggregation_collapse(credit),
+    ]
+
+
+AGGREGATIONS = (
+    "mean, all l",
+    "mean, l ≥ 1",
+    "median, all l",
+    "batch means, l ≥ 1",
+    "concatenated, l ≥ 1",
+)
+"""Five aggregations of Γ to one number (docs/protocol.md §12.5)."""
+
+
+def aggregations(credit: Credit) -> list[float]:
+    """Γ by each of `AGGREGATIONS`; NaN for missing values.
+
+    >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
+    [0.25, 0.0, 0.5, nan, 0.125]
+    """
+    layers = _finite(_entry(credit, "gamma"))
+    numbers = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), math.nan]
+    if layers:
+        numbers[2] = median(sorted(layers))
+    for name in ("gamma_of_batch_means", "gamma_concatenated"):
+        numbers += _finite([_entry(credit, name)]) or [math.nan]
+    return numbers

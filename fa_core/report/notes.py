@@ -1,0 +1,230 @@
+"""Notes on the numbers of a run: baseline, batch size, backward pass, missing values."""
+
+from __future__ import annotations
+
+import math
+
+from fa_core.report.baseline import why_no_baseline
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    BOUND,
+    DIAGNOSTICS,
+    NORM_RATIO_EPS,
+    PROXY,
+)
+from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.numbers import brief
+from fa_core.report.provenance import (
+    BASELINE_FROM,
+    BASELINE_RULE,
+    CUSTOM_BACKWARD,
+    GIVEN,
+    GRADIENT_BY,
+)
+from fa_core.report.quantities import JUDGED
+from fa_core.report.report_check import NO_REASON
+
+GIVE_ONE = " (give a frozen run, or its accuracy)"
+"""Hint for (d) without a baseline."""
+
+_INEXACT = {ASSUMED: "by an assumed baseline", BOUND: "only a lower bound", PROXY: "only by proxy"}
+
+
+def baseline_text(run: JudgedRun) -> str:
+    """(d)'s baseline, the assumed one before the recorded one.
+
+    >>> run = JudgedRun(frozen_baseline_acc=0.349)
+    >>> baseline_text(run), baseline_text(run.with_assumed_baseline(0.1))
+    ('0.349', '0.1 assumed, 0.349 recorded')
+    """
+    baselines = []
+    if run.assumed_baseline_acc is not None:
+        baselines.append(f"{brief(run.assumed_baseline_acc)} assumed")
+    if run.frozen_baseline_acc is not None:
+        baselines.append(brief(run.frozen_baseline_acc))
+    if len(baselines) == 2:
+        return f"{baselines[0]}, {baselines[1]} recorded"
+    return "".join(baselines)
+
+
+def depth_text(run: JudgedRun) -> str:
+    """The block without which accuracy falls most; ``""`` if that was not measured.
+
+    It stands beside (d) and is no verdict.
+
+    >>> from fa_core.report.measurements import DepthAblation
+    >>> found = DepthAblation(accuracy=0.61, accuracy_without=[0.6, 0.22], accuracy_up_to=[],
+    ...     samples=1280)
+    >>> print(depth_text(JudgedRun(depth_ablation=found)))
+    without block 1 accuracy falls from 0.610 to 0.220 (1280 samples)
+    """
+    found = run.depth_ablation
+    if found is None or found.most_used is None:
+        return ""
+    lowest = found.accuracy_without[found.most_used]
+    assert lowest is not None
+    samples = f"({found.samples} samples)"
+    if lowest >= found.accuracy:
+        return f"accuracy {found.accuracy:.3f} does not fall without any one block {samples}"
+    change = f"from {found.accuracy:.3f} to {lowest:.3f}"
+    return f"without block {found.most_used} accuracy falls {change} {samples}"
+
+
+def basis_text(run: JudgedRun, letter: str) -> str:
+    """The basis of an inexact number: ``"bound"``, ``"baseline 0.349 assumed"``; ``""`` for an
+    exact one."""
+    kind = run.kinds.get(letter, "")
+    if kind == ASSUMED:
+        return f"baseline {baseline_text(run)}"
+    if letter != "d" or kind:
+        return kind
+    rule = run.provenance.get(BASELINE_RULE)
+    source = run.provenance.get(BASELINE_FROM)
+    if source == GIVEN:
+        return f"baseline {baseline_text(run)} given by hand"
+    if source and "network" in run.provenance and "arch" not in run.provenance:
+        return "baseline that was paired by its file's name"
+    if rule:
+        return f"baseline {baseline_text(run)} of frozen blocks trained by {rule}"
+    return ""
+
+
+def other_margins_text(run: JudgedRun) -> str:
+    """(d)'s margins over frozen blocks that other rules trained.
+
+    >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+    >>> other_margins_text(JudgedRun(headline_acc=0.62, provenance=provenance))
+    'by frozen blocks of other rules: dfa +6.30 pp'
+    """
+    margins = [f"{rule} {margin:+.2f}" for rule, margin in run.margins_by_rule.items()]
+    if margins:
+        return f"by frozen blocks of other rules: {', '.join(margins)} pp"
+    return ""
+
+
+def batch_texts(run: JudgedRun, letter: str) -> list[str]:
+    """The effect of B on (b) and (c): noise scale N of (c), and the number at B = 128.
+
+    ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
+    `noise_scale`.
+    """
+    size, value = run.batch_size, JUDGED[letter].of(run)
+    if letter not in "bc" or value is None or size is None or not math.isfinite(value):
+        return []
+    words = []
+    if letter == "c" and run.noise_scale is not None:
+        words.append(f"N = {brief(run.noise_scale, 3)}")
+    if size != REFERENCE_BATCH:
+        if letter == "b":
+            rescaled = value * size / REFERENCE_BATCH
+        else:
+            rescaled = at_reference_batch(value, size)
+        number = JUDGED[letter].text(rescaled)
+        words.append(f"B = {size}, at B = {REFERENCE_BATCH} it is {number}")
+    return words
+
+
+def reduction_text(run: JudgedRun) -> str:
+    """The positions of a language model's norms; ``""`` for other networks."""
+    reduction = run.provenance.get("reduction")
+    if reduction:
+        return f"norms {reduction}"
+    return ""
+
+
+def own_backward_text(run: JudgedRun) -> str:
+    """The parts of a network with their own backward pass, and the effect on (b), (c) and Γ.
+
+    >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
+    >>> own_backward_text(JudgedRun(provenance=facts, credit={"gamma": [0.441, 1.0]}))
+    'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own
+    vector +0.441 +1.000'
+    """
+    names = run.provenance.get(CUSTOM_BACKWARD)
+    if not names:
+        return ""
+    if GRADIENT_BY in run.provenance:
+        effect = "(b), (c) by the derivative of the forward"
+        gammas = _gammas(run)
+        if gammas:
+            effect = f"{effect}; Γ of its own vector {gammas}"
+    elif run.bp_grad_norms:
+        effect = "(b), (c) by its vector, which need not be the gradient"
+    else:
+        effect = "without its derivative (b) and (c) are not judged"
+    return f"own backward pass ({', '.join(names)}): {effect}"
+
+
+def _gammas(run: JudgedRun) -> str:
+    texts = []
+    for gamma in (run.credit or {}).get("gamma", ()):
+        if gamma is None:
+            texts.append("N/A")
+        else:
+            texts.append(f"{gamma:+.3f}")
+    return " ".join(texts)
+
+
+def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
+    """Conditions of a run's numbers: (d)'s baseline, a B other than 128, notes.
+
+    Args:
+        run: judged by its thresholds.
+        only_decisive: without the margins over other rules' frozen blocks if none of them changes
+            whether (d) fires.
+    """
+    words = []
+    basis = basis_text(run, "d")
+    if basis and "d" in run.measured and "d" not in run.evidence:
+        words.append(f"(d) is against a {basis}")
+    margins = other_margins_text(run)
+    if margins and not (only_decisive and _margins_agree(run)):
+        words.append(f"(d) {margins}")
+    if run.batch_size not in (None, REFERENCE_BATCH):
+        for letter in "bc":
+            texts = batch_texts(run, letter)
+            if texts:
+                words.append(f"({letter}) {'; '.join(texts)}")
+    words += [reduction_text(run), own_backward_text(run)]
+    # notes of other projects' files repeat the columns
+    if "data_hash" in run.provenance or not run.coverage:
+        words.append(run.notes)
+    return [text for text in words if text]
+
+
+def _margins_agree(run: JudgedRun) -> bool:
+    """Whether (d) fires against the frozen blocks of all rules, or of none."""
+    margins = run.margins_by_rule.values()
+    fires = {DIAGNOSTICS["d"].fires(margin, run.thresholds) for margin in margins}
+    return fires <= {"d" in run.flags}
+
+
+def why_inexact(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic was not measured, or not exactly; ``""`` if it was."""
+    if letter not in run.coverage:
+        return why_unmeasured(run, letter)
+    return _INEXACT.get(run.kinds.get(letter, ""), "")
+
+
+def why_unmeasured(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic was not measured: from the source, or from the report."""
+    recorded = run.unmeasured.get(letter)
+    if recorded:
+        return recorded
+    if letter == "a" and len(run.residual_norms) == 1:
+        return "one layer only, so no block to grow"
+    if letter == "d" and run.headline_acc is None:
+        return "no accuracy in the source"
+    if letter == "d":
+        return why_no_baseline(run.method_name) or f"no frozen baseline{GIVE_ONE}"
+    return NO_REASON
+
+
+def why_unproven(run: JudgedRun, letter: str) -> str:
+    """Why a diagnostic that does not fire does not pass either."""
+    if letter == "a" and run.is_dead:
+        norms = enumerate(run.residual_norms)
+        layer = next(layer for layer, norm in norms if norm < NORM_RATIO_EPS)
+        return f"‖h_{layer}‖ is 0, and a stream that is 0 has no growth to judge"
+    return "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"

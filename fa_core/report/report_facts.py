@@ -1,0 +1,269 @@
+"""The measurements of a run, as in its file. Immutable and not judged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import msgspec
+
+from fa_core.errors import UsageError
+from fa_core.files.decode import Json
+from fa_core.report.immutable import refuse_changes
+from fa_core.report.measurements import (
+    DepthAblation,
+    Interval,
+    MeanError,
+    ReferencePrecision,
+)
+from fa_core.report.numbers import as_float, as_floats
+from fa_core.report.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Axis: TypeAlias = str | int | float | bool | None
+"""A run's coordinate along an axis of a sweep."""
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+"""A count of at least one."""
+
+WHAT_IF = "(what if)"
+"""Key of an assumed baseline for decoders; never written to files."""
+
+NORMS = ("residual_norms", "bp_grad_norms")
+"""Fields with a number per layer."""
+
+UNSTATED = DiagnosticThresholds()
+"""Thresholds of a report without recorded ones."""
+
+_SCALARS = (
+    *("cross_batch_stability", "headline_acc", "frozen_baseline_acc"),
+    *("error_norm", "growth_bound", "assumed_baseline_acc"),
+)
+"""The fields with one number."""
+
+_COUNTS = ("stability_layer", "seed", "batch_size", "n_batches", "norm_batches")
+"""The fields with a whole number."""
+
+
+def layers_in_order(layers: Iterable[str]) -> list[str]:
+    """Layers by number; those without one last.
+
+    >>> layers_in_order(["L", "10", "2", "2"])
+    ['2', '10', 'L']
+    """
+    return sorted(set(layers), key=_order)
+
+
+def _order(layer: str) -> tuple[bool, int, str]:
+    return not layer.isdecimal(), len(layer), layer
+
+
+@refuse_changes
+class ReportFacts(msgspec.Struct, frozen=True, dict=True):
+    """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
+
+    Numbers of any type are taken (NumPy scalars, 0-d tensors, …); they become Python numbers.
+
+    Attributes:
+        method_name: as the source spells it, e.g. ``"DFA"``.
+        notes: free text of the source.
+        residual_norms: median over the batch of ‖h_l‖₂, l = 0..L (length L+1).
+        bp_grad_norms: median over the batch of ‖g_l‖₂, l = 0..L, g_l = ∂(batch-mean CE)/∂h_l.
+        stability_layer: the layer (c) was measured at.
+        cross_batch_stability: (c)'s mean pairwise cosine, in [-1, 1].
+        headline_acc: accuracy claimed, a fraction in [0, 1].
+        frozen_baseline_acc: accuracy of the same net with blocks frozen at random init, a fraction.
+        recorded_verdict: the verdict text found in the file (its JSON key is ``verdict``), or None.
+        thresholds: what `verdict` is judged by.
+        seed: the run's seed.
+        headline_acc_source: ``"given"``, or how it was measured (``"measured on 1280 eval
+            samples"``).
+        batch_size: B of the gradient norms (they carry 1/B).
+        n_batches: K, the batches behind (c).
+        norm_batches: how many of them (a) and (b) used.
+        dtype: the arithmetic that ran, e.g. ``"float32"``, or ``"float32, bfloat16 inside"`` the
+            network.
+        tap_names: names of h_0..h_L.
+        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or
+            by the token that the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
+        block_norms: median over the batch of ‖h_{l+1} − h_l‖₂, l = 0..L-1, of the samples of (a);
+            None where the state's shape changes.
+        error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
+        unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
+        evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
+        growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
+        layers: ``residual_norms`` or ``bp_grad_norms`` → which layer its one number is of, ``"2"``
+            or ``"L"``, where a source has no more (see `by_layer`).
+        credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
+        intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95
+            % interval of the number, in its own unit (see `interval` and `undecided`); a number
+            that has none is judged as a point.
+        right: which samples behind `headline_acc` were classified rightly
+            (`fa_core.report.intervals.packed`).
+        reference_precision: the gradients against float64 ones, per layer, where that was asked
+            for.
+        depth_ablation: accuracy without each block, where that was asked for.
+        mean_error: the part of (c) that the mean error makes; of labels per sample.
+        provenance: checkpoint hash, data, versions, device: enough to measure again.
+        axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
+            of the recorded one. No file has it.
+
+    Raises:
+        UsageError: a bool or a text where a number belongs.
+
+    Source: docs/protocol.md §3; the first ten names are fixed by the published audit files.
+    """
+
+    method_name: str = ""
+    notes: str = ""
+    residual_norms: list[float] = []
+    bp_grad_norms: list[float] = []
+    stability_layer: int | None = None
+    cross_batch_stability: float | None = None
+    headline_acc: float | None = None
+    frozen_baseline_acc: float | None = None
+    recorded_verdict: str | None = msgspec.field(default=None, name="verdict")
+    thresholds: DiagnosticThresholds = UNSTATED
+    seed: int | None = None
+    headline_acc_source: str | None = None
+    batch_size: Count | None = None
+    n_batches: Count | None = None
+    norm_batches: Count | None = None
+    dtype: str | None = None
+    tap_names: list[str] = []
+    flatten: str | None = None
+    block_norms: list[float | None] = []
+    error_norm: float | None = None
+    unmeasured: dict[str, str] = {}
+    evidence: dict[str, str] = {}
+    growth_bound: float | None = None
+    credit: Json | None = None
+    intervals: dict[str, Interval] = {}
+    right: str | None = None
+    reference_precision: ReferencePrecision | None = None
+    depth_ablation: DepthAblation | None = None
+    mean_error: MeanError | None = None
+    provenance: Json = {}
+    axes: dict[str, Axis] = {}
+    layers: dict[str, str] = {}
+    assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
+
+    def __post_init__(self) -> None:
+        # a report from JSON has plain numbers already
+        if not _is_plain(self):
+            for name, value in _with_plain_numbers(self).items():
+                msgspec.structs.force_setattr(self, name, value)
+
+    @property
+    def baseline_acc(self) -> float | None:
+        """The baseline (d) uses: the assumed one if set, else the recorded one."""
+        if self.assumed_baseline_acc is None:
+            return self.frozen_baseline_acc
+        return self.assumed_baseline_acc
+
+    @property
+    def h_L(self) -> float | None:
+        """The deepest residual norm; None if unmeasured."""
+        if self.residual_norms:
+            return self.residual_norms[-1]
+        return None
+
+    @property
+    def cross_batch_direction_stability(self) -> float | None:
+        """`cross_batch_stability`, under the name of the protocol's own report class."""
+        return self.cross_batch_stability
+
+    def by_layer(self, field: str) -> dict[str, float]:
+        """`residual_norms` or `bp_grad_norms` by layer; ``"?"`` if a source does not name it.
+
+        >>> ReportFacts(residual_norms=[1.0, 2.0]).by_layer("residual_norms")
+        {'0': 1.0, '1': 2.0}
+        >>> partial = ReportFacts(bp_grad_norms=[2.0], layers={"bp_grad_norms": "2"})
+        >>> partial.by_layer("bp_grad_norms")
+        {'2': 2.0}
+        """
+        norms = self.residual_norms
+        if field == "bp_grad_norms":
+            norms = self.bp_grad_norms
+        if field in self.layers or (len(norms) == 1 and not self.tap_names):
+            return {self.layers.get(field, "?"): norm for norm in norms[:1]}
+        return {str(layer): norm for layer, norm in enumerate(norms)}
+
+    def stream(self, field: str) -> list[float]:
+        """`residual_norms` or `bp_grad_norms` of layers 0, 1, …; empty if only another layer was
+        logged."""
+        norms = self.by_layer(field)
+        if "0" in norms:
+            return list(norms.values())
+        return []
+
+    def with_thresholds(self, thresholds: DiagnosticThresholds) -> Self:
+        """The measurements judged by these thresholds."""
+        if self.thresholds == thresholds:
+            return self
+        return msgspec.structs.replace(self, thresholds=thresholds)
+
+    def with_frozen_baseline(self, acc: float | None) -> Self:
+        """The measurements with another measured frozen baseline (a fraction)."""
+        reasons = dict(self.unmeasured)
+        if acc is not None:
+            reasons.pop("d", None)
+        intervals = dict(self.intervals)
+        intervals.pop("margin_pp", None)
+        return msgspec.structs.replace(
+            self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals
+        )
+
+    def with_assumed_baseline(self, acc: float) -> Self:
+        """The measurements with (d) judged by an assumed frozen baseline (a fraction).
+
+        `frozen_baseline_acc` and `to_dict` are unchanged.
+        """
+        return msgspec.structs.replace(self, assumed_baseline_acc=acc)
+
+    def as_recorded(self) -> Self:
+        """The report without an assumed baseline."""
+        return msgspec.structs.replace(self, assumed_baseline_acc=None)
+
+
+def _is_plain(facts: ReportFacts) -> bool:
+    """Whether every number is a Python float or int."""
+    floats = itertools.chain(facts.residual_norms, facts.bp_grad_norms, *facts.intervals.values())
+    return (
+        type(facts.residual_norms) is type(facts.bp_grad_norms) is list
+        and _MAYBE_FLOAT.issuperset(map(type, _scalars_of(facts)))
+        and _MAYBE_INT.issuperset(map(type, _counts_of(facts)))
+        and _FLOAT.issuperset(map(type, floats))
+    )
+
+
+_scalars_of, _counts_of = attrgetter(*_SCALARS), attrgetter(*_COUNTS)
+_FLOAT, _MAYBE_FLOAT = frozenset({float}), frozenset({float, type(None)})
+_MAYBE_INT = frozenset({int, type(None)})
+
+
+def _with_plain_numbers(facts: ReportFacts) -> Json:
+    """The fields that hold numbers, as Python floats and ints."""
+    fields = msgspec.structs.asdict(facts)
+    plain: Json = {name: as_floats(fields[name], name) for name in NORMS}
+    for names, convert in ((_SCALARS, as_float), (_COUNTS, _as_count)):
+        for name in names:
+            if fields[name] is not None:
+                plain[name] = convert(fields[name], name)
+    intervals = {}
+    for name, ends in facts.intervals.items():
+        low, high = as_floats(ends, f"intervals.{name}")
+        intervals[name] = low, high
+    return {**plain, "intervals": intervals}
+
+
+def _as_count(value: object, name: str) -> int:
+    number = as_float(value, name)
+    if not number.is_integer():
+        raise UsageError(f"{name} is {number}", hint="give a whole number")
+    return int(number)

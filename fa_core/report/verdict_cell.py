@@ -1,0 +1,83 @@
+"""A verdict in five characters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+
+from fa_core.report.diagnostics import LETTERS
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.verdict import CONTROL, TRUSTWORTHY, WALKS_BACK
+
+
+def cell_legend(*, controls: bool = False) -> str:
+    """Legend of `cell_text`; at most 78 characters.
+
+    Args:
+        controls: whether to include controls.
+    """
+    marks = f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}"
+    if controls:
+        marks = f"{marks} ▫ {CONTROL}"
+    return f"{marks}: letter fires, - passes, ~ undecided, · not measured"
+
+
+@lru_cache(maxsize=512)
+def cell_text(
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    control: bool = False,
+    ascii_only: bool = False,
+) -> str:
+    """A verdict in five characters: a mark, then a sign per diagnostic (`cell_legend`).
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+        undecided: letters whose interval holds the threshold, or of which only a bound is known:
+            they show that, and not whether they fire. Where nothing else was measured the mark is
+            ``?``.
+        control: whether it is a control's.
+        ascii_only: for terminals without Unicode.
+
+    >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"),
+    ...     cell_text("", ""))
+    ('✗ab-d', '✓-~-·', '✗~-··', '?····')
+    >>> cell_text("", "a", "a"), cell_text("d", "abd", control=True)
+    ('?~···', '▫--·d')
+    """
+    fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
+    if control and coverage:
+        mark = own
+    elif flags:
+        mark = fires
+    elif set(coverage) - set(undecided):
+        mark = passes
+    else:
+        mark = "?"
+    signs = [mark]
+    for letter in LETTERS:
+        if letter in undecided:
+            signs.append("~")
+        elif letter in flags:
+            signs.append(letter)
+        elif letter in coverage:
+            signs.append("-")
+        else:
+            signs.append(missing)
+    return "".join(signs)
+
+
+def run_cell(run: JudgedRun, *, control: bool | None = None, ascii_only: bool = False) -> str:
+    """The `cell_text` of a run.
+
+    Args:
+        run: judged by its thresholds.
+        control: whether it is a control; None = by its name.
+        ascii_only: for terminals without Unicode.
+    """
+    if control is None:
+        control = run.is_control
+    return cell_text(run.flags, run.coverage, run.undecided, control=control, ascii_only=ascii_only)

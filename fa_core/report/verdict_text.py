@@ -1,0 +1,174 @@
+"""Texts of verdicts: grounds, undecided diagnostics, counts of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.report.judged_run import JudgedRun
+from fa_core.report.notes import baseline_text
+from fa_core.report.report_facts import UNSTATED
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import (
+    CONTROL,
+    NOT_MEASURED,
+    TRUSTWORTHY,
+    UNDECIDED,
+    WALKS_BACK,
+    recorded_flags,
+)
+
+_BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
+
+
+def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
+    """The verdict with its grounds and undecided diagnostics; for a control, a note that it is one.
+
+    Args:
+        run: judged by its thresholds.
+        control: whether it is a control; None = by its name.
+        short: the verdict in the form of published lists.
+    """
+    if control is None:
+        control = run.is_control
+    if control and run.coverage:
+        return CONTROL
+    if short:
+        verdict = run.short_verdict
+    else:
+        verdict = run.verdict
+    doubt = doubt_text(run.undecided)
+    if run.flags or not run.coverage:
+        words = [verdict, doubt]
+    else:
+        grounds = grounds_of(run)
+        if run.undecided and not grounds:
+            words = [doubt]
+        else:
+            words = [f"{verdict} {grounds}".rstrip(), doubt]
+    return "; ".join(filter(None, words))
+
+
+def doubt_text(undecided: Iterable[str]) -> str:
+    """The undecided diagnostics; ``""`` for none.
+
+    >>> doubt_text("ca"), doubt_text("")
+    ('undecided on a, c', '')
+    """
+    names = ", ".join(sorted(undecided))
+    if names:
+        return f"undecided on {names}"
+    return ""
+
+
+def grounds_of(run: JudgedRun) -> str:
+    """The grounds of a verdict without flags (`grounds_text`)."""
+    passed = set(run.coverage) - run.flags - run.undecided
+    return grounds_text(passed, run.kinds)
+
+
+def grounds_text(letters: Iterable[str], kinds: Mapping[str, str]) -> str:
+    """The grounds of a verdict, i.e. its diagnostics; ``""`` for all four, measured exactly.
+
+    Args:
+        letters: the diagnostics.
+        kinds: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` if its number is not exact.
+
+    >>> (grounds_text("ab", {}), grounds_text("a", {}), grounds_text("bd", {"b": "proxy"}),
+    ...     grounds_text("abcd", {}))
+    ('on a, b', 'on (a) alone', 'on d, (b) by proxy', '')
+    """
+    exact, others = [], []
+    for letter in sorted(letters):
+        if letter in kinds:
+            others.append(f"({letter}) {_BY[kinds[letter]]}")
+        else:
+            exact.append(letter)
+    if len(exact) == len(LETTERS) or not (exact or others):
+        return ""
+    if len(exact) + len(others) > 1:
+        return f"on {', '.join([*exact, *others])}"
+    if others:
+        return f"on {others[0]} alone"
+    return f"on ({exact[0]}) alone"
+
+
+def known_text(run: JudgedRun) -> str:
+    """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
+    kinds = run.kinds
+    exact = "".join(letter for letter in run.coverage if letter not in kinds)
+    words = []
+    if exact:
+        words.append(f"{exact} measured")
+    for letter in run.coverage:
+        kind = kinds.get(letter)
+        if kind == ASSUMED:
+            words.append(f"{letter} by a baseline of {baseline_text(run)}")
+        elif kind == BOUND:
+            words.append(f"{letter} by a bound")
+        elif kind is not None:
+            words.append(f"{letter} by {kind}")
+    return ", ".join(words) or "nothing measured"
+
+
+def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
+    """The recorded verdict, with its thresholds if they explain the difference.
+
+    Args:
+        run: judged by other thresholds.
+        recorded_by: the file's thresholds.
+
+    >>> loose = DiagnosticThresholds(1e-10)
+    >>> run = JudgedRun(bp_grad_norms=[1e-9], recorded_verdict="trustworthy", thresholds=loose)
+    >>> recorded_text(run.with_thresholds(DiagnosticThresholds()), loose)
+    'recorded as “trustworthy”, judged there at deepest ‖g_L‖ < 1e-10'
+    """
+    words = f"recorded as “{run.recorded_verdict}”"
+    recorded = recorded_flags(run.recorded_verdict)
+    if recorded_by is UNSTATED or recorded is None:
+        return words
+    if recorded != run.with_thresholds(recorded_by).flags:
+        return words
+    limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.flags)]
+    if limits:
+        return f"{words}, judged there at {', '.join(limits)}"
+    return words
+
+
+def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = None) -> str:
+    """Number of runs by standing (`fa_core.report.verdict.standing`).
+
+    Args:
+        counts: standing → runs.
+        grounds: text of `grounds_of` → trustworthy runs.
+
+    >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2})
+    '6 trustworthy, 1 needs walk-back, 2 controls'
+    >>> counts_text({"trustworthy": 6}, grounds={"": 2, "on a, b": 4})
+    '6 trustworthy (4 on a, b), 0 need walk-back'
+    """
+    failing, controls = counts.get(WALKS_BACK, 0), counts.get(CONTROL, 0)
+    words = [f"{counts.get(TRUSTWORTHY, 0)} {TRUSTWORTHY}{_grounds_counted(grounds or {})}"]
+    if failing == 1:
+        words.append("1 needs walk-back")
+    else:
+        words.append(f"{failing} need walk-back")
+    for word in (UNDECIDED, NOT_MEASURED):
+        if counts.get(word):
+            words.append(f"{counts[word]} {word}")
+    if controls == 1:
+        words.append(f"1 {CONTROL}")
+    elif controls:
+        words.append(f"{controls} {CONTROL}s")
+    return ", ".join(words)
+
+
+def _grounds_counted(grounds: Mapping[str, int]) -> str:
+    """The grounds of verdicts without all four diagnostics."""
+    partial = {text: count for text, count in grounds.items() if text}
+    if not partial:
+        return ""
+    if len(grounds) == 1:
+        return f" {next(iter(partial))}"
+    ordered = sorted(partial.items(), key=lambda found: -found[1])
+    return f" ({'; '.join(f'{count} {text}' for text, count in ordered)})"

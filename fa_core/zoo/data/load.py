@@ -1,0 +1,256 @@
+"""Data sets by their data specs.
+
+synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
+cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]
+digits[:test=360,seed=0]
+imagefolder:DIR[,size=224,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from fa_core.errors import UnreadableInput, UsageError, missing_package
+from fa_core.files.decode import reading
+from fa_core.files.opening import check_room, open_file, real_path, size_of, typed_path
+from fa_core.option_values import check_data_set, import_callable
+from fa_core.plugins import DATA, load_plugin, plugins
+from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
+from fa_core.zoo.data.data_spec import Scaling, at_least, option, parse_folder, parse_options
+from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
+from fa_core.zoo.data.image_folder import read_images
+from fa_core.zoo.data.synthetic import load_synthetic
+
+_SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
+
+
+def load_npz(spec: str, text: str) -> DataSet:
+    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) without running code.
+
+    Args:
+        spec: the whole data spec.
+        text: the file.
+
+    Raises:
+        UsageError: no file named.
+        UnreadableInput: not an archive, a missing array, or arrays of objects.
+    """
+    if not text:
+        raise UsageError("npz needs a file", hint="write npz:FILE")
+    path = real_path(typed_path(text))
+    with reading(path, "not an .npz archive of numbers"), open_file(path) as file:
+        archive = np.load(file, allow_pickle=False)
+        for names in _SPELLINGS:
+            if set(names) <= set(archive.files):
+                _check_arrays(archive.zip, names, size_of(file))
+                arrays = [archive[name] for name in names]
+                return from_arrays(f"npz:{path}", *arrays)
+        found = ", ".join(archive.files[:MOST_NAMED]) or "nothing"
+    hint = f"needs {', '.join(NAMES)}"
+    raise UnreadableInput(f"holds {found}", where=path, hint=hint)
+
+
+MOST_NAMED = 20
+"""Most arrays that a message names."""
+
+_FLOATS = 8
+"""Bytes per number for its conversion to a scaled float32."""
+
+
+def _check_arrays(archive: zipfile.ZipFile, names: Iterable[str], size: int) -> None:
+    """Check the headers of arrays before they take memory; a header may state any shape.
+
+    Args:
+        archive: an opened ``.npz`` file.
+        names: the arrays.
+        size: of the file, in bytes.
+
+    Raises:
+        ValueError: an array is shorter than its header states.
+        UnreadableInput: too large for such a file; see `check_room`.
+    """
+    needed = 0
+    for name in names:
+        entry = archive.getinfo(f"{name}.npy")
+        with archive.open(entry) as member:
+            read = np.lib.format.read_array_header_1_0
+            if np.lib.format.read_magic(member) != (1, 0):
+                read = np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(member)
+        count = math.prod(shape)
+        if count * dtype.itemsize > entry.file_size:
+            raise ValueError(f"{name} is shorter than its shape {shape}")
+        needed += count * (dtype.itemsize + _FLOATS)
+    check_room(needed, size, "save it with np.savez, which does not compress")
+
+
+@dataclass(frozen=True)
+class DigitsOptions:
+    """Options of ``digits``.
+
+    Attributes:
+        test: test samples of the 1797.
+        seed: of the split.
+    """
+
+    test: int = option(360, at_least(1))
+    seed: int = option(0, at_least(0))
+
+
+def load_digits(spec: str, text: str) -> DataSet:
+    """1797 images of 8×8 grey levels 0..16, scaled to [0, 1]: (N, 1, 8, 8), 10 classes.
+
+    Args:
+        spec: the whole data spec.
+        text: its options, e.g. ``"test=500"``.
+
+    Raises:
+        UsageError: scikit-learn is not installed, unknown option, or no training samples left.
+    """
+    options = parse_options("digits", text, DigitsOptions())
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise missing_package("scikit-learn", "the data set digits") from None
+    images, labels = datasets.load_digits(return_X_y=True)
+    test = options.test
+    if test >= len(labels):
+        what = f"test={test} leaves no training samples of {len(labels)}"
+        raise UsageError(what, where=spec)
+    rng = np.random.Generator(np.random.PCG64(options.seed))
+    order = rng.permutation(len(labels))
+    levels = torch.from_numpy(images[order] / 16.0)
+    x = levels.float().reshape(-1, 1, 8, 8)
+    y = torch.from_numpy(labels[order]).long()
+    return DataSet(
+        spec,
+        train_x=x[test:],
+        train_y=y[test:],
+        test_x=x[:test],
+        test_y=y[:test],
+        num_classes=10,
+    )
+
+
+def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
+    """CIFAR-10, or CIFAR-100 with its 100 fine labels: (N, 3, 32, 32), standardised per channel.
+
+    Args:
+        kind: which of the two.
+        spec: the whole data spec.
+        text: the folder, or the folder with the unpacked archive; then `Scaling`, or ``raw``.
+
+    Raises:
+        UsageError: no folder named, or an unknown option.
+        UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
+    """
+    folder, scaling, full = parse_folder(spec, text, kind.scaling)
+    arrays = read_cifar(kind, folder, scaling)
+    return DataSet(full, *arrays, kind.classes, str(scaling))
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """Resize the shorter side to `size`, then cut out the square centre; None = neither."""
+
+    size: int | None = option(None, at_least(1))
+
+
+@dataclass(frozen=True)
+class ImageOptions(Scaling, Resizing):
+    """Options of ``imagefolder``."""
+
+
+def load_images(spec: str, text: str, train: bool = False) -> DataSet:
+    """Images in a folder per class: DIR/train/CLASS; DIR/test/CLASS, DIR/val/CLASS or DIR/CLASS.
+
+    Args:
+        spec: the whole data spec.
+        text: the folder and options, e.g. ``DIR,size=32,mean=0.5,std=0.25``.
+        train: whether to read the training part, which is empty otherwise.
+
+    Returns:
+        (N, 3, H, W) in [0, 1], or standardised; classes are numbered in the order of their names.
+
+    Raises:
+        UsageError: no folder named, or an unknown option.
+        UnreadableInput: as `read_images`, or the classes of the two parts differ.
+    """
+    root, options, full = parse_folder(spec, text, ImageOptions())
+    place = root
+    for part in ("val", "test"):
+        folder = root / part
+        if folder.is_dir():
+            place = folder
+    x, y, classes = read_images(place, options.size)
+    train_x, train_y = x[:0], y[:0]
+    if train:
+        train_x, train_y, train_classes = read_images(root / "train", options.size)
+        if train_classes != classes:
+            raise UnreadableInput("holds other classes than the training part", where=place)
+    return DataSet(
+        full,
+        train_x=standardised(train_x, options),
+        train_y=train_y,
+        test_x=standardised(x, options),
+        test_y=y,
+        num_classes=len(classes),
+        scaling=str(options),
+    )
+
+
+DATA_LOADERS: Mapping[str, Callable[[str, str], DataSet]] = {
+    "synthetic": load_synthetic,
+    "cifar10": partial(load_cifar, CIFAR10),
+    "cifar100": partial(load_cifar, CIFAR100),
+    "imagefolder": load_images,
+    "digits": load_digits,
+    "npz": load_npz,
+}
+
+
+def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
+    """The data set of a data spec, with its training part.
+
+    Args:
+        spec: see the module.
+        allow_code: whether ``module:callable`` or a plugin may be imported; only for a spec that
+            the user typed, never for one from a file.
+
+    Raises:
+        UsageError: unknown name or option, code that is not allowed, or test batches alone.
+        UnreadableInput: missing or incomplete files, or a wrong layout.
+    """
+    data = load_test_data(spec, allow_code=allow_code, train=True)
+    if isinstance(data, GivenBatches):
+        hint = f"to train, return ({', '.join(NAMES)})"
+        raise UsageError(f"{spec} gives test batches alone", hint=hint)
+    return data
+
+
+def load_test_data(
+    spec: str, *, allow_code: bool = False, train: bool = False
+) -> DataSet | GivenBatches:
+    """As `load_data`, for measuring: test batches are accepted, and `train` may be left out."""
+    name, _, rest = spec.partition(":")
+    if name == "imagefolder":
+        return load_images(spec, rest, train)
+    if name in DATA_LOADERS:
+        return DATA_LOADERS[name](spec, rest)
+    check_data_set(spec)
+    if not allow_code:
+        what = f"the data set {spec!r} is the user's code, and code named by a file is never run"
+        raise UsageError(what, hint=f"type it yourself if you trust it: --data {spec}")
+    installed = plugins(DATA)
+    if name in installed:
+        made = load_plugin(installed[name])(rest)
+    else:
+        made = import_callable(spec, "--data")()
+    return made_data(spec, made)

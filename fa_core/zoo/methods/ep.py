@@ -1,0 +1,223 @@
+"""Equilibrium propagation: credit from the states' response to a nudge towards the label."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fa_core.errors import UsageError
+from fa_core.option_values import unknown_name
+from fa_core.zoo.methods.base import Credit, Method
+from fa_core.zoo.models.base import StreamNet
+
+States = Sequence[Tensor]
+"""One tensor per layer."""
+
+ESTIMATORS = ("displacement", "prediction_error")
+ARITHMETIC = {"float64": torch.float64, "float32": torch.float32}
+
+
+class EquilibriumPropagation(Method):
+    """a_l from a nudged phase of the network's own states, l = 0..L, by one of two estimators:
+
+        displacement       −(h_l^nudged − h_l^free)/β
+        prediction_error   −ε_l/β,   ε_0 = h_0 − embed(x),
+                           ε_{l+1} = h_{l+1} − h_l − f_l(h_l),   at h^nudged
+
+    At β = 0 the forward pass minimises the energy (see `energies`). The nudged phase is a few
+    descent steps on all states at once, at small β.
+
+    `displacement` is the published estimator (K = 5, η = 0.1, β = 0.1). After so few steps h_l has
+    moved along −g_l, and at the early layers by far less than the gradient (about η per layer).
+
+    `prediction_error` is the theorem's. At the nudged equilibrium, ∂E/∂h_l = 0 reads ε_L = −β·g_L
+    and ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l = g_l up to O(β), scale included. The displacement at
+    equilibrium sums the errors of all earlier layers, carried forward to l, and is biased by them
+    (cosine to g_L 0.7 in a trained network of L = 4).
+
+    As first published, the weights descend the nudged energy at the nudged states. Here they
+    descend the local loss at the states of the free phase; both updates have a cosine of at least
+    0.99 (docs/protocol.md §5).
+
+    Moves lie far below float32's resolution of h_l. They are therefore computed in float64 and
+    relative to the free phase, without subtracting states. Training and measuring use the same
+    credit.
+
+    Args:
+        beta: β.
+        eta: initial step size η, per sample.
+        steps: descent steps K; default max(5, L + 1), since a nudge travels one layer per step.
+        estimator: ``"displacement"`` or ``"prediction_error"``.
+        arithmetic: ``"float64"``; or ``"float32"``, to show its cost: it descends on the states
+            themselves, moves below half an ulp of h_l are lost, and the credit there is exactly 0.
+
+    Raises:
+        UsageError: an unknown estimator or arithmetic.
+
+    Source: docs/protocol.md §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11,
+    2017.
+    """
+
+    name = "ep"
+
+    def __init__(
+        self,
+        net: StreamNet,
+        generator: torch.Generator,
+        beta: float = 0.1,
+        eta: float = 0.1,
+        steps: int | None = None,
+        estimator: str = "displacement",
+        arithmetic: str = "float64",
+    ) -> None:
+        super().__init__(net, generator)
+        if estimator not in ESTIMATORS:
+            raise unknown_name("estimator of ep", estimator, ESTIMATORS)
+        if arithmetic not in ARITHMETIC:
+            raise unknown_name("arithmetic of ep", arithmetic, ARITHMETIC)
+        if steps is None:
+            steps = max(5, net.n_blocks + 1)
+        for option, value in {"beta": beta, "eta": eta, "steps": steps}.items():
+            if not 0 < value < math.inf:
+                raise UsageError(f"ep: {option} is {value}", hint="give a number above 0")
+        self.beta = beta
+        self.eta = eta
+        self.steps = steps
+        self.estimator = estimator
+        self.dtype = ARITHMETIC[arithmetic]
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        twin = twin_of(net, self.dtype)
+        h_0 = stream[0].detach().to(twin.head.weight)
+        y = y.to(h_0.device)
+        with torch.no_grad():
+            free = twin.onward(h_0)
+        origin = free
+        if self.dtype == torch.float32:
+            origin = list(map(torch.zeros_like, free))
+        moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
+        if self.estimator == "displacement":
+            moves = [m - (h - o) for m, h, o in zip(moved, free, origin, strict=True)]
+        else:
+            with torch.no_grad():
+                moves = prediction_errors(twin, moved, h_0, origin)
+        return [(-move / self.beta).to(h) for move, h in zip(moves, stream, strict=True)]
+
+
+_TWINS: WeakKeyDictionary[StreamNet, StreamNet] = WeakKeyDictionary()
+
+
+def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
+    """The network's copy in another arithmetic, cached and synchronised at every call.
+
+    Args:
+        net: unchanged, batch statistics included; returned itself if it has the dtype already.
+        dtype: of the copy, which lies on the CPU if the device has no float64 (Apple's MPS).
+    """
+    weight = net.head.weight
+    if weight.dtype == dtype:
+        return net
+    twin = _TWINS.get(net)
+    if twin is None or twin.head.weight.dtype != dtype:
+        device = weight.device
+        if device.type == "mps":
+            device = torch.device("cpu")
+        twin = _TWINS[net] = copy.deepcopy(net).requires_grad_(False).to(device, dtype)
+    for ours, theirs in zip(twin.modules(), net.modules(), strict=True):
+        ours.training = theirs.training
+    twin.load_state_dict(net.state_dict())
+    return twin
+
+
+def prediction_errors(net: StreamNet, moved: States, h_0: Tensor, origin: States) -> list[Tensor]:
+    """ε_0..ε_L: ε_0 = h_0 − embed(x), ε_{l+1} = h_{l+1} − h_l − f_l(h_l).
+
+    Args:
+        net: if not residual, its prediction of h_{l+1} is f_l(h_l) alone.
+        moved: the states h_l minus `origin`.
+        h_0: embed(x).
+        origin: at the free phase, moves far below an ulp of h_l keep their digits.
+    """
+    errors = []
+    expected = h_0
+    for l, (m, o) in enumerate(zip(moved, origin, strict=True)):
+        errors.append(m - (expected - o))
+        if l < net.n_blocks:
+            expected = net.advance(l, o + m)
+    return errors
+
+
+def energies(
+    net: StreamNet, moved: States, h_0: Tensor, y: Tensor, beta: float, origin: States | None = None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """E = Σ_l ½‖ε_l‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
+
+    Args:
+        net: the network.
+        moved: h_0..h_L minus `origin`, not necessarily of a forward pass.
+        h_0: embed(x).
+        y: labels (B,).
+        beta: β.
+        origin: as for `prediction_errors`; default 0.
+    """
+    if origin is None:
+        origin = list(map(torch.zeros_like, moved))
+    with torch.enable_grad():
+        leaves = [m.detach().requires_grad_() for m in moved]
+        logits = net.readout(origin[-1] + leaves[-1])
+        energy = beta * F.cross_entropy(logits, y, reduction="none")
+        for error in prediction_errors(net, leaves, h_0, origin):
+            energy = energy + 0.5 * error.flatten(1).square().sum(1)
+        return energy.detach(), torch.autograd.grad(energy.sum(), leaves)
+
+
+def nudged_phase(
+    net: StreamNet,
+    free: States,
+    y: Tensor,
+    beta: float,
+    eta: float,
+    steps: int,
+    origin: States | None = None,
+) -> list[Tensor]:
+    """`steps` simultaneous descent steps on all states, from the free phase.
+
+    A sample whose energy rises, or is no longer finite, keeps its states and halves its step size.
+
+    Returns:
+        h_0..h_L of the nudged phase minus `origin` (see `energies`).
+    """
+    if origin is None:
+        origin = list(map(torch.zeros_like, free))
+    moved = [h - o for h, o in zip(free, origin, strict=True)]
+    size = free[0].new_full((len(y),), eta)
+    gradients: States
+    energy, gradients = energies(net, moved, free[0], y, beta, origin)
+    for _ in range(steps):
+        proposed = [m - per_sample(size, m) * g for m, g in zip(moved, gradients, strict=True)]
+        new_energy, new_gradients = energies(net, proposed, free[0], y, beta, origin)
+        falls = new_energy <= energy
+        moved = _where(falls, proposed, moved)
+        gradients = _where(falls, new_gradients, gradients)
+        energy = torch.where(falls, new_energy, energy)
+        size = torch.where(falls, size, size / 2)
+    return moved
+
+
+def _where(accepted: Tensor, new: States, old: States) -> list[Tensor]:
+    """Per layer, the new values of the accepted samples and the old ones of the others."""
+    chosen = []
+    for after, before in zip(new, old, strict=True):
+        chosen.append(torch.where(per_sample(accepted, after), after, before))
+    return chosen
+
+
+def per_sample(values: Tensor, like: Tensor) -> Tensor:
+    """(B,) as (B, 1, ...), to broadcast over `like`."""
+    return values.view(-1, *[1] * (like.ndim - 1))

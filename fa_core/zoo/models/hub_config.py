@@ -1,0 +1,90 @@
+"""What of a model hub's config.json is handed to transformers: no name that leads elsewhere.
+
+A name in it may be that of another network (``backbone``), of code of a hub (``auto_map``,
+``attn_implementation``) or of a library (``quant_method``), and transformers connects, loads or
+imports. A name needs text, so text passes under known keys alone; numbers pass under any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fa_core.files.decode import Json
+
+TEXT = frozenset(Path(__file__).with_name("hub_keys.txt").read_text().split())
+"""Keys whose text names one of a network's own choices."""
+
+LABELS = ("id2label", "label2id")
+"""Keys with the names of classes, which are counted only."""
+
+DROPPED = {
+    *("attn_impl", "attn_implementation", "auto_map", "custom_pipelines", "finetuning_task"),
+    *(
+        "language",
+        "license",
+        "name",
+        "prefix",
+        "tags",
+        "task",
+        "task_specific_params",
+        "tokenizer_class",
+        "transformers_version",
+        "trust_remote_code",
+    ),
+}
+"""Keys that do not say which function a network computes."""
+
+ELSEWHERE = {
+    *("backbone", "backbone_config", "backbone_kwargs", "use_pretrained_backbone"),
+    *("use_timm_backbone", "quantization_config"),
+}
+"""Keys that lead to weights or code of others, whatever their value."""
+
+
+def known_keys(described: object) -> Json:
+    """A configuration without the keys that are not handed on.
+
+    Raises:
+        ValueError: it leads to weights or code outside its folder, or is no object.
+    """
+    if not isinstance(described, dict):
+        raise ValueError("it holds no object")
+    kept: Json = {}
+    for key, value in described.items():
+        if key in LABELS:
+            kept[key] = value
+        elif key not in DROPPED and not key.startswith("_"):
+            if value and key in ELSEWHERE:
+                raise ValueError(f"{key} leads to weights or code outside this folder")
+            kept[key] = _known(key, value)
+    return kept
+
+
+def _known(key: str, value: object) -> object:
+    if isinstance(value, str) and key not in TEXT:
+        raise ValueError(f"{key} is a name, {value!r}, which may lead outside this folder")
+    if isinstance(value, list):
+        return [_known(key, member) for member in value]
+    if isinstance(value, dict):
+        return known_keys(value)
+    return value
+
+
+def check_alone(config: Any) -> None:
+    """Check that a configuration's own defaults name no other network either.
+
+    Raises:
+        ValueError: they do.
+    """
+    if any(_elsewhere(config.to_dict())):
+        raise ValueError("its backbone is a network with weights of its own")
+
+
+def _elsewhere(described: Json) -> Iterator[object]:
+    for key, value in described.items():
+        if key in ("backbone", "backbone_config"):
+            yield value
+        elif isinstance(value, dict):
+            yield from _elsewhere(value)

@@ -1,0 +1,327 @@
+"""Networks by ``--model``: of a library, a model-hub folder, a plugin or the user's own code.
+
+timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
+
+(…) are keyword arguments, literals only. Nothing is downloaded; weights come from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as registering
+
+from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
+from fa_core.files.children import OFFLINE
+from fa_core.files.decode import Json, loads, reading
+from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
+from fa_core.option_values import import_callable, network_spec, unknown_name
+from fa_core.plugins import MODELS, load_plugin, plugins
+from fa_core.zoo.models import ARCHS, build
+from fa_core.zoo.models.hub_config import check_alone, known_keys
+
+CONFIG = "config.json"
+"""The network's configuration in a model-hub folder."""
+
+LARGEST_CONFIG = 1 << 22
+"""Its largest size, in bytes."""
+
+LARGEST_SIZE = 1 << 24
+"""Its largest integer: transformers makes lists of some lengths before it builds anything."""
+
+
+class Weights(NamedTuple):
+    """The size of a checkpoint: the limit for a network that a file describes.
+
+    Attributes:
+        path: the checkpoint.
+        tensors: their number.
+        size: their bytes.
+    """
+
+    path: Path
+    tensors: int
+    size: int
+
+
+def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
+    """The network of a model spec, with initial weights.
+
+    Args:
+        spec: see the module. It may name code, so it must come from the user, not from a file.
+        weights: the checkpoint to load into it; None = unknown.
+
+    Raises:
+        UsageError: it cannot be imported or built, or is not a `torch.nn.Module`.
+        UnreadableInput: a folder without a configuration that transformers knows.
+    """
+    kind, name, args = network_spec(spec)
+    if not kind and ":" not in name and name in ARCHS:
+        return build(name, **args)
+    maker = _maker(kind, name, weights)
+    try:
+        network = maker(**args)
+    except FaError:
+        raise
+    except Exception as error:
+        if not kind and not isinstance(error, TypeError):
+            raise  # the traceback shows the user's own code
+        given = "without arguments"
+        if args:
+            given = f"with {', '.join(args)}"
+        hint = ""
+        if kind != "hf":
+            hint = f"give what it takes as literals: {name}({_parameters(maker)})"
+        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
+        raise UsageError(what, hint=hint) from error
+    if not isinstance(network, nn.Module):
+        raise UsageError(
+            f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
+        )
+    return network
+
+
+def _parameters(maker: Callable[..., object]) -> str:
+    """What a callable takes: ``width=…, depth=…``; an example if that is not known."""
+    try:
+        taken = inspect.signature(maker).parameters
+    except (TypeError, ValueError):
+        return "depth=4"
+    return ", ".join(f"{name}=…" for name in taken)
+
+
+def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., object]:
+    """The callable that makes a network which is not built in."""
+    if kind == "hf":
+        return partial(_from_folder, name, weights)
+    if kind:
+        return partial(_LIBRARIES[kind], name)
+    maker: Callable[..., object]
+    if ":" in name:
+        maker = import_callable(name, "--model")
+    else:
+        maker = load_plugin(plugins(MODELS)[name])
+    return maker
+
+
+def hub_folder(checkpoint: Path) -> Path | None:
+    """The checkpoint, or its folder, if that is a model-hub folder."""
+    folder = checkpoint
+    if not is_folder(checkpoint):
+        folder = checkpoint.parent
+    if is_file(folder / CONFIG):
+        return folder
+    return None
+
+
+_LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
+"""How arguments of libraries begin that load weights, from a file or the network."""
+
+
+def _check_loads_nothing(args: Json) -> None:
+    """Refuse arguments that load weights.
+
+    Raises:
+        UsageError: names the first one.
+    """
+    for name in args:
+        if name.startswith(_LOADING):
+            hint = "they come from the checkpoint that is measured"
+            raise UsageError(f"--model: {name} would load other weights", hint=hint)
+
+
+def _from_timm(name: str, **args: object) -> object:
+    _check_loads_nothing(args)
+    timm = _library("timm")
+    if not timm.is_model(name):
+        raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
+    return timm.create_model(name, pretrained=False, checkpoint_path="", **args)
+
+
+def _from_torchvision(name: str, **args: object) -> object:
+    _check_loads_nothing(args)
+    models = _library("torchvision").models
+    known = models.list_models(module=models)
+    if name not in known:
+        raise unknown_name("network of torchvision", name, known)
+    return models.get_model(name, weights=None, **args)
+
+
+def _from_folder(name: str, weights: Weights | None) -> object:
+    folder = typed_path(name)
+    if not is_file(folder / CONFIG):
+        raise UnreadableInput(
+            f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote"
+        )
+    with reading(folder / CONFIG, "is no configuration"):
+        described = loads(read_file(folder / CONFIG, LARGEST_CONFIG))
+        _check_sizes(described)
+        handed_on = json.dumps(known_keys(described))
+    transformers = _library("transformers")
+    # it reads a folder, so it gets a private copy: no other process can change that meanwhile
+    with tempfile.TemporaryDirectory() as own:
+        try:
+            Path(own, CONFIG).write_text(handed_on)
+            config = transformers.AutoConfig.from_pretrained(
+                own, local_files_only=True, trust_remote_code=False
+            )
+            check_alone(config)
+            networks = [getattr(transformers, arch, None) for arch in config.architectures or ()]
+        except Exception as error:
+            if "torchvision" in _first_line(error):
+                raise _unusable("transformers", error) from error
+            what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
+            hint = (
+                "code that a folder brings is not run: import it in a module of yours, "
+                "--model module:callable"
+            )
+            raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
+    config.use_cache = False
+    for network in networks:
+        if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
+            return _built(partial(network, config), weights)
+    what = f"architectures is {config.architectures}, none that transformers has"
+    raise UnreadableInput(
+        what, where=folder / CONFIG, hint="name the network with --model module:callable"
+    )
+
+
+def _check_sizes(value: object, name: str = "it") -> None:
+    """Check that no integer of a configuration exceeds `LARGEST_SIZE`.
+
+    Raises:
+        ValueError: names the integer.
+    """
+    if isinstance(value, dict):
+        for key, member in value.items():
+            _check_sizes(member, key)
+    elif isinstance(value, list):
+        for member in value:
+            _check_sizes(member, name)
+    elif isinstance(value, int) and value > LARGEST_SIZE:
+        raise ValueError(
+            f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}"
+        )
+
+
+def _built(build: Callable[[], object], weights: Weights | None) -> object:
+    """The network, built within the size limit; first on the meta device, which takes no memory.
+
+    Raises:
+        UnreadableInput: as `_size_limit`.
+    """
+    if weights is None:
+        return build()
+    with _size_limit(weights), torch.device("meta"):
+        try:
+            build()
+        except FaError:
+            raise
+        except Exception:  # it reads tensor values, which the meta device does not have
+            pass
+    with _size_limit(weights):
+        return build()
+
+
+@contextmanager
+def _size_limit(weights: Weights) -> Iterator[None]:
+    """Stop the construction of a network far larger than its checkpoint.
+
+    A multiple of the checkpoint is allowed, since a file may lack buffers and tensors with shared
+    memory.
+
+    Raises:
+        UnreadableInput: says the sizes.
+    """
+    hint = f"the sizes in {CONFIG} are not those of the weights"
+    parts = size = 0
+
+    def count(_: nn.Module, __: str, part: Tensor | nn.Module | None) -> None:
+        nonlocal parts, size
+        parts += 1
+        if isinstance(part, Tensor):
+            size += part.nbytes
+        if parts > TIMES * (weights.tensors + 1):
+            what = f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts"
+            raise UnreadableInput(what, where=weights.path, hint=hint)
+        with reading(weights.path):
+            check_room(size, weights.size, hint)
+
+    with ExitStack() as hooks:
+        for register in (
+            registering.register_module_parameter_registration_hook,
+            registering.register_module_buffer_registration_hook,
+            registering.register_module_module_registration_hook,
+        ):
+            hooks.callback(register(count).remove)
+        yield
+
+
+def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A checkpoint's tensors under the names of a transformers network, which stores some renamed.
+
+    Unchanged if a tensor is missing, superfluous or of another shape.
+    """
+    known = network.state_dict().keys()
+    if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
+        return tensors
+    pretrained: Any = type(network)
+    loaded, info = pretrained.from_pretrained(
+        None, config=network.config, state_dict=dict(tensors), output_loading_info=True
+    )
+    if any(info.values()):
+        return tensors
+    renamed: Mapping[str, Tensor] = loaded.state_dict()
+    return renamed
+
+
+_LIBRARIES: Mapping[str, Callable[..., object]] = {
+    "timm": _from_timm,
+    "torchvision": _from_torchvision,
+}
+
+
+def _library(package: str) -> ModuleType:
+    """An optional package, imported.
+
+    Raises:
+        UsageError: it is not installed, or fails to import. A torchvision for another torch may
+            raise any exception.
+    """
+    for name, value in OFFLINE.items():
+        os.environ.setdefault(name, value)
+    try:
+        return importlib.import_module(package)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise missing_package(package, f"a network of {package}") from None
+        raise _unusable(package, error) from error
+
+
+def _unusable(package: str, error: Exception) -> UsageError:
+    """The error for a package that fails to import, at least in part."""
+    why = _first_line(error)
+    needed = package
+    if "torchvision" in why:
+        needed = "torchvision"
+    hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
+    return UsageError(f"{package} does not import here ({why})", hint=hint)
+
+
+def _first_line(error: BaseException) -> str:
+    """First line of the error at the root of a chain of causes."""
+    while cause := error.__cause__:
+        error = cause
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,157 @@
+"""Residual CNNs for small images, with BatchNorm; tensors have BioTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.errors import UsageError
+from fa_core.zoo.models.base import Shape, StreamNet, checked_args, terminal_norm
+
+STAGES = 3
+"""Stages of a network; from one to the next the map halves and the channels double."""
+
+
+class BasicBlock(nn.Module):
+    """f(h) = ReLU(BN(conv(ReLU(BN(conv(h))))) + S(h)); (B, c, s, s) → (B, c', s', s').
+
+    S has no parameters ("option A"). It is h itself or, if the map shrinks, every other row and
+    column of h, padded with zero channels: half of them before the old channels, half after.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.added = outputs - inputs
+        stride = 2 if self.added else 1
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+
+    def forward(self, h: Tensor) -> Tensor:
+        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        if self.added:
+            before = self.added // 2
+            h = F.pad(h[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added - before))
+        return F.relu(inner + h)
+
+
+class SmallResNet(StreamNet):
+    """Convolution; three stages of L/3 blocks with w, 2w, 4w channels; mean over the map; head.
+
+    h_0 is the first convolution's output after BatchNorm and ReLU. A block ends in a ReLU, so
+    h_{l+1} = f_l(h_l).
+
+    Args:
+        image: side of the square image; other sides are accepted as well.
+        channels: of the image.
+        width: w (default 32).
+        L: number of blocks, a multiple of 3 (default 3; 0 = the shallow control).
+        terminal_ln: whether the head reads LN of the mean; not in the published network.
+        num_classes: C.
+
+    Source: docs/protocol.md §6; He et al., CVPR 2016, §4.2.
+    """
+
+    arch = "small_resnet"
+    residual = False
+    usual = (32, 3)
+    """Default w and L."""
+    exactly: ClassVar[int | None] = 3
+    """The only L that `infer_args` accepts; None = any."""
+    conv1: nn.Conv2d
+    fc: nn.Linear
+
+    def __init__(
+        self,
+        image: int = 32,
+        channels: int = 3,
+        width: int | None = None,
+        L: int | None = None,
+        terminal_ln: bool = False,
+        num_classes: int = 10,
+    ) -> None:
+        if width is None:
+            width = self.usual[0]
+        if L is None:
+            L = self.usual[1]
+        args = checked_args(type(self), locals())
+        if L % STAGES:
+            raise UsageError(
+                f"{self.arch} has {STAGES} stages of equal length, L is {L}",
+                hint="use a multiple of 3",
+            )
+        stages = [l * STAGES // L for l in range(L)]
+        states = []
+        for stage in (0, *stages):
+            side = -(-image // (1 << stage))
+            states.append((width << stage, side, side))
+        super().__init__(args, (channels, image, image), states)
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        layers = {stage: nn.Sequential() for stage in stages}
+        for stage, (before, after) in zip(stages, pairwise(states), strict=True):
+            layers[stage].append(BasicBlock(before[0], after[0]))
+        for stage, layer in layers.items():
+            self.add_module(f"layer{stage + 1}", layer)
+        last = states[-1][0]
+        self.out_ln = terminal_norm(last, terminal_ln)
+        self.fc = nn.Linear(last, num_classes)
+
+    @property
+    def embed(self) -> nn.Module:  # type: ignore[override]
+        """The first convolution with its BatchNorm and ReLU."""
+        return nn.Sequential(self.conv1, self.bn1, nn.ReLU())
+
+    @property
+    def blocks(self) -> nn.ModuleList:  # type: ignore[override]
+        """The blocks of all stages."""
+        return nn.ModuleList(module for module in self.modules() if isinstance(module, BasicBlock))
+
+    @property
+    def head(self) -> nn.Linear:  # type: ignore[override]
+        """The head, ``fc``."""
+        return self.fc
+
+    def embed_input(self, x: Tensor) -> Tensor:
+        """h_0 of images of any size, or as `StreamNet.embed_input`."""
+        if x.dim() == 4 and x.shape[1] == self.input_shape[0]:
+            embedded: Tensor = self.embed(x)
+            return embedded
+        return super().embed_input(x)
+
+    def read(self, h: Tensor) -> Tensor:
+        """The mean over the map."""
+        return h.mean(dim=(2, 3))
+
+    @classmethod
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
+        """Arguments from ``conv1``, ``fc`` and the blocks; no tensor shows the image's side."""
+        width, channels, _, _ = shapes["conv1.weight"]
+        L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
+        if cls.exactly not in (L, None):
+            raise ValueError(f"{L} blocks")
+        return {
+            "image": 32,
+            "channels": channels,
+            "width": width,
+            "L": L,
+            "terminal_ln": "out_ln.weight" in shapes,
+            "num_classes": shapes["fc.weight"][0],
+        }
+
+
+class ResNet56(SmallResNet):
+    """`SmallResNet` with 27 blocks and w = 16."""
+
+    arch, usual, exactly = "resnet56", (16, 27), 27
+
+
+class ResNet20(SmallResNet):
+    """`SmallResNet` with 9 blocks and w = 16; with another L, ResNet-(2L + 2)."""
+
+    arch, usual, exactly = "resnet20", (16, 9), None

@@ -1,0 +1,139 @@
+"""Addresses: what is refused, and that nothing keeps the caller waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import socket
+import threading
+
+import pytest
+
+from fa_core.audit.cluster import Cluster, ClusterPool
+from fa_core.audit.devices import Execution, answering_cluster
+from fa_core.audit.jobs import Job
+from fa_core.errors import MeasureError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+
+
+def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs ray.*pip install 'ray>=2.49'"):
+        answering_cluster("auto")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("ray://head:10001", "is not HOST:PORT"),
+        ("head", "is not HOST:PORT"),
+        ("head:http", "is not HOST:PORT"),
+        ("head:99999", "is not HOST:PORT"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(address, words):
+    pytest.importorskip("ray")
+    with pytest.raises(UsageError, match=words):
+        Execution(engine="ray", address=address).check()
+
+
+def test_what_only_a_cluster_has_is_refused_without_one():
+    for given in ({"address": "auto"}, {"patience": 5.0}):
+        with pytest.raises(UsageError, match="add --engine ray"):
+            Execution(**given).check()
+    with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
+        Execution(engine="rai").check()
+    with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):
+        Execution(engine="ray", device="cuda:1").check()
+
+
+@contextlib.contextmanager
+def answering_with(words, *, hang_up=False):
+    """The address of a server that sends this to every client, and then nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        kept = []
+
+        def serve():
+            while True:
+                try:
+                    line, _ = listening.accept()
+                except OSError:
+                    return
+                kept.append(line)
+                line.sendall(words)
+                if hang_up:
+                    line.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for line in kept:
+                line.close()
+
+
+@pytest.fixture
+def stuck():
+    """The address of a server that begins as Ray's does, and then says nothing."""
+    with answering_with(b"\0\0\0\x04\0\0\0\0\0") as address:
+        yield address
+
+
+def refusal(address, told):
+    """The error of a job that cannot be placed."""
+    with ClusterPool(Execution(engine="ray", address=address), told) as pool:
+        future = pool.submit(Job(id="net", checkpoint="/net"))
+        try:
+            return str(future.exception(60))
+        finally:
+            assert pool.pids() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [b"\0\0\0\x04\0\0\0\0\0", b"", b"SSH-2.0-OpenSSH_9.6\r\n"])
+def test_a_cluster_that_does_not_answer_is_given_up_in_one_line(words, told, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr("fa_core.audit.cluster.JOIN", 5.0)
+    with answering_with(words) as address:
+        said = refusal(address, told)
+    assert f"the Ray cluster at {address} does not answer within 5 s" in said
+    assert "`ray start --address=HOST:PORT`" in said
+
+
+def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def refuse(address, **options):
+        raise ConnectionError("no node of this address\nand more")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    words = (
+        r"the Ray cluster at head:6379 cannot be joined \(no node of this address\); .*`ray start"
+    )
+    with pytest.raises(MeasureError, match=words):
+        Cluster(
+            Execution(engine="ray", address="head:6379"),
+            (),
+            lambda message: None,
+            lambda job_id: False,
+        )
+
+
+def test_leaving_while_nobody_answers_ends_the_child_at_once(stuck, told):
+    pytest.importorskip("ray")
+    pool = ClusterPool(Execution(engine="ray", address=stuck), told)
+    future = pool.submit(Job(id="net", checkpoint="/net"))
+    while not pool.pids():
+        assert not future.done()
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert future.cancelled()
+    assert pool.pids() == []

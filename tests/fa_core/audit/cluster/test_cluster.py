@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+import pytest
+
+from fa_core.audit.audit import Measuring, audit
+from fa_core.audit.cluster import ClusterPool
+from fa_core.audit.devices import Execution
+from fa_core.audit.job_table import JobCancelled, JobFailed
+from fa_core.audit.jobs import JobState
+from fa_core.audit.verify import compare
+from fa_core.formats import scan
+
+from ..runs_for_tests import make_run
+
+# one worker has the cluster: a second one would start another
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
+
+
+def on(cluster, **how):
+    return Execution(engine="ray", address=cluster.address, **how)
+
+
+@pytest.fixture
+def pool(cluster, told, gate):
+    with ClusterPool(on(cluster), told) as made:
+        yield made
+
+
+def reports(futures):
+    return {future.result(180).method_name for future in futures}
+
+
+def notes(told):
+    return "; ".join({view.note for view in told.views if view.note})
+
+
+def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
+    for method in ("bp", "dfa", "fa"):
+        make_run(tmp_path / "runs" / method, method)
+    here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Execution(device="cpu")))
+    command = [
+        sys.executable,
+        "-m",
+        "fa_tui",
+        "audit",
+        str(tmp_path / "runs"),
+        "--out",
+        str(tmp_path / "there.json"),
+    ]
+    command += ["--engine", "ray", "--address", cluster.address]
+    (tmp_path / "temporary").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
+    there = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert [*(tmp_path / "temporary").iterdir()] == []
+    first, which, *done = there.stderr.splitlines()
+    assert (there.returncode, first) == (0, "3 runs to measure")
+    assert which.startswith(f"Ray cluster at {cluster.address}: 3 nodes, 2 × CPU")
+    assert [line[:5] for line in done] == ["[1/3]", "[2/3]", "[3/3]"]
+    measured = {row.method: row.report for row in scan([tmp_path / "there.json"]).rows}
+    assert len(measured) == len(here.rows) == 3
+    for row in here.rows:
+        comparison = compare(row.report, measured[row.method])
+        numbers = [each.name for each in comparison.differences if each.kind == "number"]
+        assert comparison.compared > 20
+        assert {*numbers} <= {"provenance.threads"}
+        assert "(" in measured[row.method].provenance["node"]
+
+
+def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c, pool, told, gate):
+    futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
+    gate.wait_for_begun(3)
+    cluster.kill(node_c)
+    gate.open()
+    assert reports(futures) == {f"j{number}" for number in range(7)}
+    pool.close()
+    done = Counter(view.job.id for view in told.views if view.state is JobState.DONE)
+    assert done == {f"j{number}": 1 for number in range(7)}
+    assert sorted(Counter(gate.begun()).values()) == [1] * 6 + [2]
+
+
+def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
+    cluster, node_c, told, gate
+):
+    with ClusterPool(on(cluster, patience=15.0), told) as pool:
+        futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
+        gate.wait_for_begun(3)
+        cluster.freeze(node_c)
+        try:
+            gate.open()
+            assert reports(futures) == {f"j{number}" for number in range(7)}
+        finally:
+            cluster.thaw(node_c)
+    assert "took longer than 15 s: measured again" in notes(told)
+
+
+def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
+    error = "took longer than 2 s, twice; --patience SECONDS"
+    with (
+        ClusterPool(on(cluster, patience=2.0), told) as pool,
+        pytest.raises(JobFailed, match=error),
+    ):
+        pool.submit(gate.job("slow")).result(60)
+    assert gate.begun() == ["slow", "slow"]
+    assert "took longer than 2 s: measured again" in notes(told)
+
+
+def test_a_fault_of_a_job_is_its_own_and_says_where(pool, gate):
+    gate.open()
+    with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on .*\(.*\)\)"):
+        pool.submit(gate.job("bad", error="of this network")).result(60)
+    assert pool.submit(gate.job("good")).result(60).method_name == "good"
+
+
+def test_a_child_that_dies_is_replaced_and_what_it_had_is_measured(pool, gate):
+    future = pool.submit(gate.job("first"))
+    gate.wait_for_begun(1)
+    pool.submit(gate.job("second"))
+    os.kill(pool.pids()[0], signal.SIGKILL)
+    with pytest.raises(JobFailed, match="its worker on ray was killed by SIGKILL"):
+        future.result(30)
+    gate.open()
+    assert pool.retry("first").result(60).method_name == "first"
+
+
+def test_a_cancelled_job_leaves_its_place_to_others(pool, told, gate):
+    futures = [pool.submit(gate.job(name)) for name in ("first", "second", "third")]
+    gate.wait_for_begun(2)
+    assert pool.cancel("first")
+    with pytest.raises(JobCancelled):
+        futures[0].result(10)
+    gate.wait_for_begun(3)
+    gate.open()
+    assert reports(futures[1:]) == {"second", "third"}
+
+
+def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(
+    told, gate, monkeypatch
+):
+    pytest.importorskip("ray")
+    import psutil
+
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        monkeypatch.setenv("HOME", folder)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        gate.open()
+        notices = []
+        with ClusterPool(
+            Execution(engine="ray"),
+            told,
+            on_notice=notices.append,
+        ) as pool:
+            assert pool.submit(gate.job("net")).result(60).method_name == "net"
+            started = psutil.Process(pool.pids()[0]).children(recursive=True)
+        assert ": 1 nodes, " in notices[0]
+        assert started
+        assert psutil.wait_procs(started, timeout=30)[1] == []

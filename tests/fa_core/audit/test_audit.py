@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.audit.audit import Measuring, audit, measurable
+from fa_core.audit.devices import Execution
+from fa_core.audit.jobs import JobState, MeasureOptions
+from fa_core.audit.worker import MEASURE
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+
+HERE = Path(__file__).parent
+CPU = Execution(device="cpu")
+NETWORK = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.chdir(HERE)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Makes a checkpoint that says what it would measure, and its row."""
+
+    def make(method, seed=42, **description):
+        path = tmp_path / f"{method}_s{seed}.json"
+        path.write_text(json.dumps({"provenance": NETWORK, **description}))
+        return AuditRow(
+            source=str(path), key=path.stem, method=method, seed=seed, checkpoint=str(path)
+        )
+
+    return make
+
+
+def run(rows, out=None, **options):
+    settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
+    named = {name: options.pop(name) for name in Measuring.__struct_fields__ if name in options}
+    how = Measuring(**{"execution": CPU, **named})
+    return audit(rows, out, settings, how, **options)
+
+
+def test_an_audit_that_is_there_is_not_written_over_unless_told_and_then_kept(described, tmp_path):
+    out = tmp_path / "audit.json"
+    run([described("dfa")], out)
+    for method in ("bp", "dfa"):
+        with pytest.raises(
+            UsageError, match=r"holds 1 measured run already; add --resume .* or --replace"
+        ):
+            run([described(method)], out)
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42"]
+    run([described("bp")], out, resume=True)
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42", "bp_s42"]
+    told = []
+    run([described("bp")], out, replace_old=True, on_notice=told.append)
+    assert list(json.loads(out.read_text())["reports"]) == ["bp_s42"]
+    kept = tmp_path / "audit.json.~1~"
+    assert list(json.loads(kept.read_text())["reports"]) == ["dfa_s42", "bp_s42"]
+    assert told == [f"{out}: what it holds and is measured again stays in {kept}"]
+
+
+def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
+    out = tmp_path / "audit.json"
+    rows = [
+        described("bp"),
+        described("fa", fault="killed"),
+        described("ep", fault="refused"),
+        described("dfa"),
+    ]
+    result = run(rows, out)
+    assert [row.method for row in result.rows] == ["bp", "dfa"]
+    assert sorted(Path(failure.path).name for failure in result.failures) == [
+        "ep_s42.json",
+        "fa_s42.json",
+    ]
+    assert any("SIGKILL" in failure.message for failure in result.failures)
+    assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
+
+
+def test_an_interrupted_audit_keeps_what_is_finished(described, tmp_path):
+    out = tmp_path / "audit.json"
+
+    def interrupt(view):
+        if view.job.method == "second" and view.total == 2 and view.state is JobState.RUNNING:
+            while not scan([out]).rows:
+                pass
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    result = run(
+        [described("first"), described("second", fault="stuck"), described("third")],
+        out,
+        on_event=interrupt,
+    )
+    assert result.interrupted
+    assert [row.method for row in result.rows] == ["first"]
+    assert result.failures == []
+    assert list(json.loads(out.read_text())["reports"]) == ["first_s42"]
+
+
+class TestResume:
+    @pytest.fixture
+    def seen(self):
+        return []
+
+    def again(self, rows, out, seen, **options):
+        seen.clear()
+        return run(
+            rows, out, resume=True, on_event=lambda view: seen.append(view.job.method), **options
+        )
+
+    def test_measures_nothing_that_is_in_the_file(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
+        first = run(rows, out)
+        before = out.read_text()
+        second = self.again(rows, out, seen)
+        assert seen == []
+        assert second.skipped == 2
+        assert second.rows == first.rows
+        assert out.read_text() == before
+
+    def test_measures_only_what_failed_or_changed(self, described, tmp_path, seen):
+        out = tmp_path / "audit.json"
+        run([described("bp"), described("fa", acc=0.5), described("dfa", fault="bug")], out)
+        rows = [described("bp"), described("fa", acc=0.6), described("dfa")]
+        result = self.again(rows, out, seen)
+        assert set(seen) == {"fa", "dfa"}
+        assert [row.method for row in result.rows] == ["bp", "fa", "dfa"]
+        reports = json.loads(out.read_text())["reports"]
+        assert (len(reports), reports["fa_s42"]["headline_acc"]) == (3, 0.6)
+
+    def test_measures_again_under_other_settings_and_keeps_the_file(
+        self, described, tmp_path, seen
+    ):
+        out, rows = tmp_path / "audit.json", [described("bp")]
+        run(rows, out, settings={"ablate": True})
+        before = out.read_bytes()
+        self.again(rows, out, seen)
+        assert seen
+        assert (tmp_path / "audit.json.~1~").read_bytes() == before
+
+    def test_knows_settings_of_a_program_that_had_other_ones(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp")]
+        run(rows, out)
+        content = json.loads(out.read_text())
+        settings = content["reports"]["bp_s42"]["provenance"]["settings"]
+        del settings["precision"]
+        settings["resamples"] = 100  # an option that is gone
+        out.write_text(json.dumps(content))
+        self.again(rows, out, seen)
+        assert seen == []
+        self.again(rows, out, seen, settings={"precision": True})
+        assert seen
+
+    def test_knows_runs_that_were_moved_and_copies_apart(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
+        copy = tmp_path / "copy.json"
+        copy.write_text(Path(str(rows[0].checkpoint)).read_text())
+        rows.insert(
+            1, AuditRow(source=str(copy), key="bp_s42", method="bp", seed=42, checkpoint=str(copy))
+        )
+        run(rows, out)
+        moved = Path(str(rows[2].checkpoint)).rename(tmp_path / "moved.json")
+        rows[2] = AuditRow(
+            source=str(moved), key="dfa_s42", method="dfa", seed=42, checkpoint=str(moved)
+        )
+        result = self.again(rows[1:], out, seen)
+        assert seen == []
+        named = [row.report.provenance["checkpoint"] for row in result.rows]
+        assert named == [str(copy), str(moved)]
+        assert len(json.loads(out.read_text())["reports"]) == 3
+
+
+class TestFrozenBaseline:
+    def test_of_the_same_network_data_and_seed_is_filled_in(self, described, tmp_path):
+        out = tmp_path / "audit.json"
+        result = run(
+            [described("bp", acc=0.6), described("frozen", acc=0.5), described("bp", 7, acc=0.6)],
+            out,
+        )
+        baselines = {(row.method, row.seed): row.report.frozen_baseline_acc for row in result.rows}
+        assert baselines == {("bp", 42): 0.5, ("frozen", 42): None, ("bp", 7): None}
+        assert "frozen_s42" in result.rows[0].report.provenance["frozen_baseline_from"]
+        assert json.loads(out.read_text())["reports"]["bp_s42"]["frozen_baseline_acc"] == 0.5
+
+    def test_of_another_network_is_not(self, described):
+        other = described("frozen", provenance={**NETWORK, "arch": "another"})
+        assert run([described("bp"), other]).rows[0].report.frozen_baseline_acc is None
+
+    def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(
+        self, described, tmp_path
+    ):
+        def given(acc):
+            def adjust(rows):
+                return [replace(row, report=row.report.with_frozen_baseline(acc)) for row in rows]
+
+            return adjust
+
+        out = tmp_path / "audit.json"
+        run([described("bp")], out, adjust=given(0.3))
+        assert scan([out]).rows[0].report.frozen_baseline_acc == 0.3
+        result = run([described("bp")], out, resume=True)
+        assert result.skipped == 1
+        assert result.rows[0].report.frozen_baseline_acc is None
+
+
+def test_a_checkpoint_that_is_named_twice_is_measured_once(tmp_path):
+    folder = tmp_path / "dfa_s42"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(b"")
+    named = AuditRow(source="audit.json", key="dfa_s42", method="dfa", checkpoint=str(folder))
+    itself = AuditRow(source=str(folder), key="dfa_s42", method="dfa", checkpoint=str(folder))
+    file = AuditRow(source=str(weights), key="model", method="model", checkpoint=str(weights))
+    gone = AuditRow(
+        source="audit.json", key="gone", method="gone", checkpoint=str(tmp_path / "gone")
+    )
+    published = AuditRow(
+        source="audit.json", key="bp_s1", method="bp", report=DiagnosticReport(residual_norms=[1.0])
+    )
+    assert [row.source for row in measurable([named, gone, published, itself, file])] == [
+        str(folder)
+    ]
+
+
+def bare(folder):
+    """The smallest checkpoint there is: a safetensors header without tensors."""
+    path = folder / "bp_s42.safetensors"
+    path.write_bytes((2).to_bytes(8, "little") + b"{}")
+    return AuditRow(source=str(path), key="bp_s42", method="bp", seed=42, checkpoint=str(path))
+
+
+def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(tmp_path):
+    with pytest.raises(UsageError, match=r"bp_s42\.safetensors: nothing says which data.*--data"):
+        audit([bare(tmp_path)], tmp_path / "out.json", how=Measuring(CPU))
+
+
+def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(tmp_path):
+    row = bare(tmp_path)
+    Path(row.checkpoint).write_bytes(b"\x80\x02.")
+    with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: damaged checkpoint"):
+        audit([row], how=Measuring(CPU))
+    Path(row.checkpoint).unlink()
+    with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: is not there any more"):
+        audit([row], how=Measuring(CPU))
+
+
+def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path):
+    out = tmp_path / "notes.json"
+    for content in ("weights\n", '{"a": 1}', "[1, 2"):
+        out.write_text(content)
+        with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
+            run([described("bp")], out)
+        assert out.read_text() == content
+    with pytest.raises(UsageError, match="is a folder"):
+        run([described("bp")], tmp_path)

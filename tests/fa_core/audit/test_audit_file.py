@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.audit.audit import AuditFile, check_writable, replace_audit
+from fa_core.audit.journal import Journal
+from fa_core.errors import FaError, UsageError
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+
+ROWS = [
+    AuditRow(source=f"{n}.pt", key=f"dfa_s{n}", method="dfa", seed=n, checkpoint=f"{n}.pt")
+    for n in range(3)
+]
+REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
+
+
+def written(out):
+    return [row.key for row in scan([out]).rows]
+
+
+def test_every_run_is_in_the_file_at_once_and_the_table_takes_its_place_at_the_end(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    for index in (2, 0):
+        file.put(index, REPORT)
+        assert ROWS[index].key in written(out)
+    assert out.read_text().startswith('{"journal"')
+    file.write()
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s0", "dfa_s2"]
+
+
+def test_appending_writes_no_more_for_a_thousandth_run_than_for_the_first(tmp_path, monkeypatch):
+    order = [replace(ROWS[0], seed=n, checkpoint=f"{n:04}.pt") for n in range(1000)]
+    file, sizes = AuditFile(tmp_path / "out.json", order), []
+    real = os.fsync
+    monkeypatch.setattr("os.fsync", lambda handle: None)
+    for index in range(1000):
+        file.put(index, REPORT)
+        sizes.append((tmp_path / "out.json").stat().st_size)
+    monkeypatch.setattr("os.fsync", real)
+    steps = [after - before for before, after in pairwise(sizes)]
+    assert max(steps) - min(steps) < 10
+
+
+def test_a_line_that_was_cut_off_costs_no_other(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    file.put(1, REPORT)
+    (tmp_path / "copy.json").write_bytes(out.read_bytes()[:-40])
+    assert written(tmp_path / "copy.json") == ["dfa_s0"]
+
+
+def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
+    facts = {
+        "arch": "resmlp",
+        "arch_args": {},
+        "data": "synthetic",
+        "recipe": {"epochs": 1},
+        "method_args": {},
+    }
+    runs = [
+        AuditRow(
+            source="",
+            key="",
+            method=method,
+            seed=1,
+            checkpoint=method,
+            report=DiagnosticReport(
+                method, headline_acc=acc, residual_norms=[1.0, 2.0], provenance=facts
+            ),
+        )
+        for method, acc in (("frozen", 0.25), ("bp", 0.75))
+    ]
+    Journal(tmp_path / "out.json", runs)
+    write_audit_table(tmp_path / "table.json", with_measured_baselines(runs))
+    found = [{row.method: row.report.margin_pp for row in scan([tmp_path / name]).rows} for name in
+             ("out.json", "table.json")]  # fmt: skip
+    assert found[0] == found[1]
+    assert found[0]["bp"] == 50.0
+
+
+def test_an_interruption_or_a_full_disk_costs_only_the_run_that_was_written(tmp_path, monkeypatch):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    for error, shown in (
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (OSError(28, "No space"), FaError),
+    ):
+
+        def fail(handle, error=error):
+            raise error
+
+        with monkeypatch.context() as context:
+            context.setattr("os.fsync", fail)
+            with pytest.raises(shown):
+                file.put(1, REPORT)
+    assert written(out) == ["dfa_s0"]
+    file.write()
+    assert written(out) == ["dfa_s0", "dfa_s1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_what_another_program_put_in_its_place_is_kept(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    (tmp_path / "other").write_text("theirs")
+    (tmp_path / "other").replace(out)
+    file.write()
+    assert written(out) == ["dfa_s0"]
+    assert (tmp_path / "out.json.~1~").read_text() == "theirs"
+
+
+def test_two_writers_of_one_file_are_kept_apart(tmp_path):
+    out = tmp_path / "out.json"
+    file = AuditFile(out, ROWS)
+    with pytest.raises(UsageError, match=rf"is being written by process {os.getpid()} on \S+"):
+        AuditFile(out, ROWS)
+    file.put(0, REPORT)
+    file.write()
+    AuditFile(out, ROWS, before=scan([out]).rows).write()
+    assert written(out) == ["dfa_s0"]
+
+
+def test_an_audit_of_nothing_leaves_no_file(tmp_path):
+    AuditFile(tmp_path / "out.json", ROWS).write()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path):
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UsageError, match=r"cannot be written"):
+        check_writable(tmp_path / "file" / "out.json")
+    with pytest.raises(UsageError, match="is a device, FIFO or socket"):
+        check_writable(tmp_path / "fifo")
+    check_writable(tmp_path / "new" / "out.json")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_replacing_an_audit_keeps_the_old_file_out_of_a_search(tmp_path):
+    file = tmp_path / "audit.json"
+    assert (
+        replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25))
+        is None
+    )
+    kept = replace_audit(file, DiagnosticReport("dfa", residual_norms=[2.0], headline_acc=0.5))
+    assert kept == tmp_path / "audit.json.~1~"
+    assert [row.report.headline_acc for row in scan([tmp_path]).rows] == [0.5]
+    assert [row.report.headline_acc for row in scan([kept]).rows] == [0.25]

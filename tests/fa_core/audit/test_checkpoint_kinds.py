@@ -1,0 +1,439 @@
+"""What training scripts leave behind, each measured to the numbers of its plain state dict."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import pickle
+import sys
+import types
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fa_core.audit.jobs import Job, MeasureOptions
+from fa_core.audit.measuring import measure_run
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.report.names import homes
+from fa_core.zoo.models.residual_mlp import ResMLP
+
+from .runs_for_tests import ARGS, DATA, small_net
+
+torch.set_num_threads(1)
+
+Weights = dict[str, Tensor]
+LAB = "vanished_lab"
+
+
+class Silent:
+    def update(self, done, total): ...
+
+    def note(self, text): ...
+
+
+def measured(path, **options):
+    job = Job(id="1", checkpoint=str(path), options=MeasureOptions(data=DATA, **options))
+    return measure_run(job, "cpu", Silent())
+
+
+def numbers(report):
+    return (
+        report.residual_norms,
+        report.bp_grad_norms,
+        report.cross_batch_stability,
+        report.error_norm,
+        report.headline_acc,
+        report.right,
+    )
+
+
+@pytest.fixture(scope="module")
+def net():
+    made = small_net()
+    assert isinstance(made, ResMLP)
+    return made
+
+
+@pytest.fixture(scope="module")
+def plain(net, tmp_path_factory):
+    path = tmp_path_factory.mktemp("plain") / "net.pt"
+    torch.save(net.state_dict(), path)
+    return numbers(measured(path))
+
+
+class Bag(dict[str, Any]):
+    """A dict of its own class, as config libraries have them."""
+
+
+class Holder:
+    def __init__(self, **held):
+        self.__dict__.update(held)
+
+
+class Whole(ResMLP):
+    """A network whose class does not exist where it is read."""
+
+    def __init__(self):
+        super().__init__(**ARGS)
+        self.register_buffer("seen", torch.zeros(3), persistent=False)
+        self.helper = lambda x: x
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "helper"}
+
+
+@pytest.fixture(autouse=True)
+def lab():
+    """A module that holds these classes while files are written, and is gone when they are read."""
+    module = types.ModuleType(LAB)
+    for kind in (Bag, Holder, Whole):
+        setattr(module, kind.__name__, kind)
+        kind.__module__ = LAB
+    sys.modules[LAB] = module
+    yield
+    sys.modules.pop(LAB, None)
+
+
+def whole(weights):
+    made = Whole()
+    made.load_state_dict(weights)
+    return made
+
+
+def trained(weights):
+    made = whole(weights)
+    optimizer = torch.optim.AdamW(made.parameters(), lr=0.0, weight_decay=0.0)
+    for parameter in made.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    made.zero_grad()
+    return made, optimizer
+
+
+def other(weights):
+    return {name: tensor + 1 for name, tensor in weights.items()}
+
+
+def prefixed(weights, prefix, on=lambda name: True):
+    return {prefix + name if on(name) else name: tensor for name, tensor in weights.items()}
+
+
+def strided(weights):
+    """The same values: matrices as transposed, offset views, all of them in one storage."""
+    store = torch.zeros(sum(tensor.numel() for tensor in weights.values()) + 5)
+    found, at = {}, 5
+    for name, tensor in weights.items():
+        view = (
+            store[at : at + tensor.numel()]
+            .view(tensor.shape[::-1])
+            .permute(*range(tensor.dim())[::-1])
+        )
+        view.copy_(tensor)
+        found[name], at = view, at + tensor.numel()
+    return found
+
+
+def with_attribute(weights):
+    found = {name: nn.Parameter(tensor) for name, tensor in weights.items()}
+    for parameter in found.values():
+        parameter.lr_scale = 0.5  # type: ignore[attr-defined]
+    return found
+
+
+def averaged(weights):
+    return torch.optim.swa_utils.AveragedModel(whole(weights)).state_dict()
+
+
+def lightning(weights):
+    _, optimizer = trained(weights)
+    return {
+        "epoch": 3,
+        "global_step": 100,
+        "pytorch-lightning_version": "2.4.0",
+        "state_dict": collections.OrderedDict(prefixed(weights, "net.")),
+        "loops": {"fit_loop": {"state_dict": {}, "epoch_progress": {"current": {"ready": 3}}}},
+        "callbacks": {
+            "ModelCheckpoint{'monitor': None}": {
+                "best_model_score": torch.tensor(0.3),
+                "best_k_models": {},
+            }
+        },
+        "optimizer_states": [optimizer.state_dict()],
+        "lr_schedulers": [],
+        "hparams_name": "kwargs",
+        "hyper_parameters": Bag(config=Holder(width=16, path=Path("/data")), lr=1e-3),
+    }
+
+
+CONTENTS = {
+    "bare": lambda w: w,
+    "any other name": lambda w: {"student_v2": w, "lr": 0.1},
+    "two deep": lambda w: {"state": {"weights": w}, "iteration": 7},
+    "Namespace beside": lambda w: {
+        "args": argparse.Namespace(lr=0.1, path=Path("/x")),
+        "state_dict": w,
+    },
+    "inside a dict of its own class": lambda w: Bag(model=Bag(w)),
+    "optimizer beside": lambda w: {
+        "model": w,
+        "optimizer": trained(w)[1].state_dict(),
+        "scheduler": {"last": 1},
+    },
+    "average beside": lambda w: {"model": w, "ema": other(w)},
+    "feedback beside": lambda w: {"model": w, "Bs": [torch.randn(10, 16) for _ in range(3)]},
+    "whole module": lambda w: whole(w),
+    "whole module in an object": lambda w: Holder(
+        model=whole(w), device=torch.device("cpu"), dtype=torch.float32
+    ),
+    "parameters with attributes": with_attribute,
+    "strided views of one storage": strided,
+    "module. before all names": lambda w: prefixed(w, "module."),
+    "model. and module. before some names": lambda w: prefixed(
+        prefixed(w, "module.", lambda name: "weight" in name), "model.", lambda name: "head" in name
+    ),
+    "_orig_mod. inside names": lambda w: {
+        name.replace("blocks.1", "blocks.1._orig_mod"): t for name, t in w.items()
+    },
+    "averaged model with its counter": averaged,
+    "Lightning": lightning,
+}
+
+
+def old_format(content, path):
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+
+
+def bare_pickle(content, path):
+    path.write_bytes(pickle.dumps(content))
+
+
+WRITERS = {
+    "zip": torch.save,
+    "zip, protocol 5": lambda content, path: torch.save(content, path, pickle_protocol=5),
+    "old format": old_format,
+    "bare pickle": bare_pickle,
+}
+
+
+@pytest.mark.parametrize("kind", ["two deep", "average beside", "Lightning"])
+def test_a_kind_is_measured_as_its_plain_state_dict(kind, net, plain, tmp_path):
+    torch.save(CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
+    del sys.modules[LAB]
+    assert numbers(measured(tmp_path / "net.pt")) == plain
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("kind", CONTENTS)
+def test_every_kind_is_read_to_the_bit_in_every_container(kind, writer, net, tmp_path):
+    from fa_core.measure.checkpoint_network import network_for
+
+    WRITERS[writer](CONTENTS[kind](dict(net.state_dict())), tmp_path / "net.pt")
+    del sys.modules[LAB]
+    found = network_for(load_checkpoint(tmp_path / "net.pt")).state_dict()
+    assert all(torch.equal(tensor, found[name]) for name, tensor in net.state_dict().items())
+    assert LAB not in sys.modules
+
+
+def test_other_precisions_are_read_to_the_bit(net, tmp_path):
+    for kind, write in zip(
+        (torch.float16, torch.bfloat16, torch.float64), WRITERS.values(), strict=False
+    ):
+        weights = {name: tensor.to(kind) for name, tensor in net.state_dict().items()}
+        write({"net": weights}, tmp_path / "net.pt")
+        for name, tensor in load_checkpoint(tmp_path / "net.pt").tensors.items():
+            assert tensor.dtype == kind and torch.equal(tensor, weights[name])
+
+
+@pytest.mark.parametrize("writer", ["zip", "old format"])
+def test_weights_saved_on_a_gpu_are_read_without_one(writer, net, plain, tmp_path):
+    with mock.patch("torch.serialization.location_tag", lambda storage: "cuda:7"):
+        WRITERS[writer](net.state_dict(), tmp_path / "net.pt")
+    assert numbers(measured(tmp_path / "net.pt")) == plain
+
+
+def test_an_exported_program_is_measured_by_the_weights_in_it(net, plain, tmp_path):
+    torch.export.save(torch.export.export(net.eval(), (torch.zeros(2, 8),)), tmp_path / "net.pt2")
+    assert numbers(measured(tmp_path / "net.pt2")) == plain
+
+
+class TestSaid:
+    def taken(self, path, **options):
+        return str(measured(path, **options).provenance.get("weights_taken", ""))
+
+    def test_what_was_taken_stripped_and_not_used(self, net, tmp_path):
+        torch.save(
+            {"net": prefixed(net.state_dict(), "module."), "acc": 0.9, "epoch": 3},
+            tmp_path / "net.pt",
+        )
+        said = "weights from 'net'; names without 'module.'; not used: acc, epoch"
+        assert self.taken(tmp_path / "net.pt") == said
+
+    def test_an_average_and_how_to_take_it(self, net, plain, tmp_path):
+        path = tmp_path / "net.pt"
+        torch.save({"state": {"model": net.state_dict(), "ema": other(net.state_dict())}}, path)
+        report = measured(path)
+        assert numbers(report) == plain
+        said = "weights from 'state.model'; 'state.ema' fits too (--weights state.ema)"
+        assert report.provenance["weights_taken"] == said
+        torch.save(other(net.state_dict()), tmp_path / "ema.pt")
+        for name in ("ema", "state.ema"):
+            chosen = measured(path, weights=name)
+            assert numbers(chosen) == numbers(measured(tmp_path / "ema.pt"))
+            assert chosen.provenance["weights_taken"].startswith("weights from 'state.ema'")
+            assert chosen.provenance["settings"]["weights"] == name
+
+    def test_a_name_that_is_not_there(self, net, tmp_path):
+        torch.save({"model": net.state_dict(), "ema": other(net.state_dict())}, tmp_path / "net.pt")
+        with pytest.raises(
+            UsageError, match=r"net\.pt: holds no --weights swa; it holds model, ema"
+        ):
+            measured(tmp_path / "net.pt", weights="swa")
+
+
+def sharded(weights, folder, stem, save):
+    """Two shards and their index, as model hubs have them."""
+    name, suffix = stem.split(".")
+    names, places = list(weights), {}
+    for part, chosen in enumerate((names[::2], names[1::2]), 1):
+        file = f"{name}-{part:05}-of-00002.{suffix}"
+        save({n: weights[n] for n in chosen}, folder / file)
+        places.update(dict.fromkeys(chosen, file))
+    (folder / f"{stem}.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 1}, "weight_map": places})
+    )
+
+
+class TestHubFolder:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """What a trainer leaves in a folder besides weights."""
+        folder = tmp_path / "dfa_s7" / "checkpoint-500"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text('{"model_type": "gpt2"}')
+        (folder / "generation_config.json").write_text("{}")
+        (folder / "tokenizer.json").write_text("{}")
+        state = {"state": {0: {"exp_avg": torch.ones(3)}}, "param_groups": []}
+        for name in (
+            "optimizer.pt",
+            "scheduler.pt",
+            "scaler.pt",
+            "rng_state.pth",
+            "rng_state_0.pth",
+        ):
+            torch.save(state, folder / name)
+        torch.save(argparse.Namespace(lr=0.1), folder / "training_args.bin")
+        return folder
+
+    @pytest.mark.parametrize(
+        ("stem", "save"),
+        [("model.safetensors", save_file), ("pytorch_model.bin", torch.save)],
+        ids=["safetensors", "bin"],
+    )
+    @pytest.mark.parametrize("parts", [1, 2])
+    def test_is_one_run(self, stem, save, parts, folder, net, plain):
+        if parts == 1:
+            save(net.state_dict(), folder / stem)
+        else:
+            sharded(net.state_dict(), folder, stem, save)
+        found = scan([folder.parent])
+        (row,) = found.rows
+        assert not found.problems
+        assert (row.key, row.method, row.seed) == ("dfa_s7/checkpoint-500", "dfa", 7)
+        assert homes([row.source]) == [str(folder.parent)]
+        assert row.checkpoint is not None
+        assert numbers(measured(Path(row.checkpoint))) == plain
+
+    def test_the_hash_is_of_its_shards_too(self, folder, net):
+        sharded(net.state_dict(), folder, "pytorch_model.bin", torch.save)
+        index = folder / "pytorch_model.bin.index.json"
+        before = measured(index).provenance["hashes"]
+        sharded(other(net.state_dict()), folder, "pytorch_model.bin", torch.save)
+        assert measured(index).provenance["hashes"] != before
+
+    @pytest.mark.parametrize("name", ["optimizer.pt", "training_args.bin", "rng_state_0.pth"])
+    def test_a_trainers_file_that_is_named_says_what_it_is(self, folder, name):
+        with pytest.raises(
+            UnreadableInput, match=rf"{name}: holds the state of a trainer, not weights"
+        ):
+            scan([folder / name])
+
+    def test_a_shard_that_is_named_says_what_it_belongs_to(self, folder, net):
+        sharded(net.state_dict(), folder, "model.safetensors", save_file)
+        with pytest.raises(
+            UnreadableInput, match=r"is a part of the checkpoint .*model\.safetensors\.index\.json"
+        ):
+            scan([folder / "model-00001-of-00002.safetensors"])
+
+    @pytest.mark.parametrize(
+        ("damage", "words"),
+        [
+            (lambda folder: part_of(folder).unlink(), "00002-of-00002.*no such file"),
+            (lambda folder: save_file({"w": torch.ones(1)}, part_of(folder)), "shards lack"),
+            (
+                lambda folder: index_of(folder).write_text('{"weight_map": {"a": "../../x.pt"}}'),
+                "outside its folder",
+            ),
+            (lambda folder: index_of(folder).write_text('{"weight_map": {}'), "is no index"),
+        ],
+        ids=["gone", "another", "outside", "cut off"],
+    )
+    def test_a_damaged_one_is_one_line(self, damage, words, folder, net):
+        sharded(net.state_dict(), folder, "model.safetensors", save_file)
+        damage(folder)
+        with pytest.raises(UnreadableInput, match=words) as caught:
+            measured(index_of(folder))
+        assert "\n" not in str(caught.value)
+
+
+def part_of(folder):
+    return folder / "model-00002-of-00002.safetensors"
+
+
+def index_of(folder):
+    return folder / "model.safetensors.index.json"
+
+
+class TestDistributed:
+    @pytest.fixture
+    def folder(self, net, tmp_path):
+        import torch.distributed.checkpoint as dcp
+
+        folder = tmp_path / "dfa_s7"
+        with pytest.warns(UserWarning):
+            dcp.save({"model": net.state_dict()}, checkpoint_id=folder)
+        return folder
+
+    def test_is_one_row_that_says_how_to_convert_it(self, folder, plain):
+        (row,) = scan([folder.parent]).rows
+        assert (row.key, row.method, row.seed) == ("dfa_s7", "dfa", 7)
+        assert homes([row.source]) == [str(folder.parent)]
+        assert row.checkpoint is not None
+        with pytest.raises(UnreadableInput) as caught:
+            measured(Path(row.checkpoint))
+        command = str(caught.value).partition("convert it: python ")[2]
+        words = command.split()
+        assert words[:2] == ["-m", "torch.distributed.checkpoint.format_utils"]
+        from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+        dcp_to_torch_save(*words[3:])
+        assert numbers(measured(Path(words[4]))) == plain
+
+    def test_its_metadata_are_never_unpickled(self, folder):
+        class Trap:
+            def __reduce__(self):
+                return (Path.touch, (folder / "sprung",))
+
+        (folder / ".metadata").write_bytes(pickle.dumps(Trap()))
+        (row,) = scan([folder]).rows
+        assert row.checkpoint is not None
+        with pytest.raises(UnreadableInput, match="dcp_to_torch"):
+            measured(Path(row.checkpoint))
+        assert not (folder / "sprung").exists()

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import platform
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from fa_core.audit import devices
+from fa_core.audit.devices import (
+    Gpu,
+    TorchAnswer,
+    list_devices,
+    resolve_devices,
+    threads_per_worker,
+    workers_for,
+)
+from fa_core.errors import UsageError
+
+CARDS = [Gpu(f"Card {letter}", 8 << 30, letter * 4) for letter in "abc"]
+
+
+class FakeNvml:
+    """NVML with three cards, one of which tells nothing about itself."""
+
+    NVMLError = RuntimeError
+
+    def nvmlInit(self): ...
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid == "GPU-cccc":
+            raise RuntimeError("not supported")
+        return uuid
+
+    def nvmlDeviceGetMemoryInfo(self, handle):
+        return SimpleNamespace(used=2 << 30)
+
+    def nvmlDeviceGetUtilizationRates(self, handle):
+        return SimpleNamespace(gpu=25)
+
+
+@pytest.fixture
+def cards(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    monkeypatch.setattr(devices, "_has_mps", lambda: False)
+    monkeypatch.setattr(devices, "_gpu_files", lambda: ["/dev/nvidia0"])
+    monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13", CARDS))
+
+
+@pytest.fixture
+def no_cards(monkeypatch):
+    monkeypatch.setattr(devices, "_has_mps", lambda: False)
+    monkeypatch.setattr(devices, "_gpu_files", list)
+
+
+def test_the_cards_of_torch_are_listed_with_their_load_and_the_cpu_last(cards):
+    first, _, third, cpu = list_devices()
+    assert (first.name, first.label, first.memory_used) == ("cuda:0", "Card a", 2 << 30)
+    assert (first.memory_total, first.load) == (8 << 30, 0.25)
+    assert (third.name, third.memory_total, third.load) == ("cuda:2", 8 << 30, None)
+    assert cpu.name == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("spec", "jobs", "expected"),
+    [
+        ("auto", None, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cuda:all", None, ["cuda:0", "cuda:1", "cuda:2"]),
+        ("cpu", None, ["cpu"]),
+        ("CUDA:1, cpu", None, ["cuda:1", "cpu"]),
+        ("auto", 2, ["cuda:0", "cuda:1"]),
+        ("cuda:0,cuda:1", 3, ["cuda:0", "cuda:1", "cuda:0"]),
+    ],
+)
+def test_a_device_spec_names_one_worker_each(cards, spec, jobs, expected):
+    assert resolve_devices(spec, jobs) == expected
+
+
+@pytest.mark.parametrize("spec", ["cuda", "cuda:0", "", "cpu,mps"])
+def test_a_device_that_is_not_there_names_those_that_are(no_cards, spec):
+    assert resolve_devices("auto") == ["cpu"]
+    with pytest.raises(UsageError, match="devices here: cpu"):
+        resolve_devices(spec)
+    with pytest.raises(UsageError, match="--jobs 0"):
+        resolve_devices("cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "listed"),
+    [("darwin", "arm64", True), ("darwin", "x86_64", False), ("linux", "arm64", False)],
+)
+def test_mps_is_there_on_a_mac_that_has_it_and_never_chosen_alone(
+    monkeypatch, system, machine, listed
+):
+    monkeypatch.setattr(devices, "_gpu_files", list)
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert [device.name for device in list_devices()] == ["mps"] * listed + ["cpu"]
+    assert resolve_devices("auto") == ["cpu"]
+
+
+def test_cores_are_shared_out_between_workers_and_many_runs_are_worth_several(
+    no_cards, monkeypatch
+):
+    monkeypatch.setattr(devices, "usable_cores", lambda: 4)
+    assert [threads_per_worker(["cpu"] * count) for count in (1, 2, 20)] == [None, 2, 1]
+    counts = {runs: len(workers_for(runs)) for runs in (0, 1, 7, 16, 1000)}
+    assert counts == {0: 0, 1: 1, 7: 1, 16: 2, 1000: 4}
+    assert workers_for(100, "cpu", 3) == ["cpu"] * 3
+
+
+def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypatch):
+    idle = "measured on the CPU beside a GPU"
+    assert devices.why_no_cuda() == devices.idle_gpu(["cuda:0", "cpu"]) == ""
+    assert devices.idle_gpu(["cpu"]) == f"{idle} (Card a): --device or the settings say so"
+    monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13+cpu"))
+    why = "torch 2.13+cpu can use none, though there is /dev/nvidia0"
+    assert devices.why_no_cuda() == f"no GPU: {why}"
+    assert devices.idle_gpu(["cpu"]) == f"{idle} (/dev/nvidia0): {why}"
+    monkeypatch.setattr(devices, "_gpu_files", list)
+    assert devices.idle_gpu(["cpu"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (
+            "print('noise'); print('[\"2.13\", [[\"A card\", 5]]]')",
+            TorchAnswer("2.13", [Gpu("A card", 5)]),
+        ),
+        (
+            "raise SystemExit('libcudart is missing')",
+            TorchAnswer(error="does not import: libcudart is missing"),
+        ),
+        ("import os; os._exit(7)", TorchAnswer(error="does not import: exit code 7")),
+        ("import time; time.sleep(60)", TorchAnswer(error="does not import within 2 s")),
+    ],
+)
+def test_torch_is_asked_in_a_process_of_its_own(tmp_path, monkeypatch, code, expected):
+    (tmp_path / "probe_of_test.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert devices._answer("probe_of_test", 2) == expected
+
+
+@pytest.mark.gpu
+def test_the_load_of_a_gpu_is_known_on_a_machine_with_one():
+    assert all(device.load is not None for device in list_devices())

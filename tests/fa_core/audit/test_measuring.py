@@ -1,0 +1,388 @@
+from __future__ import annotations
+
+import json
+import sys
+import types
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from fa_core.audit import loading, measuring
+from fa_core.audit.jobs import Cancelled, Job, MeasureOptions
+from fa_core.audit.measuring import measure_run
+from fa_core.audit.verify import recorded_options
+from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.formats.rows import AuditRow
+from fa_core.measure.accuracy import accuracy
+from fa_core.measure.diagnose import diagnose
+from fa_core.report.manifest import MANIFEST, WEIGHTS
+from fa_core.zoo.data import eval_batches, eval_order, load_data
+
+from .runs_for_tests import DATA, make_run, small_net
+
+torch.set_num_threads(1)
+
+
+class Watching:
+    """A watch that writes down, and cancels after some calls."""
+
+    def __init__(self, cancel_after=10**9):
+        self.seen = []
+        self.notes = []
+        self._cancel_after = cancel_after
+
+    def update(self, done, total):
+        if len(self.seen) >= self._cancel_after:
+            raise Cancelled
+        self.seen.append((done, total))
+
+    def note(self, text):
+        self.notes.append(text)
+
+
+def measured(path, watch=None, **options):
+    fields = {name: options.pop(name) for name in ("method", "seed") if name in options}
+    job = Job(id="1", checkpoint=str(path), options=MeasureOptions(**options), **fields)
+    return measure_run(job, "cpu", watch or Watching())
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "dfa_s42", "dfa", frozen_baseline_acc=0.05)
+
+
+def test_a_run_is_measured_on_its_own_data_and_its_whole_test_part(run):
+    report = measured(run)
+    data = load_data(DATA)
+    net = small_net()
+    plain = diagnose(net, eval_batches(data))
+    assert report.residual_norms == plain.residual_norms
+    assert report.bp_grad_norms == plain.bp_grad_norms
+    assert report.cross_batch_stability == plain.cross_batch_stability
+    assert report.headline_acc == accuracy(net, [(data.test_x, data.test_y)])
+    assert report.headline_acc_source == "measured on 1280 test samples"
+    assert (report.method_name, report.seed, report.frozen_baseline_acc) == ("dfa", 42, 0.05)
+    assert report.coverage == "abcd"
+    facts = report.provenance
+    assert set(facts["hashes"]) == {"weights", "manifest", "credit"}
+    assert (facts["data"], facts["data_hash"]) == (DATA, data.hash)
+    assert (facts["checkpoint"], facts["device"], facts["fan_in"]) == (str(run), "cpu", 16)
+    assert facts["arch_args"]["d"] == 16
+    assert facts["settings"]["norm_batches"] == 1
+    assert {"python", "torch"} <= set(facts["versions"])
+
+
+@pytest.mark.parametrize("kind", ["near ties", "diverged", "half"])
+def test_the_accuracy_is_that_of_the_whole_test_part(tmp_path, kind):
+    net, data = small_net(1), load_data(f"{DATA},seed=3")
+    with torch.no_grad():
+        if kind == "near ties":
+            net.head.weight.mul_(1e-6)
+            net.head.bias.zero_()
+        if kind == "diverged":
+            net.head.weight[3] = torch.nan
+    if kind == "half":
+        net.half()
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
+    report = measured(tmp_path / "net.safetensors", data=data.spec)
+    assert report.headline_acc == accuracy(net, [(data.test_x, data.test_y)])
+    assert kind == "diverged" or 0 < report.headline_acc < 1
+
+
+@pytest.mark.parametrize(("batches", "size"), [(10, 128), (2, 128), (10, 1000)])
+def test_the_first_test_samples_are_those_of_the_batches(batches, size):
+    data = load_data(DATA)
+    samples = loading.evaluation(loading.Plan(DATA, False, batches, size, 7), "cpu")
+    expected = eval_batches(data, batches, size, seed=7)
+    for found, wanted in zip(samples.batches, expected, strict=True):
+        assert all(map(torch.equal, found, wanted))
+    order, count = eval_order(len(data.test_y), batches, size, seed=7)
+    assert torch.equal(samples.test_x[:count], torch.cat([x for x, _ in expected]))
+    assert sorted(order.tolist()) == list(range(len(order)))
+    assert torch.equal(samples.test_y, data.test_y[order])
+
+
+def test_the_manifest_decides_batches_and_samples_unless_options_do(tmp_path):
+    run = make_run(tmp_path / "bp_s1", "bp", 1, eval_batches=8, eval_batch_size=32, eval_seed=5)
+    report = measured(run)
+    assert (report.n_batches, report.batch_size, report.provenance["eval_seed"]) == (8, 32, 5)
+    assert report.residual_norms != measured(run, eval_seed=6).residual_norms
+    assert measured(run, batches=9, batch_size=64).n_batches == 9
+
+
+@pytest.mark.parametrize("method", ["frozen", "shallow"])
+def test_a_baseline_has_no_baseline(tmp_path, method):
+    run = make_run(tmp_path / "x", "frozen", frozen_baseline_acc=0.5)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / MANIFEST).write_text(json.dumps({**manifest, "method": method}))
+    report = measured(run, credit="none")
+    assert report.frozen_baseline_acc is None
+    assert report.unmeasured["d"] == f"{method} is a baseline itself"
+
+
+def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
+    path = tmp_path / "dfa_s7.pt"
+    torch.save(small_net(7).state_dict(), path)
+    with pytest.raises(UsageError, match=r"dfa_s7\.pt: nothing says which data.*--data SPEC"):
+        measured(path)
+    report = measured(path, data=DATA, method="dfa", seed=7)
+    assert (report.method_name, report.seed, report.coverage, report.credit) == (
+        "dfa",
+        7,
+        "abc",
+        None,
+    )
+
+
+def test_other_data_than_the_manifests_are_noted(tmp_path):
+    run = make_run(tmp_path / "bp_s1", "bp", 1, data_hash=load_data(DATA).hash)
+    assert measured(run).notes == ""
+    assert "other data than the manifest's" in measured(run, data=DATA + ",seed=1").notes
+    changed = make_run(tmp_path / "bp_s2", "bp", 1, data_hash="sha256:0000")
+    assert "data changed since training" in measured(changed).notes
+
+
+def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch):
+    (tmp_path / "evil_data.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / MANIFEST).write_text(json.dumps({**manifest, "data": "evil_data:load"}))
+    with pytest.raises(UsageError, match="type it yourself"):
+        measured(run)
+    with pytest.raises(UsageError, match="type it yourself"):
+        measured(run, data="evil_data:load", data_typed=False)
+    with pytest.raises(SystemExit):
+        measured(run, data="evil_data:load")
+
+
+def test_a_run_without_weights_says_which_file_is_missing_and_what_to_do(run):
+    (run / WEIGHTS).unlink()
+    with pytest.raises(
+        UnreadableInput, match=r"model\.safetensors: the weights are not there; .* train it again"
+    ):
+        measured(run)
+
+
+def test_half_precision_weights_are_measured_in_float32(tmp_path):
+    path = tmp_path / "bp_s1.safetensors"
+    save_file({name: tensor.half() for name, tensor in small_net(1).state_dict().items()}, path)
+    report = measured(path, data=DATA)
+    assert (report.dtype, report.provenance["weights_dtype"]) == ("float32", "float16")
+    assert measured(path, data=DATA, dtype="as-is").dtype == "float16"
+    assert measured(path, data=DATA, dtype="float64").dtype == "float64"
+
+
+class TestCredit:
+    def test_saved_feedback_gives_gamma_per_layer(self, run):
+        credit = measured(run).credit
+        assert credit is not None
+        assert len(credit["gamma"]) == 4
+        assert all(abs(value) < 1 for value in credit["gamma"])
+        assert credit["zeros"] == [0.0] * 4
+        assert credit["null"]["draws"] == 200
+        assert abs(credit["null"]["deep_gamma_mean"]) < 0.2
+
+    def test_a_recorded_null_is_measured_again_with_as_many_draws(self, run):
+        recorded = measured(run, null_draws=7)
+        again = recorded_options(
+            AuditRow(source="audit.json", key="dfa_s42", method="dfa", report=recorded)
+        )
+        assert measured(run, null_draws=again.null_draws).credit["null"] == recorded.credit["null"]
+        assert recorded.credit["null"]["draws"] == 7
+
+    def test_more_is_measured_where_it_was_asked_for(self, run):
+        credit = measured(run, credit="full", batch_size=16).credit
+        assert credit is not None
+        assert {"rho", "nudge", "null"} <= set(credit)
+
+    def test_feedback_that_was_not_saved_gives_a_reason_and_no_number(self, tmp_path):
+        run = make_run(tmp_path / "dfa_s42", "dfa", credit=False)
+        missing = {"gamma": "its feedback was not saved with the run"}
+        assert measured(run).credit == {"missing": missing}
+        assert measured(run, credit="none").credit is None
+        save_file({f"B_{l}": torch.zeros(10, 5) for l in range(4)}, run / "credit.safetensors")
+        why = measured(run).credit["missing"]["gamma"]
+        assert "B_0 has shape (10, 5); this network needs (10, 16)" in why
+        manifest = json.loads((run / MANIFEST).read_text())
+        (run / MANIFEST).write_text(json.dumps({**manifest, "method": "somebodys"}))
+        why = "the credit of method 'somebodys' is not known here"
+        assert measured(run).credit == {"missing": {"gamma": why}}
+
+    @pytest.mark.parametrize(
+        ("key", "form"),
+        [
+            ("Bs", "transposed"),
+            ("feedback_matrices", "without B_0"),
+            ("fb", "stacked"),
+            ("B_list", "numbered"),
+        ],
+    )
+    def test_feedback_saved_by_other_programs_counts(self, run, tmp_path, key, form):
+        from safetensors.torch import load_file
+
+        path = tmp_path / "dfa_s42.pt"
+        saved = load_file(run / "credit.safetensors")
+        matrices = [saved[f"B_{l}"] for l in range(4)]
+        kept = {
+            "transposed": [matrix.T.contiguous() for matrix in matrices],
+            "without B_0": matrices[1:],
+            "stacked": torch.stack(matrices),
+            "numbered": {f"layer{l}": matrices[l] for l in (3, 1, 0, 2)},
+        }[form]
+        torch.save({"model": small_net().state_dict(), key: kept}, path)
+        inside, beside = measured(path, data=DATA, method="DFA").credit, measured(run).credit
+        assert inside is not None and beside is not None
+        assert inside["gamma"][1:] == beside["gamma"][1:]
+        assert inside["gamma"][0] == (None if form == "without B_0" else beside["gamma"][0])
+
+
+class TestReliability:
+    def test_the_reference_is_compared_layer_by_layer(self, run):
+        assert measured(run, credit="none").reference_precision is None
+        found = measured(run, credit="none", precision=True).reference_precision
+        assert found is not None
+        assert (len(found.cosine), found.samples, found.dtype) == (4, 128, "float32")
+        assert all(1 - 1e-9 < cosine < 1 + 1e-12 for cosine in found.cosine)
+
+    def test_a_network_that_cannot_run_in_float64_keeps_its_report(self, run, monkeypatch):
+        def refuse(*args, **kwargs):
+            raise MeasureError("the network failed on float64")
+
+        monkeypatch.setattr(measuring, "reference_precision", refuse)
+        report = measured(run, credit="none", precision=True)
+        assert report.reference_precision is None
+        assert report.unmeasured["reference_precision"] == "the network failed on float64"
+        assert report.coverage == "abcd"
+
+
+def own_backward_net():
+    """A network whose last block sends its gradient through a matrix of its own."""
+    net = small_net(1)
+
+    class Turned(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.roll(1, 1)
+
+    net.blocks[-1].register_forward_hook(lambda module, given, got: Turned.apply(got))
+    return net
+
+
+def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_nets", types.SimpleNamespace(net=own_backward_net))
+    plain, own = (measured(run, model=model, credit="full") for model in (None, "own_nets:net"))
+    assert own.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-5)
+    assert own.cross_batch_stability == pytest.approx(plain.cross_batch_stability, abs=1e-5)
+    assert own.provenance["custom_backward"] == ["Turned"]
+    assert own.provenance["data"] == DATA
+    layers = len(own.residual_norms)
+    assert [len(own.credit[name]) for name in ("gamma", "rho", "nudge")] == [layers] * 3
+    assert own.credit["free_layers"] == [layers - 1] and "null" not in own.credit
+    assert all(
+        abs(rho - gamma) < 0.3
+        for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True)
+    )
+    short = measured(run, model="own_nets:net", credit="gamma").credit
+    assert (
+        "rho" not in short
+        and short["nudge"]
+        and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
+    )
+    assert measured(run, model="own_nets:net", credit="none").credit is None
+
+
+class TestProgress:
+    def test_is_told_per_batch_up_to_the_end(self, run):
+        watch = Watching()
+        measured(run, watch)
+        assert watch.seen[0] == (0, 12)
+        assert watch.seen[-1] == (12, 12)
+        assert watch.seen == sorted(watch.seen)
+        with pytest.raises(Cancelled):
+            measured(run, Watching(cancel_after=3))
+
+    def test_the_data_are_loaded_once_for_all_runs(self, run, tmp_path, monkeypatch):
+        loading.evaluation.cache_clear()
+        loading._loaded.cache_clear()
+        loads = []
+        monkeypatch.setattr(
+            loading,
+            "load_test_data",
+            lambda spec, **kw: loads.append(spec) or load_data(spec, **kw),
+        )
+        measured(run)
+        measured(make_run(tmp_path / "bp_s1", "bp", 1))
+        assert loads == [DATA]
+
+
+class TestOutOfMemory:
+    """A network that cannot take more than some samples at a time, as a full device would have it."""
+
+    @pytest.fixture
+    def small_device(self, monkeypatch):
+        def limit(most, error, message):
+            real = loading.network_for
+
+            def network_for(*args, **kwargs):
+                net = real(*args, **kwargs)
+
+                def refuse(module, inputs):
+                    if len(inputs[0]) > most:
+                        raise error(message)
+
+                net.register_forward_pre_hook(refuse)
+                return net
+
+            monkeypatch.setattr(loading, "network_for", network_for)
+
+        return limit
+
+    @pytest.fixture(scope="class")
+    def whole(self, tmp_path_factory):
+        """The report of a device with room enough."""
+        run = make_run(
+            tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa", frozen_baseline_acc=0.05
+        )
+        return measured(run, credit="none")
+
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+            (
+                RuntimeError,
+                "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes",
+            ),
+            (RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+        ],
+        ids=["cuda", "cpu", "cublas"],
+    )
+    def test_halves_the_batch_says_so_and_changes_no_number(
+        self, run, whole, small_device, error, message
+    ):
+        small_device(40, error, message)
+        watch = Watching()
+        parts = measured(run, watch, credit="none")
+        assert parts.residual_norms == pytest.approx(whole.residual_norms, rel=1e-6)
+        assert parts.bp_grad_norms == pytest.approx(whole.bp_grad_norms, rel=1e-5)
+        assert parts.headline_acc == whole.headline_acc
+        assert parts.batch_size == 128
+        assert any("halved to passes of 32 samples" in note for note in watch.notes)
+
+    @pytest.mark.parametrize(
+        ("most", "error", "words"),
+        [(0, torch.OutOfMemoryError, "even with one sample"), (40, RuntimeError, "another error")],
+    )
+    def test_that_helps_nothing_or_is_another_error_is_said(
+        self, run, small_device, most, error, words
+    ):
+        small_device(most, error, words)
+        watch = Watching()
+        with pytest.raises((RuntimeError, MeasureError), match=words):
+            measured(run, watch)
+        assert bool(watch.notes) == (most == 0)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.audit.audit import Measuring, audit
+from fa_core.audit.devices import Execution
+from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.verify import find_checkpoint, recorded_options, verify
+from fa_core.audit.worker import MEASURE
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
+
+HOW = Measuring(Execution(device="cpu"))
+HERE = Path(__file__).parent
+
+
+def row_of(path, **provenance):
+    report = DiagnosticReport(
+        residual_norms=[1.0, 2.0], n_batches=8, batch_size=64, norm_batches=2, provenance=provenance
+    )
+    return AuditRow(
+        source=str(path.parent / "audit.json"),
+        key="dfa_s42",
+        method="dfa",
+        checkpoint=str(path),
+        report=report,
+    )
+
+
+@pytest.fixture
+def audited(tmp_path, monkeypatch):
+    """An audit of a bare checkpoint, and the checkpoint."""
+    monkeypatch.chdir(HERE)
+    monkeypatch.setenv(MEASURE, "faults:measure_described")
+    checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text('{"growth": 3.0}')
+    row = AuditRow(
+        source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
+    )
+    audit([row], out, MeasureOptions(data="synthetic"), HOW)
+    return out, checkpoint
+
+
+def verified(out):
+    return verify(scan([out]).rows, HOW)
+
+
+def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
+    out, checkpoint = audited
+    (run,) = verified(out).runs
+    assert (run.comparison.agrees, run.comparison.largest) == (True, 0)
+    checkpoint.write_text('{"growth": 3.1}')
+    (run,) = verified(out).runs
+    assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
+
+
+def test_a_summary_that_contradicts_its_report_differs(audited):
+    out, _ = audited
+    table = json.loads(out.read_text())
+    table["summary"][0] |= {"method": "bp", "seed": 7, "acc": 0.99}
+    out.write_text(json.dumps(table))
+    (run,) = verified(out).runs
+    names = {each.name for each in run.comparison.differences if each.decides}
+    assert names == {"summary.method", "summary.seed", "summary.acc"}
+
+
+def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
+    rows = [
+        replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows
+    ]
+    (run,) = verify(rows, HOW).runs
+    assert run.measured.margin_pp == pytest.approx(30.0)
+
+
+def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
+    out, _ = audited
+    rows = scan([out]).rows
+    other = replace(rows[0], checkpoint="/nowhere/bp.pt", key="bp_s1")
+    result = verify([*rows, other], HOW)
+    assert len(result.runs) == 1
+    assert (
+        "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
+    )
+
+
+def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, tmp_path):
+    out, checkpoint = audited
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    shutil.move(checkpoint.parent, moved / "nets")
+    shutil.move(out, moved / "audit.json")
+    (row,) = scan([moved / "audit.json"]).rows
+    assert find_checkpoint(row) == moved / "nets" / "dfa_s42.json"
+
+
+def test_a_run_folders_own_audit_finds_its_folder(tmp_path):
+    folder = tmp_path / "dfa_s42"
+    folder.mkdir()
+    row = replace(
+        row_of(folder / "audit.json"), source=str(folder / "audit.json"), checkpoint="dfa_s42"
+    )
+    assert find_checkpoint(row) == folder
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "a\0b", ""])
+def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    row = replace(
+        row_of(tmp_path / "a.pt"), checkpoint=str(tmp_path / name) if name == "fifo" else name
+    )
+    with pytest.raises(UnreadableInput, match=r"is no file|is not there any more") as error:
+        find_checkpoint(row)
+    assert "\n" not in str(error.value)
+
+
+def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part(tmp_path):
+    row = replace(row_of(tmp_path / "a.pt"), checkpoint="/" + "d/" * 200_000 + "x")
+    with pytest.raises(
+        UnreadableInput,
+        match="its checkpoint has a name of 400,002 characters; a file's has at most",
+    ):
+        find_checkpoint(row)
+
+
+def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
+    report = DiagnosticReport(residual_norms=[1.0, 2.0])
+    published = [
+        AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)
+    ]
+    result = verify([*published, *scan([audited[0]]).rows], HOW)
+    assert (len(result.runs), result.failures) == (1, [])
+    assert [problem.message.split(";")[0] for problem in result.skipped] == [
+        "p.json: 3 records with no checkpoint"
+    ]
+    with pytest.raises(UnreadableInput, match=r"p\.json: 3 records with no checkpoint"):
+        verify(published)
+    with pytest.raises(UnreadableInput, match="nothing recorded"):
+        verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, {"batches": 8, "batch_size": 64, "norm_batches": 2, "data": None}),
+        (
+            {"data": "digits", "batches": 20, "taps": ["embed"], "batch_size": 32},
+            {"data": "digits", "batches": 20, "taps": ["embed"], "batch_size": 32},
+        ),
+    ],
+)
+def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expected):
+    facts = {"settings": settings} if settings else {}
+    options = recorded_options(row_of(tmp_path / "a.pt", **facts))
+    assert {name: getattr(options, name) for name in expected} == expected
+
+
+def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
+    row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
+    with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
+        recorded_options(row)
+    options = recorded_options(row, MeasureOptions(model="lab:net"))
+    assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
+    assert recorded_options(row, MeasureOptions(model="lab:net", data="lab:load")).data_typed
+
+
+def test_settings_that_cannot_be_read_are_an_error_in_words(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):
+        recorded_options(row_of(tmp_path / "a.pt", settings={"batches": "many"}))

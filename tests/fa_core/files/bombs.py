@@ -1,0 +1,449 @@
+"""Small files that ask for all memory, for hours or for a program, and a process that reads them under limits.
+
+    python -m tests.fa_core.files.bombs FOLDER [PART OF A NAME]
+
+prints a line of JSON for each. A process is forked for each file, so that torch is imported once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.vision import DeclaredOperators
+
+MEMORY = 1 << 30
+"""Bytes of address space above what the imports took."""
+
+CPU_SECONDS, SECONDS = 10, 60
+"""Processor time; and time of the clock, which ends what waits."""
+
+PROTOCOL = b"\x80\x02"
+MERSENNE = (1 << 61) - 1
+"""Integers that differ by it have one hash."""
+
+
+def text(value):
+    data = value.encode()
+    return b"X" + struct.pack("<I", len(data)) + data
+
+
+def get(place):
+    return b"h" + bytes([place])
+
+
+def put(place):
+    return b"q" + bytes([place])
+
+
+def keep(value, place):
+    """Put a value into the memo and take it off the stack."""
+    return value + put(place) + b"0"
+
+
+def nones(count):
+    return b"](" + b"N" * count + b"e"
+
+
+def pickled(kept, *parts):
+    return PROTOCOL + kept + b"](" + b"".join(parts) + b"e."
+
+
+def called(function, argument, times):
+    """A function that is called with one tuple of arguments again and again."""
+    module, _, name = function.rpartition(".")
+    kept = keep(f"c{module}\n{name}\n".encode(), 0) + keep(argument, 1)
+    return pickled(kept, (get(0) + get(1) + b"R") * times)
+
+
+def stored():
+    """A tensor's function, and its storage of 2 MB as a file within the pickle, in the memo as 0, 1 and 2."""
+    import torch
+
+    file = io.BytesIO()
+    storage = torch.zeros(1 << 19)._typed_storage()
+    torch.save(storage, file, _use_new_zipfile_serialization=False)
+    data = file.getvalue()
+    kept = keep(b"ctorch._utils\n_rebuild_tensor_v2\n", 0)
+    kept += keep(b"ctorch.storage\n_load_from_bytes\n", 1)
+    return kept + keep(b"B" + struct.pack("<I", len(data)) + data, 2)
+
+
+TENSOR = get(0) + b"(" + get(1) + get(2) + b"\x85RK\x00K\x04\x85K\x01\x85\x89NtR"
+
+
+def module(parameters, modules, passing=b"N"):
+    members = {
+        "_parameters": parameters,
+        "_buffers": b"}",
+        "_modules": modules,
+        "_non_persistent_buffers_set": passing,
+    }
+    return b"cm\nM\n)R}(" + b"".join(text(name) + value for name, value in members.items()) + b"ub"
+
+
+def named(prefix, count, value):
+    return b"}(" + b"".join(text(f"{prefix}{number}") + value for number in range(count)) + b"u"
+
+
+def colliding():
+    keys = (
+        b"\x8a\x0b" + (MERSENNE * number).to_bytes(11, "little") + b"N"
+        for number in range(1, 60_000)
+    )
+    return PROTOCOL + b"}(" + b"".join(keys) + b"u."
+
+
+def shared_tuple():
+    return keep(b"(" + b"N" * 20_000 + b"t", 1)
+
+
+def many_dimensions(count, tensors):
+    """Tensors of one element, whose shape is one tuple of ones."""
+    storage = keep(b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + b"NK\x01tQ", 0)
+    shape = keep(b"(" + b"K\x01" * count + b"t", 1)
+    rebuild = keep(b"ctorch._utils\n_rebuild_tensor\n", 2)
+    one = get(2) + b"(" + get(0) + b"K\x00" + get(1) + get(1) + b"tR"
+    return storage + shape + rebuild + named("t", tensors, one) + b"."
+
+
+def zipped(members, method=zipfile.ZIP_DEFLATED):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return file.getvalue()
+
+
+def safetensors(header):
+    return struct.pack("<Q", len(header)) + header
+
+
+CHECKPOINTS = {
+    "copies of a list as sets": lambda: called("builtins.set", nones(20_000) + b"\x85", 20_000),
+    "bytes of one text": lambda: called(
+        "_codecs.encode", text("a" * (1 << 20)) + text("latin1") + b"\x86", 4_000
+    ),
+    "one storage in many tensors": lambda: PROTOCOL + stored() + named("n", 3_000, TENSOR) + b".",
+    "keys that collide": colliding,
+    "tuples as keys": lambda: pickled(shared_tuple(), (b"}" + get(1) + b"]Nas") * 20_000),
+    "parameters of many modules": lambda: (
+        PROTOCOL
+        + stored()
+        + keep(named("p", 2_000, TENSOR), 5)
+        + module(b"}", named("m", 2_000, module(get(5), b"}")))
+        + b"."
+    ),
+    "names of buffers to leave out": lambda: (
+        PROTOCOL
+        + module(
+            named("p", 10_000, b"N"),
+            b"}",
+            b"](" + b"".join(map(text, map(str, range(10_000)))) + b"e",
+        )
+        + b"."
+    ),
+    "many calls with many arguments": lambda: called("a.b", b"(" + b"N" * 20_000 + b"t", 20_000),
+    "states of one object": lambda: (
+        PROTOCOL
+        + keep(
+            b"}(" + b"".join(b"J" + struct.pack("<i", key) + b"N" for key in range(80_000)) + b"u",
+            0,
+        )
+        + b"ca\nb\n("
+        + get(0) * 200_000
+        + b"tb."
+    ),
+    "parts of a storage": lambda: pickled(
+        keep(b"(Nctorch\nFloatStorage\n" + text("0") + b"NK\x05" + b"N" * 500_000 + b"t", 0),
+        (get(0) + b"Q0") * 300_000,
+    ),
+    "dimensions of a tensor": lambda: zipped(
+        {
+            "a/data.pkl": PROTOCOL + many_dimensions(20_000, 4_000),
+            "a/byteorder": b"little",
+            "a/data/0": bytes(4),
+        },
+        zipfile.ZIP_STORED,
+    ),
+    "names of two names": lambda: pickled(
+        keep(text("m" * 500), 0) + keep(text("n" * 499), 1), (get(0) + get(1) + b"\x93") * 800_000
+    ),
+    "nested tuples": lambda: PROTOCOL + b"]" + b"\x85" * 200_000 + b".",
+    "digits": lambda: PROTOCOL + b"L" + b"9" * 5_000_000 + b"L\n.",
+    "a compressed pickle": lambda: zipped({"a/data.pkl": PROTOCOL + b"N0" * 15_000_000 + b"N."}),
+    "entries of an archive": lambda: zipped(
+        {str(n): b"" for n in range(70_000)}, zipfile.ZIP_STORED
+    ),
+    "a header of arrays": lambda: safetensors(b'{"a":[' + b"[]," * (12 << 20) + b"[]]}"),
+    "a shape without data": lambda: safetensors(
+        b'{"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}}'
+    ),
+}
+
+
+def lines(line, count, first=b'{"epoch":1,"test_acc":0.5}\n'):
+    return first + line * count
+
+
+def many(part, count):
+    return ",".join(part % number for number in range(count)).encode()
+
+
+def record(data, length=None):
+    return struct.pack("<QI", len(data) if length is None else length, 0) + data + bytes(4)
+
+
+def events(*records):
+    return record(b"\x1a\x0dbrain.Event:2") + b"".join(records)
+
+
+FILES = {
+    "lines that are no JSON": ("log.jsonl", lambda: lines(b"x\n", 300_000)),
+    "reports of nothing": (
+        "table.json",
+        lambda: b'{"reports":{' + many('"a%d":{}', 300_000) + b"}}",
+    ),
+    "nested arrays": ("a.json", lambda: b'{"epoch":' + b"[" * 5_000_000),
+    "a long integer": ("a.json", lambda: b'{"headline_acc":' + b"9" * 5_000_000 + b"}"),
+    "names without end": ("log.jsonl", lambda: lines(b"{" + many('"a%d":1', 300_000) + b"}\n", 1)),
+    "columns of a table": (
+        "log.csv",
+        lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000,
+    ),
+    "a long cell": ("log.csv", lambda: b'epoch,test_acc\n1,"' + b"a\n" * 3_000_000),
+    "a record of a false length": ("a.tfevents", lambda: events(record(b"x", (1 << 63) - 1))),
+    "values of an event": (
+        "a.tfevents",
+        lambda: events(*[record(b"\x2a\xfe\xff\x03" + b"\x0a\x00" * 32_767)] * 10),
+    ),
+    "a manifest of ten gigabytes": ("run/manifest.json", lambda: b'{"method":'),
+}
+SPARSE = {"a manifest of ten gigabytes": 10 << 30}
+
+
+def png(wide, high, bits=1):
+    """An image of one colour."""
+    row = bytes(1 + (wide * bits + 7) // 8)
+    packed = zlib.compressobj()
+    data = (
+        b"".join(packed.compress(row * min(1000, high - at)) for at in range(0, high, 1000))
+        + packed.flush()
+    )
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", wide, high, bits, 0, 0, 0, 0),
+        b"IDAT": data,
+        b"IEND": b"",
+    }
+    found = b"\x89PNG\r\n\x1a\n"
+    for name, part in parts.items():
+        found += (
+            struct.pack(">I", len(part)) + name + part + struct.pack(">I", zlib.crc32(name + part))
+        )
+    return found
+
+
+def npz(shape, there):
+    """Four arrays of bytes, of a shape and of so many zeros."""
+    header = (
+        str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
+    )
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
+    return zipped({f"{name}.npy": data for name in ("train_x", "train_y", "test_x", "test_y")})
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def shared_labels():
+    data = text("data") + b"](" + get(0) * 20_000 + b"e"
+    return PROTOCOL + keep(nones(20_000), 0) + b"}(" + data + text("labels") + b"]u."
+
+
+DATA = {
+    "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
+    "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
+    "an image resized beyond measure": (
+        "imagefolder:{},size=1000000",
+        "a/cat.png",
+        lambda: png(9, 9),
+    ),
+    "compressed arrays": ("npz:{}/a.npz", "a.npz", lambda: npz((60_000_000,), 60_000_000)),
+    "arrays shorter than their shape": ("npz:{}/a.npz", "a.npz", lambda: npz((1 << 40,), 10)),
+    "a wide synthetic sample": (
+        "synthetic:ambient=16777215,train=1,test=1,input=16",
+        "none",
+        bytes,
+    ),
+    "labels that are one list": (
+        "cifar10:{}",
+        "test_batch",
+        shared_labels,
+    ),
+}
+
+HUB = {
+    "a network of a thousand million blocks": '"n_layer":1000000000',
+    "a network of layers that are nearly too wide": '"n_embd":16777216',
+    "a network of many words": '"vocab_size":16777216',
+}
+
+
+def configuration(sizes):
+    return (
+        '{"model_type":"gpt2","architectures":["GPT2LMHeadModel"],"n_head":1,' + sizes + "}"
+    ).encode()
+
+
+TOML = {
+    "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
+    "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
+}
+
+
+def read_checkpoint(path):
+    from fa_core.measure.checkpoint import load_checkpoint
+    from fa_core.measure.checkpoint_network import network_for
+
+    network_for(load_checkpoint(path))
+
+
+def read_hub(path):
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    path.with_name("model.safetensors").write_bytes(safetensors(header) + bytes(4))
+    read_checkpoint(path.with_name("model.safetensors"))
+
+
+def read_file(path):
+    from fa_core.formats import scan
+
+    scan([path.parent if path.name == "manifest.json" else path])
+
+
+def read_settings(path):
+    from fa_tui.settings import load_settings
+
+    load_settings(path)
+
+
+class Bomb(NamedTuple):
+    """A file, what makes it, and what reads it."""
+
+    name: str
+    path: Path
+    build: Callable[[], bytes]
+    read: Callable[[Path], None]
+
+
+def bombs(folder):
+    """All of them, each in a folder of its own."""
+    found = []
+    for name, build in CHECKPOINTS.items():
+        file = "a.safetensors" if "header" in name or "shape" in name else "a.pt"
+        found.append(Bomb(name, folder / name / file, build, read_checkpoint))
+    for name, (file, build) in FILES.items():
+        found.append(Bomb(name, folder / name / file, build, read_file))
+    for name, (spec, file, build) in DATA.items():
+        read = partial(read_data, spec.format(folder / name))
+        found.append(Bomb(name, folder / name / file, build, read))
+    for name, sizes in HUB.items():
+        found.append(
+            Bomb(name, folder / name / "config.json", partial(configuration, sizes), read_hub)
+        )
+    for name, build in TOML.items():
+        found.append(Bomb(name, folder / name / "settings.toml", build, read_settings))
+    return found
+
+
+def read_data(spec, path):
+    from fa_core.zoo.data import load_data
+
+    if path.name == "test_batch":
+        for number in range(1, 6):
+            path.with_name(f"data_batch_{number}").write_bytes(path.read_bytes())
+    load_data(spec)
+
+
+def outcome(read, path):
+    """``read``, the one line of an error, or what else happened."""
+    from fa_core.errors import FaError
+
+    try:
+        read(path)
+    except FaError as error:
+        return f"refused: {error}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:500]
+    return "read"
+
+
+def under_limits(read, path):
+    """The outcome of a process of its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        import psutil
+
+        room = psutil.Process().memory_info().vms + MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
+        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        said = outcome(read, path)
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        grown = (after.ru_maxrss - before.ru_maxrss) >> 10
+        took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        os.write(
+            writer,
+            json.dumps({"outcome": said, "seconds": round(took, 2), "MB": grown}).encode()[:4000],
+        )
+        os._exit(0)
+    os.close(writer)
+    ready, _, _ = select.select([reader], [], [], SECONDS)
+    data = os.read(reader, 4096) if ready else b""
+    os.close(reader)
+    if not data:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return (
+        json.loads(data)
+        if data
+        else {"outcome": f"ended by signal {os.WTERMSIG(status)}" if ready else "hangs"}
+    )
+
+
+def main(folder, only=""):
+    import fa_tui.settings  # noqa: F401
+
+    sys.meta_path.insert(0, DeclaredOperators())
+    with contextlib.suppress(ImportError):
+        from transformers import GPT2LMHeadModel  # noqa: F401
+
+    for bomb in bombs(folder):
+        if only not in bomb.name:
+            continue
+        bomb.path.parent.mkdir(parents=True, exist_ok=True)
+        with bomb.path.open("wb") as file:
+            file.write(bomb.build())
+            file.truncate(max(file.tell(), SPARSE.get(bomb.name, 0)))
+        found = {"name": bomb.name, "size": bomb.path.stat().st_size}
+        print(json.dumps({**found, **under_limits(bomb.read, bomb.path)}), flush=True)
+        bomb.path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,80 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from fa_core.errors import UsageError
+from fa_core.files.atomic import keep_old, write_bytes
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
+
+
+def test_what_is_no_file_is_refused_and_kept(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    reading, writing = os.pipe()
+    before = sorted(tmp_path.iterdir())
+    pipe = Path(f"/dev/fd/{writing}")
+    for path in (tmp_path / "fifo", tmp_path / "link", pipe):
+        with pytest.raises(UsageError, match="is a device, FIFO or socket"):
+            write_bytes(path, b"x")
+    with pytest.raises(UsageError, match="is a folder"):
+        write_bytes(tmp_path / "folder", b"x")
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "link").is_symlink()
+    assert stat.S_ISFIFO((tmp_path / "fifo").stat().st_mode)
+    os.close(reading)
+    os.close(writing)
+
+
+@as_root
+@pytest.mark.parametrize("named", ["link", "folder/file", "hop", "../{}/link"])
+def test_nothing_is_written_through_a_link_of_another_user(tmp_path, named):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "file")
+    (tmp_path / "folder").symlink_to("real")
+    (tmp_path / "hop").symlink_to("link")
+    for link in ("link", "folder"):
+        os.lchown(tmp_path / link, 12345, -1)
+    for write in (lambda path: write_bytes(path, b"x"), keep_old):
+        with pytest.raises(
+            UsageError, match=r"is a link that another user may have put there, to .*real"
+        ):
+            write(tmp_path / named.format(tmp_path.name))
+    assert not list((tmp_path / "real").iterdir())
+
+
+@as_root
+def test_a_link_of_the_system_counts_only_where_nobody_else_can_put_one(tmp_path, monkeypatch):
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    tmp_path.chmod(0o755)
+    write_bytes(link, b"x")
+    tmp_path.chmod(0o1777)
+    with pytest.raises(UsageError, match="another user"):
+        write_bytes(link, b"x")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
+    target, link = tmp_path / "real" / "file", tmp_path / "link"
+    target.parent.mkdir()
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_bytes(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+
+
+def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):
+    file = tmp_path / "audit.json"
+    assert keep_old(file) is None
+    for content in (b"first", b"second", b"third"):
+        keep_old(file)
+        write_bytes(file, content)
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert kept == {"audit.json": b"third", "audit.json.~1~": b"first", "audit.json.~2~": b"second"}

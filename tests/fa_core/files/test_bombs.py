@@ -1,0 +1,23 @@
+"""Small files that ask for all memory, for hours or for a program are refused within a second or two."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.fa_core.files.bombs import CHECKPOINTS, DATA, FILES, HUB, TOML
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs limits on memory that hold")
+def test_every_bomb_is_read_or_refused_in_one_line_within_a_gigabyte(tmp_path):
+    command = [sys.executable, "-m", "tests.fa_core.files.bombs", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == sum(map(len, (CHECKPOINTS, FILES, DATA, HUB, TOML)))
+    ended = [case for case in found if not case["outcome"].startswith(("read", "refused: "))]
+    assert not ended
+    # a limit that the system sets is no limit of ours
+    assert not [case for case in found if "memory holds" in case["outcome"]]
+    assert not [case for case in found if "\n" in case["outcome"]]

@@ -1,0 +1,122 @@
+"""The progress file of a run: who works on it, how far it is, and how it is known to have died."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core import run_progress
+from fa_core.formats.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
+from fa_core.report.manifest import PROGRESS
+
+
+def test_a_run_without_the_file_has_no_progress(tmp_path):
+    assert read_progress(tmp_path) is None
+
+
+def test_what_this_process_works_on_is_at_work(tmp_path):
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "training")
+        files.update(tmp_path, 5, 12, 150, 390)
+        found = read_progress(tmp_path)
+        assert (found.pid, found.is_at_work()) == (os.getpid(), True)
+        # the epoch is new, so that it was written at once, with the step of that moment
+        assert found.place() == "epoch 5 of 12, step 150 of 390"
+    assert not (tmp_path / PROGRESS).exists()
+
+
+def test_steps_wait_for_the_heartbeat(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_progress, "HEARTBEAT_SECONDS", 0.05)
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "training")
+        files.update(tmp_path, 1, 2, 10, 100)
+        files.update(tmp_path, 1, 2, 60, 100)
+        while (found := read_progress(tmp_path)) is None or found.step < 60:
+            pass
+    assert found.step == 60
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [(ValueError("no room"), "failed: no room"), (KeyboardInterrupt(), "stopped")],
+)
+def test_an_error_says_why_a_run_is_not_finished(tmp_path, error, ended):
+    (tmp_path / "next").mkdir()
+    with pytest.raises(type(error)), ProgressFiles() as files, files.of(tmp_path, "training"):
+        files.queue([tmp_path / "next"])
+        raise error
+    found = read_progress(tmp_path)
+    assert (found.ended, found.is_at_work()) == (ended, False)
+    assert read_progress(tmp_path / "next") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [("begin(path, 'training')", "training ended: its process died"), ("queue([path])", None)],
+)
+def test_a_killed_process_is_known_at_once_on_its_own_machine(tmp_path, call, text):
+    """A run that only waited for it is as it was."""
+    code = (
+        "import os, pathlib, sys; from fa_core.formats.run_progress import ProgressFiles\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        f"with ProgressFiles() as files:\n    files.{call}\n    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert (tmp_path / PROGRESS).exists()
+    found = look_at(tmp_path)
+    assert (found.text() if found else None) == text
+
+
+def test_another_process_of_the_same_number_is_another_one(tmp_path):
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "training")
+        found = read_progress(tmp_path)
+    assert not replace(found, process_started=found.process_started - 60).is_at_work()
+
+
+def test_on_another_machine_the_heartbeat_decides(tmp_path):
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "measuring")
+        found = read_progress(tmp_path)
+    there = replace(found, host="another-machine")
+    assert there.is_at_work(now=there.heartbeat + STALE_SECONDS)
+    assert not there.is_at_work(now=there.heartbeat + STALE_SECONDS + 1)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '{"doing": "rm -rf"}', '{"doing": 5, "pid": "x"}', "\0" * 100]
+)
+def test_what_is_no_progress_file_is_none(tmp_path, content):
+    (tmp_path / PROGRESS).write_text(content)
+    assert read_progress(tmp_path) is None
+
+
+def test_names_from_the_file_cannot_steer_the_terminal(tmp_path):
+    with ProgressFiles() as files:
+        files.begin(tmp_path, "training")
+        data = json.loads((tmp_path / PROGRESS).read_text())
+    data |= {"host": "\x1b[2Jhost", "ended": "\x1b]0;title\x07gone"}
+    (tmp_path / PROGRESS).write_text(json.dumps(data))
+    found = read_progress(tmp_path)
+    assert "\x1b" not in found.host + found.ended
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):
+    with ProgressFiles() as files:
+        files.begin(Path("/proc/nowhere"), "training")
+        files.update(Path("/proc/nowhere"), 1, 2)
+
+
+def test_a_run_waits_until_its_turn(tmp_path):
+    with ProgressFiles() as files:
+        files.queue([tmp_path])
+        waits = look_at(tmp_path)
+        assert (waits.state, waits.text(), tmp_path in files) == ("queued", "queued", False)
+        files.begin(tmp_path, "measuring")
+        works = look_at(tmp_path)
+        assert (works.state, tmp_path in files) == ("running", True)
+    assert not (tmp_path / PROGRESS).exists()

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fa_core.audit.journal import Journal
+from fa_core.formats import TraceEpoch, scan
+from fa_core.formats.audit_table_writer import audit_list, penalty_logs, write_audit_table
+from fa_core.formats.schema import SCHEMAS, schema_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.manifest import Manifest
+from fa_core.report.report_facts import WHAT_IF
+
+
+def violations(
+    value: Any, rule: dict[str, Any], root: dict[str, Any], place: str = "$"
+) -> list[str]:
+    """The part of JSON Schema that our schemas use, read slowly and plainly."""
+    if "$ref" in rule:
+        return violations(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root, place)
+    if "anyOf" in rule:
+        tried = [violations(value, option, root, place) for option in rule["anyOf"]]
+        return [] if [] in tried else [problem for problems in tried for problem in problems]
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "number": (int, float),
+        "integer": int,
+        "null": type(None),
+        "boolean": bool,
+    }
+    expected = rule.get("type")
+    if expected and (
+        not isinstance(value, kinds[expected])
+        or (isinstance(value, bool) and expected != "boolean")
+    ):
+        return [f"{place}: {value!r} is no {expected}"]
+    found: list[str] = []
+    if isinstance(value, dict):
+        found += [
+            f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value
+        ]
+        for name, inner in value.items():
+            member = rule.get("properties", {}).get(name, rule.get("additionalProperties"))
+            if isinstance(member, dict):
+                found += violations(inner, member, root, f"{place}.{name}")
+            elif "properties" in rule:
+                found.append(f"{place}.{name} is not in the schema")
+    if isinstance(value, list) and isinstance(rule.get("items"), dict):
+        for index, item in enumerate(value):
+            found += violations(item, rule["items"], root, f"{place}[{index}]")
+    return found
+
+
+def check(value: Any, name: str) -> list[str]:
+    rule = schema_of(SCHEMAS[name])
+    return violations(value, rule, rule)
+
+
+def test_a_written_audit_table_and_its_reports_follow_their_schemas(
+    tmp_path: Path, sample_runs: Path
+) -> None:
+    path = tmp_path / "out.json"
+    write_audit_table(
+        path,
+        scan(
+            [sample_runs / "audit_table_s42_s123_s456.json", sample_runs / "audit_cnn_3seed.json"]
+        ).rows,
+    )
+    written = json.loads(path.read_text())
+    assert check(written, "audit-table") == []
+    assert [
+        problem for report in written["reports"].values() for problem in check(report, "report")
+    ] == []
+
+
+def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None:
+    odd = DiagnosticReport(
+        residual_norms=[1.0, 100.0], recorded_verdict="trustworthy", unmeasured={"c": "few"}
+    )
+    assert "recorded_verdict" in odd.to_dict()
+    assert check(odd.to_dict(), "report") == []
+
+
+def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs: Path) -> None:
+    manifests = sorted(sample_runs.rglob("manifest.json"))
+    for path in manifests:
+        assert check(json.loads(path.read_text()), "manifest") == [], path
+        for audit in path.parent.glob("audit.json"):
+            assert check(json.loads(audit.read_text()), "report") == [], audit
+        for trace in path.parent.glob("trace.jsonl"):
+            for line in trace.read_text().splitlines():
+                assert check(json.loads(line), "trace") == [], trace
+    assert manifests
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({"residual_norms": ["big"]}, "report"),
+        ({"headline_acc": "high"}, "report"),
+        ({"reports": []}, "audit-table"),
+        ({"method": "bp"}, "manifest"),
+        ({"loss": 1.0}, "trace"),
+    ],
+)
+def test_a_schema_refuses_what_the_reader_refuses(value: Any, name: str) -> None:
+    assert check(value, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("report", DiagnosticReport), ("manifest", Manifest), ("trace", TraceEpoch)]
+)
+def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspec.Struct]) -> None:
+    properties = schema_of(SCHEMAS[name])["properties"]
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name == WHAT_IF:
+            assert WHAT_IF not in properties
+            continue
+        assert properties[field.encode_name].get("description"), field.name
+
+
+def test_schemas_are_json_and_name_their_dialect() -> None:
+    for name in SCHEMAS:
+        assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
+            "2020-12/schema"
+        )
+
+
+def test_journals_audit_lists_and_penalty_logs_are_as_their_schemas_say(
+    tmp_path: Path, published_table: Path
+) -> None:
+    rows = scan([published_table]).rows[:3]
+    Journal(tmp_path / "journal", rows)
+    lines = (tmp_path / "journal").read_text().splitlines()
+    written = {
+        "journal": [json.loads(line) for line in lines],
+        "audit-list": audit_list(rows),
+        "penalty-log": penalty_logs(rows, {}),
+    }
+    for name, values in written.items():
+        schema = schema_of(SCHEMAS[name])
+        found = [problem for value in values for problem in violations(value, schema, schema)]
+        assert [problem for problem in found if "g_2_norm is not in" not in problem] == []

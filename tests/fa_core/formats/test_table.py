@@ -1,0 +1,105 @@
+"""Columns hold what the reports say, in whatever order rows are chosen."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core import load_audits
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import NUMBERS, AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BIT, letters_of, mask_of
+from fa_core.report.thresholds import DiagnosticThresholds
+from tests.fa_core.strategies import assuming, reports, thresholds
+
+
+def row(method: str = "bp", seed: int | None = 1, **fields: object) -> AuditRow:
+    report = DiagnosticReport(**fields)  # type: ignore[arg-type]  # by name
+    return AuditRow(source="here", key=f"{method}_s{seed}", method=method, seed=seed, report=report)
+
+
+def table_of(measured: list[DiagnosticReport]) -> AuditTable:
+    return AuditTable.from_rows(
+        [AuditRow(source="", key=str(i), method="bp", report=r) for i, r in enumerate(measured)]
+    )
+
+
+@pytest.fixture(scope="module")
+def resmlp(published_table: Path) -> AuditTable:
+    return load_audits(published_table)
+
+
+@given(st.lists(reports(nonfinite=True), max_size=6), thresholds(), st.data())
+def test_columns_of_chosen_rows_hold_what_their_reports_say(
+    measured: list[DiagnosticReport], limits: DiagnosticThresholds, data: st.DataObject
+) -> None:
+    table = table_of(measured)
+    table.flags(limits)  # as made before the choice as after it
+    places = data.draw(st.lists(st.sampled_from(range(len(measured))))) if measured else []
+    chosen = table.select(np.array(places, np.int64))
+    judged = [measured[place].with_thresholds(limits) for place in places]
+    assert [row.report for row in chosen.rows()] == [measured[place] for place in places]
+    for column, number in NUMBERS.items():
+        expected = [number.of(report) for report in judged]
+        filled = [math.nan if value is None else value for value in expected]
+        np.testing.assert_array_equal(getattr(chosen, column), filled, err_msg=column)
+        assert chosen.measured(column).tolist() == [value is not None for value in expected]
+    assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
+    assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
+    assert chosen.verdicts(limits) == [report.verdict for report in judged]
+    assert chosen.standings(limits) == Counter(report.standing(False) for report in judged)
+
+
+def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written() -> None:
+    table = AuditTable.from_rows(
+        [
+            row(seed=seed, headline_acc=0.5, evidence={"a": kind} if kind else {})
+            for seed, kind in enumerate(["bound", "", "proxy"])
+        ]
+    )
+    assert table.select(table.seed > 0).seed.tolist() == [1, 2]
+    assert table.select(np.array([True] * 3)) is table
+    assert (table.kinds, table.select([1]).kinds) == ({"a": "proxy"}, {})
+    for column in (table.growth, table.coverage, table.method, table.flags(), table.credit):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 0
+
+
+def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires() -> None:
+    measured = [
+        DiagnosticReport(residual_norms=norms)
+        for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])
+    ]
+    assert [letters_of(mask) for mask in table_of(measured).undecided()] == ["a", "", ""]
+    assert ["".join(report.undecided) for report in measured] == ["a", "", ""]
+    assert [letters_of(mask) for mask in table_of(measured).flags()] == ["", "a", ""]
+    assert "‖h_1‖ is 0" in measured[0].describe()[0]
+
+
+def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp: AuditTable) -> None:
+    judged = assuming(resmlp, 0.349)
+    ep, bp = judged.method == "ep", judged.method == "bp"
+    assert judged.margin_pp[ep].tolist() == pytest.approx([1.00, -5.66, -5.14])
+    assert (judged.flags()[ep] == BIT["d"]).all()
+    assert (judged.flags()[bp] == 0).all()
+    assert judged.report(4).verdict == judged.verdicts()[4]
+    assert resmlp.verdicts()[4] == "trustworthy"
+
+
+def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp: AuditTable) -> None:
+    assert resmlp.methods == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    assert resmlp.seeds == [42, 123, 456]
+    assert AuditTable.from_rows([row(seed=None), row(seed=3)]).seeds == [3, None]
+
+
+def test_a_table_of_nothing_answers_everything() -> None:
+    empty = AuditTable.from_rows([])
+    assert (len(empty), empty.verdicts(), empty.methods, empty.flags().shape) == (0, [], [], (0,))
+    assert len(assuming(empty, 0.3).select([])) == 0

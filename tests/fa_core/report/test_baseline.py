@@ -1,0 +1,230 @@
+"""Which frozen run is the baseline of which run, and what is said of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.errors import UsageError
+from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
+from fa_core.report.intervals import packed, paired_margin
+from fa_core.report.names import split_key
+from fa_core.report.notes import basis_text
+
+NET = {
+    "arch": "resmlp",
+    "arch_args": {"d": 8, "L": 2},
+    "data": "synthetic",
+    "data_hash": "sha256:1",
+}
+RECIPE = {"epochs": 8, "lr": 0.003, "lam": 0.0}
+
+
+def row(
+    method: str, acc: float = 0.62, seed: int = 42, *, recorded: float | None = None, **facts: Any
+) -> AuditRow:
+    provenance = {**NET, "recipe": RECIPE, "method_args": {}, **facts}
+    report = DiagnosticReport(
+        headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method
+    )
+    source = f"runs/{method}{''.join(facts.get('method_args', {}).values())}_s{seed}"
+    return AuditRow(
+        source=source, key=source, method=method, seed=seed, report=report, checkpoint=source
+    )
+
+
+def frozen(of: str, acc: float, **facts: Any) -> AuditRow:
+    return row("frozen", acc, method_args={} if of == "dfa" else {"of": of}, **facts)
+
+
+def judged(*rows: AuditRow) -> DiagnosticReport:
+    """The report of the first of the rows that were measured together."""
+    return with_measured_baselines(rows)[0].report
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is_shown_too(
+    order: int,
+) -> None:
+    found = judged(row("bp"), *[frozen("dfa", 0.557), frozen("bp", 0.579)][::order])
+    assert (found.frozen_baseline_acc, found.margin_pp) == (0.579, pytest.approx(4.1))
+    assert found.provenance["frozen_baseline_from"] == "runs/frozenbp_s42"
+    assert found.provenance["other_frozen_baselines"] == {"dfa": 0.557}
+    assert basis_text(found, "d") == ""
+    assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe()[3]
+
+
+def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None:
+    found = judged(row("bp"), frozen("dfa", 0.557))
+    assert found.frozen_baseline_acc == 0.557
+    assert basis_text(found, "d") == "baseline 0.557 of frozen blocks trained by dfa"
+    assert "[baseline 0.557 of frozen blocks trained by dfa]" in found.describe()[3]
+    assert "against" not in found.describe()[3]
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "of", "same"),
+    [
+        ("dfa", {}, {}, True),
+        ("random_targets", {}, {"of": "bp"}, True),
+        ("random_targets", {"of": "dfa"}, {}, True),
+        ("ep", {"arithmetic": "float32"}, {"of": "ep", "arithmetic": "float32"}, True),
+        ("ep", {"arithmetic": "float32"}, {"of": "ep"}, False),
+        ("bp", {}, {}, False),
+    ],
+)
+def test_a_rule_is_its_name_and_its_options(
+    method: str, args: dict[str, str], of: dict[str, str], same: bool
+) -> None:
+    found = judged(row(method, method_args=args), row("frozen", 0.5, method_args=of))
+    assert found.frozen_baseline_acc == 0.5
+    assert ("frozen_baseline_rule" in found.provenance) is not same
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"recipe": {**RECIPE, "lr": 0.01}}, "lr 0.01, not 0.003"),
+        ({"recipe": {**RECIPE, "lr": 0.01, "epochs": 9}}, "epochs 9, not 8; lr 0.01, not 0.003"),
+        (
+            {"data": "digits", "data_hash": "sha256:2"},
+            "data digits, not synthetic; data_hash sha256:2, not sha256:1",
+        ),
+        ({"arch_args": {"d": 9, "L": 2}}, "d 9, not 8"),
+        ({"recipe": None}, "epochs (none), not 8"),
+    ],
+)
+def test_one_of_another_recipe_data_or_size_is_never_taken_and_the_reason_names_it(
+    change: dict[str, Any], said: str
+) -> None:
+    found = judged(row("bp"), frozen("bp", 0.5, **change))
+    assert (found.frozen_baseline_acc, "d" in found.coverage) == (None, False)
+    reason = found.unmeasured["d"]
+    assert reason.startswith("the frozen run runs/frozenbp_s42 has ") and said in reason
+    assert reason.endswith("; give its accuracy as the frozen baseline to use it")
+    # once there is one that fits, the reason is gone
+    assert "d" not in judged(replace(row("bp"), report=found), frozen("bp", 0.5)).unmeasured
+
+
+def test_the_penalty_makes_no_difference_and_the_seed_does() -> None:
+    penalised = row("dfa", recipe={**RECIPE, "lam": 0.01})
+    assert judged(penalised, frozen("dfa", 0.5)).frozen_baseline_acc == 0.5
+    assert judged(row("dfa", seed=1), frozen("dfa", 0.5)).frozen_baseline_acc is None
+
+
+def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only() -> None:
+    assert judged(row("bp", recorded=0.4), frozen("bp", 0.5)).frozen_baseline_acc == 0.5
+    assert judged(row("bp", recorded=0.4), frozen("dfa", 0.5)).frozen_baseline_acc == 0.4
+    other_recipe = judged(row("bp", recorded=0.4), frozen("bp", 0.5, recipe={}))
+    assert (other_recipe.frozen_baseline_acc, other_recipe.unmeasured) == (0.4, {})
+    given = row("bp", recorded=0.4, frozen_baseline_from="given")
+    assert judged(given, frozen("bp", 0.5)).frozen_baseline_acc == 0.4
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "why"),
+    [
+        ({"epochs_done": 8}, {"epochs_done": 3}, "epochs 3, not 8"),
+        (
+            {"trained_on": "sha256:0"},
+            {"trained_on": "sha256:1"},
+            "trained_on sha256:1, not sha256:0",
+        ),
+    ],
+)
+def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
+    own: dict[str, Any], other: dict[str, Any], why: str
+) -> None:
+    found = judged(row("bp", **own), frozen("bp", 0.579, **other))
+    assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
+
+
+def test_controls_get_none() -> None:
+    rows = [frozen("dfa", 0.5), frozen("bp", 0.4), row("shallow"), row("random_init")]
+    assert with_measured_baselines(rows) == rows
+
+
+def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences() -> None:
+    """Digits' BP: 6 more right than the frozen net's, of 360, with 9 + 3 samples on which they differ."""
+    right = [index < 309 for index in range(360)]
+    baseline = [9 <= index < 312 for index in range(360)]
+    ours = row("bp", 309 / 360)
+    ours = replace(ours, report=replace(ours.report, right=packed(right)))
+    theirs = frozen("bp", 303 / 360)
+    assert "margin_pp" not in judged(ours, theirs).intervals
+    theirs = replace(theirs, report=replace(theirs.report, right=packed(baseline)))
+    found = judged(ours, theirs)
+    assert found.margin_pp == pytest.approx(100 * 6 / 360)
+    assert found.intervals["margin_pp"] == paired_margin(packed(right), packed(baseline))
+    assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
+
+
+def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known() -> None:
+    assert facts_of({}, 42) == facts_of(NET, None) == {}
+    report = DiagnosticReport(headline_acc=0.5)
+    runs = FrozenRuns([FrozenRun("x", rule_of("frozen", {}), {}, 0.4)])
+    assert runs.judge(report, "dfa", {}) == report
+
+
+def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error() -> None:
+    baseline = FrozenBaseline(by_method={"dfa": 0.3, "state_bridge": 0.3})
+    baseline.check(["dfa"])
+    with pytest.raises(UsageError, match="no run of method 'state_brige'"):
+        FrozenBaseline(by_method={"state_brige": 0.3}).check(["dfa"])
+
+
+def named(key: str, acc: float, **facts: Any) -> AuditRow:
+    """A run of a bare checkpoint of the user's network: only its name says what it is."""
+    method, seed, axes = split_key(key)
+    settings = {"model": "my_nets:Net"}
+    provenance = {
+        "network": "my_nets.Net",
+        "data_hash": "sha256:1",
+        "settings": settings,
+        **facts,
+    }
+    report = DiagnosticReport(headline_acc=acc, provenance=provenance, method_name=method)
+    source = f"nets/{key}.pt"
+    return AuditRow(
+        source=source,
+        key=key,
+        method=method,
+        seed=seed,
+        axes=axes,
+        report=report,
+        checkpoint=source,
+    )
+
+
+def test_checkpoints_of_ones_own_are_paired_by_their_names() -> None:
+    found = judged(named("mine_s1", 0.9), named("frozen_of-mine_s1", 0.5))
+    assert found.margin_pp == pytest.approx(40.0)
+    assert basis_text(found, "d") == "baseline that was paired by its file's name"
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (named("frozen_of-mine_s2", 0.5), None),
+        (named("frozen_of-mine_d512_s1", 0.5), "d 512, not (none)"),
+        (named("frozen_of-mine_s1", 0.5, data_hash="sha256:2"), "data_hash sha256:2"),
+        (named("frozen_of-mine_s1", 0.5, network="my_nets.Other"), None),
+        (
+            named("frozen_of-mine_s1", 0.5, settings={"model": "my_nets:Net(width=8)"}),
+            "model my_nets:Net(width=8), not my_nets:Net",
+        ),
+        (named("frozen_of-bp_s1", 0.5), "rule bp, not mine; to use it, name it frozen_of-mine"),
+        (named("frozen_s1", 0.5), "rule dfa, not mine; to use it, name it frozen_of-mine"),
+    ],
+)
+def test_none_of_another_name_network_or_data_is_taken(other: AuditRow, reason: str | None) -> None:
+    found = judged(named("mine_s1", 0.9), other)
+    assert found.frozen_baseline_acc is None
+    assert (reason or "") in found.unmeasured.get("d", "")
+    assert bool(reason) == ("d" in found.unmeasured)

@@ -1,0 +1,84 @@
+"""The judge of many runs gives what each report gives, wherever the thresholds move."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import BOUND, LETTERS, PROXY, mask_of
+from fa_core.report.judge import Judge
+from fa_core.report.thresholds import DiagnosticThresholds
+from tests.fa_core.strategies import reports, thresholds
+
+kinds = st.dictionaries(st.sampled_from(LETTERS + "?"), st.sampled_from([BOUND, PROXY]))
+
+
+@st.composite
+def odd_reports(draw: st.DrawFn) -> DiagnosticReport:
+    """Any report, also with bounds in place of numbers and with a stream that is 0."""
+    report = draw(reports(nonfinite=True))
+    norms = report.residual_norms
+    if norms and draw(st.booleans()):
+        norms = [*norms[:-1], 0.0]
+    return replace(report, residual_norms=norms, evidence=draw(kinds))
+
+
+def _row(place: int, report: DiagnosticReport) -> AuditRow:
+    return AuditRow(source="a.json", key=str(place), method="dfa", seed=place, report=report)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    runs=st.lists(odd_reports(), max_size=8),
+    moves=st.lists(thresholds(), min_size=1, max_size=4),
+)
+def test_report_judge_and_table_agree_after_every_move(
+    runs: list[DiagnosticReport], moves: list[DiagnosticThresholds]
+) -> None:
+    judge = Judge(runs, DiagnosticThresholds())
+    table = AuditTable.from_rows([_row(place, run) for place, run in enumerate(runs)])
+    for limits in moves:
+        before = bytes(judge.flags), bytes(judge.undecided)
+        touched = judge.move(limits)
+        judged = [run.with_thresholds(limits) for run in runs]
+        assert list(judge.flags) == [mask_of(run.flags) for run in judged]
+        assert list(judge.coverage) == [mask_of(run.coverage) for run in judged]
+        assert list(judge.undecided) == [mask_of(run.undecided) for run in judged]
+        assert list(judge.flags) == table.flags(limits).tolist()
+        assert list(judge.coverage) == table.coverage.tolist()
+        assert list(judge.undecided) == table.undecided(limits).tolist()
+        for place in range(len(runs)):
+            after = judge.flags[place], judge.undecided[place]
+            assert place in touched or after == (before[0][place], before[1][place])
+
+
+@settings(deadline=None, max_examples=60)
+@given(runs=st.lists(odd_reports(), max_size=8), data=st.data())
+def test_values_are_the_numbers_of_the_chosen_runs(
+    runs: list[DiagnosticReport], data: st.DataObject
+) -> None:
+    judge = Judge(runs, DiagnosticThresholds())
+    chosen = data.draw(st.none() | st.sets(st.integers(0, len(runs) - 1)) if runs else st.none())
+    places = range(len(runs)) if chosen is None else chosen
+    for letter in LETTERS:
+        measured = [runs[place] for place in places if letter in runs[place].coverage]
+        decided = [run.numbers[letter] for run in measured if letter not in run.nonfinite]
+        values = judge.values(letter, chosen)
+        assert list(values[: len(decided)]) == sorted(decided)
+        assert len(values) == len(measured)
+        assert all(map(math.isnan, values[len(decided) :]))
+
+
+def test_only_the_runs_between_two_places_are_judged_again() -> None:
+    runs = [DiagnosticReport(residual_norms=[1.0, growth]) for growth in (2.0, 5.0, 20.0, 90.0)]
+    judge = Judge(runs, DiagnosticThresholds(h_norm_explosion_ratio=10.0))
+    assert judge.move(DiagnosticThresholds(h_norm_explosion_ratio=90.0)) == {2, 3}
+    assert list(judge.flags) == [0, 0, 0, 0]
+    assert judge.move(DiagnosticThresholds(h_norm_explosion_ratio=4.0)) == {1, 2, 3}
+    assert list(judge.flags) == [0, 1, 1, 1]

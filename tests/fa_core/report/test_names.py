@@ -1,0 +1,173 @@
+"""What a run is called, by its key or path; names of many runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.formats import scan
+from fa_core.report.names import (
+    canonical_method,
+    differing_axes,
+    is_control,
+    key_of,
+    name_of,
+    numbered,
+    run_names,
+    split_key,
+    unique_names,
+)
+from fa_core.sanitize import WHITE_SPACE, sanitize
+
+TABLE = """
+state_bridge_s123                                       state_bridge 123
+runs/DFA-s7.json                                        dfa 7
+dfa_seed42.jsonl                                        dfa 42
+nets/eqprop-seed_2.pt                                   ep 2
+dfa_pen_lam0.01_s42                                     dfa 42 lam=0.01
+dfa_lam1e-3_s42                                         dfa 42 lam=0.001
+dfa_L12_d256_s1                                         dfa 1 L=12 d=256
+vit_mini_dfa_s42                                        dfa 42 arch=vit_mini
+fa_cnn_lam0.1_s42                                       fa 42 arch=cnn lam=0.1
+vit_mini_s42                                            vit_mini 42
+dfa_s42_final                                           dfa 42
+seed42_bp_d512                                          bp 42 d=512
+audit_s42_s123                                          audit_s42 123
+frozen_of_mine_s1.pt                                    frozen 1 of=mine
+dfa_shallow_s2.pt                                       shallow 2 of=dfa
+my_frozen_s2.pt                                         my_frozen 2
+nets/my_model_s7.pth.tar                                my_model 7
+weights                                                 weights -
+dfa_s                                                   dfa_s -
+s9.pt                                                   s9 9
+SB/s1.pt                                                state_bridge 1
+mine/seed_3.safetensors                                 mine 3
+ep_s7/epoch_10.pt                                       ep 7 epoch=10
+bp_s1/step100.ckpt                                      bp 1 epoch=100
+dfa/model_s7.pt                                         dfa 7
+runs/dfa/seed42/model.pt                                dfa 42
+sign_symmetry/model_best.pth.tar                        sign_symmetry -
+feedback_alignment/model_best.pth.tar                   fa -
+mine/latest_model.pt                                    mine -
+mine/seed1/checkpoints/final_model.tar                  mine 1
+dfa/checkpoints/epoch=9-step=400.ckpt                   dfa - epoch=9
+dfa/ep10.pt                                             dfa - epoch=10
+runs/ep_10.pt                                           ep_10 -
+runs/checkpoint.tar                                     checkpoint -
+runs/dfa_s1/model.safetensors                           dfa 1
+out/dfa_s1/metrics.csv                                  dfa 1
+dfa/version_0/metrics.csv                               dfa -
+fa_s2/checkpoint-500/model.safetensors                  fa 2 epoch=500
+runs/model.safetensors                                  runs -
+method=dfa,seed=42/model.pt                             dfa 42
+lr=0.1,method=state_bridge,seed=42,lam=0.01/best.pt     state_bridge 42 lam=0.01
+method=dfa/seed=3/last.ckpt                             dfa 3
+mine/d=64,seed=3/last.ckpt                              mine 3 d=64
+"""
+"""Path, method, seed and axes."""
+
+
+def test_a_path_says_method_seed_and_axes_by_its_own_name_or_its_folders() -> None:
+    for line in TABLE.strip().splitlines():
+        path, *expected = line.split()
+        _, method, seed, axes = name_of(path)
+        found = [method, "-" if seed is None else str(seed)]
+        assert [*found, *sorted(f"{k}={v}" for k, v in axes.items())] == expected, path
+    assert name_of("").method == "unknown" and name_of("a\nb_s1").method == "a_b"
+    assert split_key(f"dfa_s{'9' * 19}")[1] is None
+
+
+def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for() -> None:
+    for method, axes, seed in (
+        ("dfa", {"lam": 0.01, "L": 12}, 42),
+        ("frozen", {"of": "mine"}, None),
+        ("bp", {}, 7),
+    ):
+        assert split_key(key_of(method, axes, seed)) == (method, seed, axes)
+
+
+def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs: Path) -> None:
+    found = scan([sample_runs])
+    methods = {row.method for row in found.rows}
+    assert len(found.rows) > 400 and len(methods) > 20
+    for run in (*found.rows, *found.traces):
+        method, seed, axes = split_key(run.key)
+        assert (seed in (None, run.seed)) and axes.items() <= run.axes.items()
+        assert method.startswith(run.method) or seed is None
+    for row in found.rows:
+        report = row.report
+        stated_method = canonical_method(report.method_name)
+        assert stated_method == row.method and report.seed in (None, row.seed)
+        assert row.is_control == is_control(report.method_name)
+
+
+HOSTILE = st.text(
+    st.one_of(st.characters(), st.sampled_from("/._-=,@#s0123456789\x1b\u202e")), max_size=40
+)
+
+
+@given(HOSTILE)
+def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path: str) -> None:
+    for key, method, seed, axes in (name_of(path), ("", *split_key(path))):
+        assert sanitize(key, WHITE_SPACE) == key
+        assert method == canonical_method(method)
+        assert not any(ord(sign) < 32 or 127 <= ord(sign) < 160 for sign in method)
+        assert seed is None or 0 <= seed < 10**18
+        kinds = {name: type(value) for name, value in axes.items()}.items()
+        assert (
+            kinds
+            <= {"lam": float, "d": int, "L": int, "epoch": int, "arch": str, "of": str}.items()
+        )
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "a#2", "b@x"]), st.sampled_from(["x", "y/x", ""]))))
+def test_every_run_has_a_name_of_its_own_that_holds_its_key(runs: list[tuple[str, str]]) -> None:
+    keys, places = [key for key, _ in runs], [place for _, place in runs]
+    for names in (run_names(keys, places), unique_names(keys, places, places[::-1])):
+        assert len(set(names)) == len(runs)
+        assert all(name.startswith(key) for key, name in zip(keys, names, strict=True))
+
+
+def test_names_of_runs_in_any_order_are_the_same_and_the_shortest() -> None:
+    keys = ["bp_s1", "bp_s1", "bp_s1", "dfa_s1"]
+    sources = ["a/audits.json", "a/bp_s1/trace.jsonl", "b/bp_s1", "b/dfa_s1"]
+    names = ["bp_s1@audits.json", "bp_s1@a/bp_s1", "bp_s1@b/bp_s1", "dfa_s1"]
+    assert run_names(keys, sources) == names
+    assert run_names(keys[::-1], sources[::-1]) == names[::-1]
+
+
+@pytest.mark.parametrize(
+    "naming", [numbered, lambda names: run_names(names, ["a.json"] * len(names))]
+)
+def test_naming_equal_entries_takes_steps_in_proportion(
+    naming: Callable[[list[str]], list[str]],
+) -> None:
+    def steps(count: int) -> int:
+        lines = 0
+
+        def trace(*_: object) -> Any:
+            nonlocal lines
+            lines += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            naming(["m"] * count)
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert steps(100) > 100 and steps(400) < 5 * steps(100)
+
+
+def test_an_axis_that_differs_is_named_on_every_run_of_the_group_that_has_it() -> None:
+    runs = [("dfa", {"lam": lam, "d": 64}) for lam in (0.001, 0.01, 0.01)]
+    runs += [("dfa", {"d": 64}), ("bp", {"lam": 0.5})]
+    assert differing_axes(runs) == {"dfa": ["lam"], "bp": []}

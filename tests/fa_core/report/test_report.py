@@ -1,0 +1,264 @@
+import json
+import math
+from decimal import Decimal
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.errors import InvalidReport, UsageError
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import NOT_MEASURED, TRUSTWORTHY, verdict_text
+from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
+
+
+def report(**fields):
+    return DiagnosticReport(**fields)
+
+
+def test_all_four_phrases_stand_in_the_fixed_order():
+    accuracies = {"headline_acc": 0.3, "frozen_baseline_acc": 0.349}
+    norms = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [1e-9, 1e-9]}
+    assert report(**norms, **accuracies, cross_batch_stability=0.9).verdict == (
+        "needs walk-back: residual stream exploded; BP grad at numerical floor; "
+        "BP grad direction is drift-dominated; deep blocks fail to beat frozen-random baseline"
+    )
+
+
+@pytest.mark.parametrize(
+    "at_threshold",
+    [
+        report(residual_norms=[2.0, 100.0]),
+        report(bp_grad_norms=[1e-7]),
+        report(cross_batch_stability=0.30),
+        report(headline_acc=0.369, frozen_baseline_acc=0.349),
+    ],
+)
+def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold):
+    assert at_threshold.verdict == TRUSTWORTHY
+
+
+def test_growth_is_per_block_and_not_relative_to_the_first_layer():
+    healthy = report(residual_norms=[0.01, 0.4, 4.0, 30.0])
+    assert healthy.max_per_block_growth == pytest.approx(40.0)
+    assert not healthy.flags
+
+
+def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator():
+    assert report(residual_norms=[0.0, 2.0]).max_per_block_growth == 2.0 / 1e-30
+
+
+def test_only_the_deepest_gradient_is_judged():
+    assert not report(bp_grad_norms=[1e-12, 1e-3]).flags
+    assert report(bp_grad_norms=[1e-3, 1e-12]).flags == {"b"}
+
+
+def test_nothing_measured_is_not_trustworthy():
+    assert report().verdict == NOT_MEASURED
+    assert report(headline_acc=0.9).verdict == NOT_MEASURED
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("letter", "field"),
+    [
+        ("a", "residual_norms"),
+        ("b", "bp_grad_norms"),
+        ("c", "cross_batch_stability"),
+        ("d", "headline_acc"),
+        ("d", "frozen_baseline_acc"),
+    ],
+)
+def test_a_non_finite_value_fires_its_diagnostic(letter, field, bad):
+    broken = report(**{field: [1.0, bad, 1.0] if field.endswith("norms") else bad})
+    assert broken.flags == {letter}
+    assert letter in broken.coverage
+    assert DIAGNOSTICS[letter].phrase in broken.verdict
+
+
+LAXER = {
+    "g_norm_floor": min,
+    "h_norm_explosion_ratio": max,
+    "stability_drift_ceiling": max,
+    "frozen_acc_margin_pp": min,
+}
+
+
+@given(reports(nonfinite=True), thresholds(), thresholds())
+def test_a_laxer_threshold_never_makes_a_diagnostic_fire(measured, one, other):
+    pairs = zip(LAXER.items(), one.numbers().values(), other.numbers().values(), strict=True)
+    lax = {name: laxer(ours, theirs) for (name, laxer), ours, theirs in pairs}
+    assert [*lax] == [*one.numbers()]
+    assert (
+        measured.with_thresholds(DiagnosticThresholds(**lax)).flags
+        <= measured.with_thresholds(one).flags
+    )
+
+
+@given(
+    reports(nonfinite=True),
+    thresholds(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "residual_norms": st.lists(norms, min_size=2, max_size=4),
+            "bp_grad_norms": st.lists(norms, min_size=1, max_size=4),
+            "cross_batch_stability": cosines,
+            "frozen_baseline_acc": accuracies,
+            "headline_acc": accuracies,
+        },
+    ),
+)
+def test_measuring_more_never_turns_a_walk_back_into_trustworthy(measured, limits, more):
+    missing = {name: value for name, value in more.items() if getattr(measured, name) in (None, [])}
+    if measured.growth_bound is not None:
+        missing.pop("residual_norms", None)  # replaces the bound, rather than adding to it
+    before = measured.with_thresholds(limits)
+    after = msgspec.structs.replace(before, **missing)
+    assert before.flags <= after.flags
+    assert set(before.coverage) <= set(after.coverage)
+    assert not (before.flags and after.verdict == TRUSTWORTHY)
+
+
+@given(reports(nonfinite=True))
+def test_flags_are_among_what_was_measured(measured):
+    assert measured.flags <= set(measured.coverage)
+    assert measured.verdict == verdict_text(measured.flags, measured.coverage)
+
+
+@given(reports(nonfinite=True))
+def test_a_report_comes_back_from_json_as_it_went(measured):
+    back = DiagnosticReport.from_dict(json.loads(json.dumps(measured.to_dict())))
+    assert repr(back) == repr(msgspec.structs.replace(measured, recorded_verdict=measured.verdict))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0]},
+            "2 residual_norms, 1 bp_grad_norms",
+        ),
+        ({"residual_norms": [1.0, -2.0]}, "residual_norms[1] is -2.0"),
+        ({"headline_acc": 31}, "headline_acc is 31.0; accuracies are fractions: divide by 100"),
+        ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
+        ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
+        ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
+        ({"thresholds": {"stability_drift_ceiling": math.nan}}, "stability_drift_ceiling is NaN"),
+        (
+            {"thresholds": {"g_norm_floor": math.nan}},
+            "$.thresholds.g_norm_floor: Expected `float` >= 0.0",
+        ),
+        (
+            {"thresholds": {"h_norm_explosion_ratio": -3.0}},
+            "$.thresholds.h_norm_explosion_ratio: Expected",
+        ),
+    ],
+)
+def test_contradictory_numbers_are_refused_with_their_place(fields, said):
+    with pytest.raises(InvalidReport) as refusal:
+        DiagnosticReport.from_dict(fields, where="a.json: $")
+    assert "a.json" in str(refusal.value)
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter):
+    words = str(report(unmeasured={letter: "the disk was full"}))
+    assert f"({letter}) not measured: the disk was full" in words
+
+
+def test_equal_thresholds_are_written_alike():
+    minus_zero = DiagnosticThresholds(frozen_acc_margin_pp=-0.0)
+    assert repr(minus_zero) == repr(DiagnosticThresholds(frozen_acc_margin_pp=0.0))
+
+
+def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
+    norms = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [0.5, 0.25]}
+    one = report(**norms, headline_acc=0.3, frozen_baseline_acc=0.349)
+    assert (one.residual_stream_exploded, one.bp_grad_at_floor) == (True, False)
+    assert (one.reference_drift_dominated, one.frozen_baseline_undercut) == (None, True)
+
+
+def test_the_text_has_every_layer_and_the_notes():
+    text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
+    assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
+    assert (
+        text.splitlines()[0].startswith("dfa: needs walk-back")
+        and text.splitlines()[-1].strip() == "width 256"
+    )
+
+
+SCALARS = ("cross_batch_stability", "headline_acc", "frozen_baseline_acc", "growth_bound")
+NUMBER_TYPES = {
+    "float32": np.float32,
+    "tensor": torch.tensor,
+    "decimal": Decimal,
+    "int": lambda value: int(min(value, 10**6)) if math.isfinite(value) else np.float16(value),
+}
+
+
+def with_numbers(measured, limits, of):
+    """The report with every number and threshold as this function gives it."""
+    fields = msgspec.structs.asdict(measured)
+    for name in ("residual_norms", "bp_grad_norms"):
+        fields[name] = list(map(of, fields[name]))
+    for name in SCALARS:
+        fields[name] = None if fields[name] is None else of(fields[name])
+    fields["thresholds"] = DiagnosticThresholds(*map(of, limits.numbers().values()))
+    return DiagnosticReport(**fields)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@given(reports(nonfinite=True), thresholds(), st.sampled_from(sorted(NUMBER_TYPES)))
+def test_numbers_of_every_type_are_judged_and_written_alike(measured, limits, kind):
+    typed = NUMBER_TYPES[kind]
+    found = with_numbers(measured, limits, typed)
+    expected = with_numbers(measured, limits, lambda value: float(typed(value)))
+    assert found.flags == expected.flags
+    assert json.dumps(found.to_dict()) == json.dumps(expected.to_dict())
+
+
+def test_a_list_of_norms_may_be_an_array_or_a_tensor():
+    for norms_of in (np.array, torch.tensor, tuple):
+        exploded = report(
+            residual_norms=norms_of([1.0, 100.0]),
+            seed=np.int64(3),
+            credit={"gamma": [np.float32(0.5)]},
+        )
+        assert exploded.flags == {"a"}
+        assert json.loads(json.dumps(exploded.to_dict()))["seed"] == 3
+        assert DiagnosticReport.from_dict({"residual_norms": norms_of([1.0, 100.0])}).flags == {"a"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"headline_acc": "0.3"},
+        {"headline_acc": True},
+        {"cross_batch_stability": np.bool_(True)},
+        {"residual_norms": 3.0},
+        {"residual_norms": [[1.0, 2.0]]},
+        {"batch_size": 2.5},
+    ],
+)
+def test_what_is_no_number_is_refused_in_one_line(fields):
+    with pytest.raises(
+        UsageError, match=f"^{next(iter(fields))}.* is .*; give a .*number"
+    ) as refused:
+        report(**fields)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_assigns_a_threshold_is_told_how_to_judge_by_another():
+    measured = report(residual_norms=[1.0, 2.0])
+    with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
+        measured.thresholds = DiagnosticThresholds()
+    with pytest.raises(AttributeError, match=r"report\.with_thresholds"):
+        measured.thresholds.g_norm_floor = 1e-6

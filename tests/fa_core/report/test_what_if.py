@@ -1,0 +1,114 @@
+"""An assumed frozen baseline judges (d); nothing takes it for a measured one."""
+
+import csv
+import io
+import json
+
+import msgspec
+import pytest
+
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.threshold_sweep import sensitivities
+from fa_core.analysis.timeline import timeline, timelines
+from fa_core.analysis.utility import decision_utility
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.table import AuditTable
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.reporting.records import to_csv
+from tests.fa_core.analysis.runs import row, trace
+from tests.fa_core.strategies import assuming
+
+MEASURED = {"growth": 2.0, "g_L": 0.1, "cosine": 0.1, "acc": 0.36}
+
+
+def rows():
+    return [
+        row("ep", **MEASURED, unmeasured={"d": "nobody trained one"}),
+        row("dfa", **MEASURED, baseline=0.5),
+    ]
+
+
+REPORT, KNOWN = (one.report for one in rows())
+
+
+def both_assumed():
+    """EP assumed, DFA's recorded 0.5 replaced."""
+    return assuming(AuditTable.from_rows(rows()), 0.349, dfa=0.1)
+
+
+def test_it_judges_d_and_stays_apart_from_what_is_recorded():
+    report = KNOWN.with_assumed_baseline(0.1)
+    assert (KNOWN.flags, report.flags, report.margin_pp) == ({"d"}, frozenset(), 26.0)
+    assert (report.frozen_baseline_acc, report.assumed_baseline_acc) == (0.5, 0.1)
+    assert report.baseline_acc == 0.1
+    assert (report.coverage, report.measured, KNOWN.measured) == ("abcd", "abc", "abcd")
+    assert report.kinds == {"d": "assumed"} and report.evidence == {}
+    assert report.as_recorded() == KNOWN
+    assert "[baseline 0.1 assumed, 0.5 recorded]" in report.describe()[3]
+
+
+def test_no_dict_and_no_file_holds_it(tmp_path):
+    assert REPORT.with_assumed_baseline(0.349).to_dict() == REPORT.to_dict()
+    write_audit_table(tmp_path / "assumed.json", both_assumed().rows())
+    write_audit_table(tmp_path / "recorded.json", rows())
+    assert (tmp_path / "assumed.json").read_bytes() == (tmp_path / "recorded.json").read_bytes()
+    reports = [one.report for one in scan([tmp_path / "assumed.json"]).rows]
+    assert [report.frozen_baseline_acc for report in reports] == [None, 0.5]
+    assert [report.unmeasured for report in reports] == [{"d": "nobody trained one"}, {}]
+    summary = json.loads((tmp_path / "assumed.json").read_text())["summary"]
+    assert [line["frozen_acc"] for line in summary] == [None, 0.5]
+
+
+def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself():
+    table = both_assumed()
+    again = AuditTable.from_rows(table.rows())
+    for one in (table, again):
+        assert one.assumed.tolist() == [True, True]
+        assert one.margin_pp.tolist() == [1.1, 26.0] and one.baseline.tolist() == [0.349, 0.1]
+        assert one.report(1).as_recorded() == KNOWN
+    assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
+
+
+def test_every_analysis_says_it():
+    words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
+    table = both_assumed()
+    assert table.assumed_notes == (words,) and AuditTable.from_rows(rows()).assumed_notes == ()
+    seeds = over_seeds(table)
+    assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
+    assert words in decision_utility(table).skipped
+    assert [words in one.skipped for one in sensitivities(table)] == [False, False, False, True]
+
+
+def test_csv_has_both_numbers_and_counts_d_as_not_measured():
+    fields = ("frozen_baseline_acc", "assumed_baseline_acc", "evidence")
+    for table, expected in (
+        (both_assumed(), [("", "0.349", "d=assumed"), ("0.5", "0.1", "d=assumed")]),
+        (AuditTable.from_rows(rows()), [("", "", ""), ("0.5", "", "")]),
+    ):
+        lines = list(csv.DictReader(io.StringIO(to_csv(table))))
+        assert [tuple(line[name] for name in fields) for line in lines] == expected
+        assert lines[0]["coverage"] == "abc"
+
+
+RUN = trace("ep", source="run/trace.jsonl", test_acc=[0.3, 0.4])
+
+
+@pytest.mark.parametrize("given", [0.349, FrozenBaseline(0.349)])
+def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
+    given,
+):
+    found = timeline(RUN, frozen_baseline=given)
+    assumed = isinstance(given, FrozenBaseline)
+    assert found.first_fire["d"] == 1
+    assert found.evidence == ({"d": "assumed"} if assumed else {})
+    assert any("(d) is assumed" in note for note in found.skipped) == assumed
+
+
+def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both():
+    own = msgspec.structs.replace(rows()[1], source="run", method="ep")
+    table = AuditTable.from_rows([own])
+    (lent,) = timelines([RUN], table, assumed=FrozenBaseline(0.349))
+    assert (lent.points[0].margin_pp, lent.evidence) == (-20.0, {})
+    (aimed,) = timelines([RUN], table, assumed=FrozenBaseline(by_method={"ep": 0.1}))
+    assert (aimed.points[0].margin_pp, aimed.evidence) == (20.0, {"d": "assumed"})
