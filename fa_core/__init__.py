@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AuditTable": "table",
-    "DiagnosticReport": "report",
-    "DiagnosticThresholds": "facts.thresholds",
+    "AuditTable": "formats.table",
+    "DiagnosticReport": "report.diagnostic_report",
+    "DiagnosticThresholds": "report.thresholds",
     "ProtocolMonitor": "monitor",
     "depth_ablation": "measure.depth_ablation",
     "load_audits": "formats",

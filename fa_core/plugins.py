@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 METHODS, MODELS, DATA, FORMATS = (
-    "fa_core.zoo.methods",
-    "fa_core.zoo.models",
-    "fa_core.zoo.data",
+    "fa_core.methods",
+    "fa_core.models",
+    "fa_core.data",
     "fa_core.formats",
 )
 """The entry-point groups, described in docs/extend.md."""

@@ -2,7 +2,7 @@
 
 A new rule is a subclass of `Method` in a file of its own. Its package declares one entry point:
 
-    [project.entry-points."fa_core.zoo.methods"]
+    [project.entry-points."fa_core.methods"]
     my_rule = "my_package.my_rule:MyRule"
 
 Besides the network, the credit may depend on buffers and submodules only. ``state_dict()``, saved
