@@ -241,7 +241,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
     (grid,) = beyond_table(session.table, USUAL)
     assert isinstance(grid, Grid)
     rooms = {row[0]: row[4] for row in grid.rows}
-    assert [rooms[name].endswith("pp?") for name in ("bp_s42", "state_bridge_s42")] == [
+    assert [rooms[name].endswith("?") for name in ("bp_s42", "state_bridge_s42")] == [
         assumed,
         False,
     ]

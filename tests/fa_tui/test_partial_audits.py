@@ -47,7 +47,7 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
 ) -> None:
     table = shown(capsys, penalty_log, *GIVEN)
     line = next(line for line in table.splitlines() if line.strip().startswith("dfa"))
-    assert "≥7.998" in line and "≈0.0001" in line and "+1.35" in line
+    assert "≥7.998" in line and "≈1e-4" in line and "+1.35" in line
     assert "≥: only a lower bound" in table
     assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
 
