@@ -153,7 +153,6 @@ _fa_tui() {
             "report --claims") : ;;
             "report --protocol") words="v1 v2" ;;
             "report --figure") words="methods rescue lam timeline gamma" ;;
-            "report --width") words="column page" ;;
             "report --methods") : ;;
             "report --seeds") : ;;
             "report --filter") : ;;
@@ -220,7 +219,7 @@ _fa_tui() {
                     sweep) if [[ $cur == -* ]]; then words="--help --healthy --degenerate --format --methods --seeds --filter --h0 --blocks --depth --columns --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     utility) if [[ $cur == -* ]]; then words="--help --chance --format --methods --seeds --filter --h0 --blocks --depth --columns --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     timeline) if [[ $cur == -* ]]; then words="--help --stop-on --epochs --follow --format --methods --seeds --filter --h0 --blocks --depth --columns --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
-                    report) if [[ $cur == -* ]]; then words="--help --out --title --blank --card --claims --protocol --figure --width --methods --seeds --filter --h0 --blocks --depth --columns --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
+                    report) if [[ $cur == -* ]]; then words="--help --out --title --blank --card --claims --protocol --figure --methods --seeds --filter --h0 --blocks --depth --columns --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --frozen-baseline"; else :; fi ;;
                     train) if [[ $cur == -* ]]; then words="--help --method --out --arch --data --seeds --epochs --lam --d --L --terminal-ln --no-terminal-ln --method-arg --arch-arg --lr --weight-decay --schedule --optimizer --batch-size --eval-seed --stop-on --resume --overwrite --device --jobs --threads --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp"; else :; fi ;;
                     replicate) if [[ $cur == -* ]]; then words="--help --cifar10 --cifar100 --out --run --device --jobs"; else case $COMP_CWORD in *) words="audit temporal baselines fa random-init early-stop d512 depth cnn vit studentnet penalty direction cifar100 biotorch-resnet20 biotorch-resnet56 nakajima-vit" ;; esac; fi ;;
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --engine --address --patience --format"; else :; fi ;;

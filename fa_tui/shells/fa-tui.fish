@@ -182,7 +182,6 @@ complete -c fa-tui -n '__fish_seen_subcommand_from report' -l card -d 'The form\
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l claims -r -d 'Judge the claims of this TOML file seed by seed (docs/protocol.md,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l protocol -x -a 'v1 v2' -d 'v2: the successor\'s verdict, D1, D2, D3 by the thresholds of a, b, d'
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l figure -x -a 'methods rescue lam timeline gamma' -d 'What .svg, .pdf and .png show: methods, rescue or lam (by the…'
-complete -c fa-tui -n '__fish_seen_subcommand_from report' -l width -x -a 'column page' -d 'Of figures: a column (3.25 in) or the page (6.75 in) of a paper'
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l methods -r -d 'Only runs of these methods'
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l seeds -r -d 'Only runs of these seeds'
 complete -c fa-tui -n '__fish_seen_subcommand_from report' -l filter -r -d 'Only some runs, as / in the explorer: \'method:dfa flag:b growth>100\''

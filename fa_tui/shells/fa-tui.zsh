@@ -205,7 +205,6 @@ _fa-tui() {
                 '*--claims=[Judge the claims of this TOML file seed by seed (docs/protocol.md,…]:FILE:_files' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
                 '*--figure=[What .svg, .pdf and .png show\: methods, rescue or lam (by the…]:NAME:(methods rescue lam timeline gamma)' \
-                '*--width=[Of figures\: a column (3.25 in) or the page (6.75 in) of a paper]:CHOICE:(column page)' \
                 '*--methods=[Only runs of these methods]:LIST:_files' \
                 '*--seeds=[Only runs of these seeds]:LIST:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \

@@ -45,7 +45,7 @@ def test_every_field_of_a_report_is_described(capsys):
 
 def test_a_worker_process_measures_and_the_audit_file_reads_back(tmp_path, monkeypatch):
     monkeypatch.chdir(
-        REPOSITORY / "tests" / "fa_core" / "engine"
+        REPOSITORY / "tests" / "fa_core" / "audit"
     )  # the worker imports `faults` from there
     monkeypatch.setenv("FA_TUI_MEASURE", "faults:measure_described")
     checkpoint = tmp_path / "dfa_s42.json"
