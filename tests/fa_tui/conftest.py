@@ -47,7 +47,7 @@ def app(session: Session) -> ExplorerApp:
 def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
     """Makes an explorer on unmeasured checkpoints of the given names; `faults:measure_shown` measures them."""
     monkeypatch.chdir(
-        Path(__file__).parents[1] / "fa_core" / "engine"
+        Path(__file__).parents[1] / "fa_core" / "audit"
     )  # workers import `faults` from there
     monkeypatch.setenv(MEASURE, "faults:measure_shown")
 

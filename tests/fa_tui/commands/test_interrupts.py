@@ -51,7 +51,7 @@ def test_ctrl_c_while_the_program_starts_is_one_line(wanted: str, times: int) ->
 def test_thirty_ctrl_c_while_it_measures_keep_what_is_finished_and_end_in_one_line(
     tmp_path: Path,
 ) -> None:
-    engine = ROOT / "tests" / "fa_core" / "engine"
+    engine = ROOT / "tests" / "fa_core" / "audit"
     described = {"provenance": {"arch": "resmlp", "arch_args": {}, "data": "synthetic"}}
     rows = {}
     for seed, fault in ((1, {}), (2, {"fault": "stuck"})):

@@ -10,7 +10,7 @@ from fa_core.audit.worker import MEASURE
 from fa_core.errors import FaError
 from fa_tui.cli import main
 
-ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
+ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "audit"
 
 
 def test_a_disk_that_fails_ends_an_audit_in_one_line(tmp_path, monkeypatch, capsys) -> None:

@@ -18,7 +18,7 @@ from fa_tui.commands.progress import Stopped, stoppable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 
-ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
+ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "audit"
 
 SCRIPT = """
 import sys
