@@ -86,8 +86,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
         accuracy: of the whole network.
         accuracy_without: per block l = 0..L-1, with the block replaced by the identity on the
             stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
-        accuracy_up_to: per layer l = 0..L-1, with the blocks from l on removed: the readout reads
-            h_l; None as above.
         samples: how many samples, or tokens, the accuracies are over.
 
     Source: docs/protocol.md, *Depth without retraining*.
@@ -95,7 +93,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
 
     accuracy: float
     accuracy_without: list[float | None]
-    accuracy_up_to: list[float | None]
     samples: int = 0
 
     @property
