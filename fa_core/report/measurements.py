@@ -25,10 +25,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
         lost: samples whose gradient is 0 as measured and not in float64.
         samples: B.
         dtype: the arithmetic that is judged.
-        clamped: Γ of a perfect credit whose cosine clamps norms at 1e-8: mean over samples of
-            min(1, ‖g_l‖/1e-8); None where every gradient is 0.
-        half: mean over samples of cos(g_l rounded to float16, g_l in float64); None as above.
-        half_lost: samples whose gradient is 0 in float16 and not in float64.
 
     Source: docs/protocol.md, *Is the reference valid?*
     """
@@ -39,9 +35,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[int]
     samples: int
     dtype: str = "float32"
-    clamped: list[float | None] = []
-    half: list[float | None] = []
-    half_lost: list[int] = []
 
     @property
     def lowest(self) -> float | None:
