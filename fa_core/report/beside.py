@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from fa_core.report.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief
-from fa_core.report.scale import StreamScale, block_shares, stream_scale
+from fa_core.report.scale import StreamScale, stream_scale
 
 
 def beside_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -120,10 +118,10 @@ def _first_block_text(run: JudgedRun, found: StreamScale, limit: float) -> str:
 
 
 def scale_numbers(run: JudgedRun) -> list[str]:
-    """Block of the largest growth, growth over l ≥ 1, total growth, and the blocks' shares.
+    """Block of the largest growth, growth over l ≥ 1, and total growth.
 
-    >>> scale_numbers(JudgedRun(residual_norms=[2.0, 3.0, 12.0], block_norms=[1.0, 9.0]))
-    ['largest in block 1→2', '4 over l ≥ 1', '‖h_L‖/‖h_0‖ 6', '‖f_l‖/‖h_l‖ 0.5 to 3']
+    >>> scale_numbers(JudgedRun(residual_norms=[2.0, 3.0, 12.0]))
+    ['largest in block 1→2', '4 over l ≥ 1', '‖h_L‖/‖h_0‖ 6']
     """
     found = stream_scale(run.stream("residual_norms"))
     if found is None:
@@ -132,21 +130,4 @@ def scale_numbers(run: JudgedRun) -> list[str]:
         f"largest in block {found.block}→{found.block + 1}",
         f"{brief(found.deep, 3)} over l ≥ 1",
         f"‖h_L‖/‖h_0‖ {brief(found.total, 3)}",
-        *_shares(run),
     ]
-
-
-def _shares(run: JudgedRun) -> list[str]:
-    shares = []
-    idle = []
-    for block, share in enumerate(block_shares(run)):
-        if share is not None and math.isfinite(share):
-            shares.append(share)
-            if share == 0:
-                idle.append(f"{block}→{block + 1}")
-    if not shares:
-        return []
-    texts = [f"‖f_l‖/‖h_l‖ {brief(min(shares), 2)} to {brief(max(shares), 2)}"]
-    if idle:
-        texts.append(f"block {', '.join(idle[:8])} adds nothing")
-    return texts
