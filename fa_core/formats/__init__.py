@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from fa_core.formats.log_columns import given_columns
 from fa_core.formats.scan import Scan, load_audits, scan, scan_again
-from fa_core.formats.trace import Trace, TraceEpoch, growth_bound
+from fa_core.formats.trace import Trace, TraceEpoch
 
 __all__ = [
     "Scan",
     "Trace",
     "TraceEpoch",
     "given_columns",
-    "growth_bound",
     "load_audits",
     "scan",
     "scan_again",

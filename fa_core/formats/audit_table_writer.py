@@ -1,4 +1,4 @@
-"""Atomic writers of audit tables (format 1), audit lists and penalty logs."""
+"""Atomic writer of audit tables (format 1)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import msgspec
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
-from fa_core.formats.trace import Trace
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
-from fa_core.report.quantities import named
 from fa_core.report.report_check import NO_REASON
 
 
@@ -80,81 +78,6 @@ def printable_drift(report: DiagnosticReport) -> Json:
         return data
     reasons = {"c": report.unmeasured.get("c") or NO_REASON, **report.unmeasured}
     return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
-
-
-_LISTED = {
-    "h_norms": "residual_norms",
-    "g_norms": "bp_grad_norms",
-    "stability_layer": "stability_layer",
-    **{each.listed: each.field for each in named("acc", "growth", "drift", "frozen")},
-    "notes": "notes",
-    "verdict": "short_verdict",
-}
-"""Name in an audit list → field of the report."""
-
-
-def audit_list(rows: Sequence[AuditRow]) -> list[Json]:
-    """Format 3: an entry per run with its numbers and a short verdict, without provenance."""
-    return [
-        _present(
-            method=row.method,
-            seed=row.seed,
-            **row.axes,
-            **{name: getattr(row.report, field) for name, field in _LISTED.items()},
-        )
-        for row in rows
-    ]
-
-
-def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> list[Json] | Json:
-    """Format 4: an object for one run, a list for several.
-
-    Args:
-        rows: audits.
-        traces: earlier epochs, by checkpoint.
-    """
-    logs = []
-    for name, row in zip(unique_keys(rows), rows, strict=True):
-        trace = traces.get(row.checkpoint or "")
-        if trace:
-            known = trace.epochs
-        else:
-            known = []
-        last = row.report.provenance.get("epochs_done") or (known[-1].epoch if known else 1)
-        entries = [_logged(epoch.epoch, epoch.report()) for epoch in known if epoch.epoch < last]
-        logs.append(
-            _present(
-                run=name,
-                method=row.method,
-                **{"lam": 0.0, **row.axes},
-                seed=row.seed,
-                final_test_acc=row.report.headline_acc,
-                frozen_baseline_acc=row.report.frozen_baseline_acc,
-                verdict=row.report.verdict,
-                log=[*entries, _logged(last, row.report)],
-            )
-        )
-    if len(logs) == 1:
-        return logs[0]
-    return logs
-
-
-def _logged(epoch: int, report: DiagnosticReport) -> Json:
-    h, g = report.residual_norms, report.bp_grad_norms
-    layer = min(2, len(g) - 1)
-    return _present(
-        epoch=epoch,
-        test_acc=report.headline_acc,
-        h_L_norm=report.h_L,
-        **({f"g_{layer}_norm": g[layer]} if g else {}),
-        residual_norms=h,
-        bp_grad_norms=g,
-        cross_batch_stability=report.cross_batch_stability,
-    )
-
-
-def _present(**fields: object) -> Json:
-    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:

@@ -29,73 +29,6 @@ class AuditTableFile(msgspec.Struct, kw_only=True):
     summary: list[SummaryRow]
 
 
-class AuditListEntry(msgspec.Struct, kw_only=True):
-    """An entry of an audit list; the axes of the run (``lam``, ``d``, …) are members beside these.
-
-    Attributes:
-        method: canonical method name.
-        seed: of the run.
-        acc: test accuracy, a fraction.
-        h_norms: median ‖h_l‖₂, l = 0..L.
-        g_norms: median ‖g_l‖₂, l = 0..L.
-        max_per_block: growth, of diagnostic (a).
-        stability_layer: the layer (c) was taken at.
-        stability: (c)'s mean pairwise cosine.
-        frozen_acc: accuracy with frozen blocks.
-        notes: what else is known of the run.
-        verdict: in short, e.g. ``walk-back: (a),(b)``.
-    """
-
-    method: str
-    seed: int | None = None
-    acc: float | None = None
-    h_norms: list[float] = []
-    g_norms: list[float] = []
-    max_per_block: float | None = None
-    stability_layer: int | None = None
-    stability: float | None = None
-    frozen_acc: float | None = None
-    notes: str = ""
-    verdict: str = ""
-
-
-class PenaltyEpoch(msgspec.Struct, kw_only=True):
-    """An epoch of a penalty log; ‖g_l‖ of the layer that is logged is ``g_2_norm``, or of another
-    number."""
-
-    epoch: int
-    test_acc: float | None = None
-    h_L_norm: float | None = None
-    residual_norms: list[float] = []
-    bp_grad_norms: list[float] = []
-    cross_batch_stability: float | None = None
-
-
-class PenaltyLog(msgspec.Struct, kw_only=True):
-    """A penalty log, an object for one run and a list of them for several; axes are members beside
-    these.
-
-    Attributes:
-        run: its name in the audit.
-        method: canonical method name.
-        lam: λ of the penalty.
-        seed: of the run.
-        final_test_acc: test accuracy at the end, a fraction.
-        frozen_baseline_acc: accuracy with frozen blocks.
-        verdict: the fixed verdict text.
-        log: the epochs; the last one is what was audited.
-    """
-
-    run: str = ""
-    method: str
-    lam: float
-    seed: int | None = None
-    final_test_acc: float | None = None
-    frozen_baseline_acc: float | None = None
-    verdict: str = ""
-    log: list[PenaltyEpoch]
-
-
 class JournalLine(msgspec.Struct, kw_only=True):
     """A line of an audit that goes on: the first says who writes it, each further one holds a
     report.
@@ -154,7 +87,5 @@ SCHEMAS: Mapping[str, type] = {
     "manifest": Manifest,
     "trace": TraceEpoch,
     "journal": JournalLine,
-    "audit-list": AuditListEntry,
-    "penalty-log": PenaltyLog,
 }
-"""Kinds of schemas; for a trace, a journal and an audit list, of one line or entry."""
+"""Kinds of schemas; for a trace and a journal, of one line."""

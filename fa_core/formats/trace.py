@@ -104,42 +104,14 @@ def common_unit(units: Iterable[str]) -> str:
     return EPOCH
 
 
-def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> float | None:
-    """Lower bound on the growth per block from the two ends of the stream.
-
-    The largest of L ratios is at least their geometric mean:
-    max_l ‖h_{l+1}‖/‖h_l‖ ≥ (‖h_L‖/‖h_0‖)^{1/L}.
-
-    Args:
-        h_0: ‖h_0‖, or None.
-        h_L: ‖h_L‖, or None.
-        depth: number of blocks L ≥ 1, or None.
-
-    Returns:
-        The bound (NaN if a norm is non-finite or ‖h_L‖ negative), or None if an input is missing or
-        ‖h_0‖ is not positive.
-
-    Source: docs/protocol.md §9, partial audits.
-
-    >>> growth_bound(2.0, 32.0, 4)
-    2.0
-    >>> growth_bound(None, 32.0, 4) is None
-    True
-    """
-    if h_0 is None or h_L is None or depth is None or depth < 1 or h_0 <= 0:
-        return None
-    if not (math.isfinite(h_0) and 0 <= h_L < math.inf):
-        return math.nan
-    return float((h_L / h_0) ** (1.0 / depth))
-
-
 Logged = TypeVar("Logged", DiagnosticReport, TraceEpoch)
 
 
 def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     """A report or epoch with only ‖h_L‖, with (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L} added.
 
-    If ‖h_l‖ of an earlier layer was logged, l replaces L.
+    If ‖h_l‖ of an earlier layer was logged, l replaces L; ‖h_0‖ itself bounds nothing. NaN where a
+    norm is not finite or ‖h_L‖ is negative.
 
     Args:
         report: the report or epoch; returned unchanged if it has norms of several layers or a bound
@@ -159,11 +131,17 @@ def with_growth_bound(report: Logged, h_0: float, depth: int) -> Logged:
     layer = report.layers.get("residual_norms", "")
     if layer.isdecimal():
         depth = int(layer)
+    if not depth:
+        return report
+    h_L = report.residual_norms[-1]
+    bound = math.nan
+    if math.isfinite(h_0) and 0 <= h_L < math.inf:
+        bound = float((h_L / h_0) ** (1.0 / depth))
     unmeasured = dict(report.unmeasured)
     unmeasured.pop("a", None)
     return msgspec.structs.replace(
         report,
-        growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
+        growth_bound=bound,
         evidence={**report.evidence, "a": "bound"},
         unmeasured=unmeasured,
     )

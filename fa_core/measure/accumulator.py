@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise, starmap, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -98,13 +98,11 @@ class _Norms(NamedTuple):
     Attributes:
         h: (L+1, n) ‖h_l‖.
         g: (L+1, n) ‖g_l‖.
-        f: (L, n) ‖h_{l+1} − h_l‖, NaN where the shapes differ.
         error: (n,) ‖e_T‖.
     """
 
     h: Tensor
     g: Tensor
-    f: Tensor
     error: Tensor
 
 
@@ -136,7 +134,6 @@ class Accumulator:
         self._dtype = ""
         self._terms = 0
         self._norms: list[_Norms] = []
-        self._reshaping: list[bool] = []
         self._means: list[Tensor] = []
         self._of_mean_errors: list[Tensor] = []
         self._mean_errors: list[Tensor] = []
@@ -225,9 +222,6 @@ class Accumulator:
     def _report(self, norms: _Norms, means: Tensor) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
         g_norms = lower_median(norms.g).tolist()
-        block_norms = []
-        for norm, blank in zip(lower_median(norms.f).tolist(), self._reshaping, strict=True):
-            block_norms.append(None if blank else norm)
         found = drift(means)
         stability = found.value
         if stability is None and not found.finite and all(map(math.isfinite, h_norms + g_norms)):
@@ -250,7 +244,6 @@ class Accumulator:
             dtype=self._dtype,
             tap_names=list(self._names),
             flatten=self._way,
-            block_norms=block_norms,
             error_norm=lower_median(norms.error).item(),
             intervals=intervals,
             provenance=dict(self.facts),
@@ -330,22 +323,18 @@ class Accumulator:
         states = (*done.hidden, *done.gradients)
         vectors = [flattening.vectors(state) for state in states]
         depth = len(done.hidden)
-        pairs = list(pairwise(vectors[:depth]))
-        self._reshaping = [before.shape != after.shape for before, after in pairs]
-        vectors_and_blocks = chain(vectors, starmap(_added, pairs))
-        norms = torch.stack([vector_norms(rows) for rows in vectors_and_blocks], dim=-2)
+        norms = torch.stack([vector_norms(rows) for rows in vectors], dim=-2)
         error = vector_norms(done.error)
         if done.label_mask is not None:
             norms = medians_of_samples(norms, done.label_mask)
             error = medians_of_samples(error[done.label_mask], done.label_mask)
         h = norms[..., :depth, :]
-        g = norms[..., depth : 2 * depth, :]
-        f = norms[..., 2 * depth :, :]
+        g = norms[..., depth:, :]
         terms = self._label_count(done)
         if terms != self._terms:
             # a smaller last batch has a larger 1/B; scale to the first batch's
             g = g * (terms / self._terms)
-        self._norms.append(_Norms(h, g, f, error))
+        self._norms.append(_Norms(h, g, error))
 
     def _batch_means(self) -> Tensor:
         """Mean gradients times the batch size, (K, D)."""
@@ -374,13 +363,6 @@ class Accumulator:
         if done.label_mask is not None:
             return int(done.label_mask.sum())
         return len(done.logits)
-
-
-def _added(before: Tensor, after: Tensor) -> Tensor:
-    """What a block adds to its state; NaN where the shape changes."""
-    if before.shape == after.shape:
-        return after - before
-    return torch.full_like(before, torch.nan)
 
 
 def _norm_intervals(

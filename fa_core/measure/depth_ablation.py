@@ -124,9 +124,8 @@ def depth_ablation(
     For a stream h_{l+1} = h_l + f_l(h_l), l = 0..L-1, with readout r:
 
         without block l:     h_{l+1} = h_l
-        up to layer l:       r(h_l), the blocks l..L-1 removed
 
-    One forward pass per block and kind; no gradient. Nothing is a verdict: an accuracy that hardly
+    One forward pass per block; no gradient. Nothing is a verdict: an accuracy that hardly
     falls shows that the other blocks, or the readout, do without this one.
 
     Args:
@@ -175,6 +174,5 @@ def depth_ablation(
         return DepthAblation(
             accuracy=accuracy,
             accuracy_without=[measured([l])[0] for l in range(blocks)],
-            accuracy_up_to=[measured(range(l, blocks))[0] for l in range(blocks)],
             samples=sum(int((y != IGNORED).sum()) for _, y in ready),
         )

@@ -21,9 +21,6 @@ from fa_core.measure.passes import true_pass
 from fa_core.measure.taps import Taps
 from fa_core.report.measurements import ReferencePrecision
 
-EPS = 1e-8
-"""The norm at which `torch.nn.functional.cosine_similarity` clamps."""
-
 
 def reference_precision(
     model: nn.Module,
@@ -33,10 +30,7 @@ def reference_precision(
     largest_pass: int | None = None,
     device: str | torch.device | None = None,
 ) -> ReferencePrecision:
-    """cos(g_l, g_l in float64) at every layer, on one batch; and what less would have made of it.
-
-        norms clamped at 1e-8, Γ of a perfect credit with ‖a_i‖ ≥ 1e-8: mean_i min(1, ‖g_l,i‖/1e-8)
-        g_l rounded to float16: mean_i cos(float16(g_l,i), g_l,i)
+    """cos(g_l, g_l in float64) at every layer, on one batch.
 
     Args:
         model: the network; it is left unchanged.
@@ -82,16 +76,11 @@ def _compared(g: Tensor, exact_g: Tensor) -> dict[str, float | None]:
     nonzero = exact_norms != 0
     both = (norms != 0) & nonzero
     cosines = sample_cosines(g, exact_g)
-    rounded = exact_g.to(torch.float16)
-    in_half = nonzero & (sample_norms(rounded) != 0)
     return {
         "cosine": mean_where(cosines, both),
         "worst": float(cosines[both].min()) if bool(both.any()) else None,
         "norm_ratio": _ratio(lower_median(norms), lower_median(exact_norms)),
         "lost": int((nonzero & ~both).sum()),
-        "clamped": mean_where((exact_norms / EPS).clamp(max=1.0), nonzero),
-        "half": mean_where(sample_cosines(rounded, exact_g), in_half),
-        "half_lost": int((nonzero & ~in_half).sum()),
     }
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-from fa_core.report.cause_text import origin_text
 from fa_core.report.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.measurements import EXACT_ABOVE, ReferencePrecision
 from fa_core.report.numbers import brief
-from fa_core.report.scale import StreamScale, block_shares, stream_scale
+from fa_core.report.scale import StreamScale, stream_scale
 
 
 def beside_texts(run: JudgedRun, letter: str) -> list[str]:
@@ -19,10 +15,8 @@ def beside_texts(run: JudgedRun, letter: str) -> list[str]:
         texts = scale_numbers(run)
     if letter == "c":
         texts = [mean_error_text(run)]
-    if letter == "b":
-        texts = [origin_text(run), precision_loss_text(run)]
-        if letter not in run.flags:
-            texts = [reference_text(run)]
+    if letter == "b" and letter not in run.flags:
+        texts = [reference_text(run)]
     return [text for text in texts if text]
 
 
@@ -53,35 +47,6 @@ def reference_text(run: JudgedRun) -> str:
     if lost:
         parts.append(f"lost on {lost} of {found.samples} samples")
     return f"the reference is not exact ({', '.join(parts)})"
-
-
-def precision_loss_text(run: JudgedRun) -> str:
-    """What an eps of 1e-8 and float16 make of g_L where (b) fires; ``""`` if nothing, or unknown.
-
-    >>> from fa_core.report.measurements import ReferencePrecision
-    >>> found = ReferencePrecision(cosine=[1.0], worst=[1.0], norm_ratio=[1.0], lost=[0],
-    ...     samples=128, clamped=[0.02], half=[None], half_lost=[128])
-    >>> print(precision_loss_text(JudgedRun(bp_grad_norms=[2e-10], reference_precision=found)))
-    with an eps of 1e-8 a perfect credit would have Γ_L 0.02; in float16 128 of 128 g_L are 0
-    """
-    found = run.reference_precision
-    if found is None or "b" not in run.flags:
-        return ""
-    return "; ".join(filter(None, [_clamped(found), _in_half(found)]))
-
-
-def _clamped(found: ReferencePrecision) -> str:
-    if not found.clamped or found.clamped[-1] is None or found.clamped[-1] >= 1:
-        return ""
-    return f"with an eps of 1e-8 a perfect credit would have Γ_L {brief(found.clamped[-1], 2)}"
-
-
-def _in_half(found: ReferencePrecision) -> str:
-    if found.half_lost and found.half_lost[-1]:
-        return f"in float16 {found.half_lost[-1]} of {found.samples} g_L are 0"
-    if not found.half or found.half[-1] is None or found.half[-1] >= EXACT_ABOVE:
-        return ""
-    return f"in float16 it would have Γ_L {brief(found.half[-1], 3)}"
 
 
 MOST_OF_IT = 0.5
@@ -153,10 +118,10 @@ def _first_block_text(run: JudgedRun, found: StreamScale, limit: float) -> str:
 
 
 def scale_numbers(run: JudgedRun) -> list[str]:
-    """Block of the largest growth, growth over l ≥ 1, total growth, and the blocks' shares.
+    """Block of the largest growth, growth over l ≥ 1, and total growth.
 
-    >>> scale_numbers(JudgedRun(residual_norms=[2.0, 3.0, 12.0], block_norms=[1.0, 9.0]))
-    ['largest in block 1→2', '4 over l ≥ 1', '‖h_L‖/‖h_0‖ 6', '‖f_l‖/‖h_l‖ 0.5 to 3']
+    >>> scale_numbers(JudgedRun(residual_norms=[2.0, 3.0, 12.0]))
+    ['largest in block 1→2', '4 over l ≥ 1', '‖h_L‖/‖h_0‖ 6']
     """
     found = stream_scale(run.stream("residual_norms"))
     if found is None:
@@ -165,21 +130,4 @@ def scale_numbers(run: JudgedRun) -> list[str]:
         f"largest in block {found.block}→{found.block + 1}",
         f"{brief(found.deep, 3)} over l ≥ 1",
         f"‖h_L‖/‖h_0‖ {brief(found.total, 3)}",
-        *_shares(run),
     ]
-
-
-def _shares(run: JudgedRun) -> list[str]:
-    shares = []
-    idle = []
-    for block, share in enumerate(block_shares(run)):
-        if share is not None and math.isfinite(share):
-            shares.append(share)
-            if share == 0:
-                idle.append(f"{block}→{block + 1}")
-    if not shares:
-        return []
-    texts = [f"‖f_l‖/‖h_l‖ {brief(min(shares), 2)} to {brief(max(shares), 2)}"]
-    if idle:
-        texts.append(f"block {', '.join(idle[:8])} adds nothing")
-    return texts

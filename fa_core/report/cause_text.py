@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from fa_core.report.causes import (
-    ERROR,
-    HEAD,
-    INPUTS,
-    backward_gain,
-    cause_of_floor,
-    failure_modes,
-    origin_of_floor,
-)
+from fa_core.report.causes import backward_gain, cause_of_floor, failure_modes
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief
 
@@ -32,31 +24,6 @@ def floor_text(run: JudgedRun) -> str:
     if run.error_norm is not None:
         numbers.append(f"‖e_T‖ {brief(run.error_norm, 2)}")
     return f"{cause} ({', '.join(numbers)})"
-
-
-def origin_text(run: JudgedRun) -> str:
-    """Where a fired (b) comes from (`origin_of_floor`), with the number that tells; else ``""``.
-
-    >>> origin_text(JudgedRun(residual_norms=[8.0, 4e8], bp_grad_norms=[1e-3, 4e-10],
-    ...     batch_size=128, error_norm=0.9))
-    'γ_L falls as 1/‖h_L‖, as behind a terminal norm (‖h_L‖ 4e8, γ_L·‖h_L‖ 23)'
-    """
-    origin = origin_of_floor(run)
-    if origin is None:
-        return ""
-    if origin == ERROR:
-        return f"little error is left (‖e_T‖ {brief(run.error_norm or 0.0, 2)})"
-    gain = backward_gain(run)[-1] or 0.0
-    h_L = run.h_L or 0.0
-    product = f"γ_L·‖h_L‖ {brief(gain * h_L, 2)}"
-    if origin == HEAD:
-        return f"the head hands little on ({product} is not of order 1)"
-    scale = f"‖h_L‖ {brief(h_L, 2)}, {product}"
-    text = f"γ_L falls as 1/‖h_L‖, as behind a terminal norm ({scale})"
-    if origin == INPUTS:
-        h_0 = brief(run.residual_norms[0], 2)
-        return f"{text}; ‖h_0‖ is {h_0} before any block: the inputs' or the embedding's scale"
-    return text
 
 
 def _gain_text(run: JudgedRun) -> str:

@@ -19,15 +19,6 @@ CANCELLED_BELOW = 1e-3
 CONVERGED_BELOW = 1e-2
 """Threshold of the median ‖e_T‖ below which hardly any error is left."""
 
-OF_ORDER_ONE = (0.1, 1e3)
-"""γ_L·‖h_L‖ behind a terminal norm, at any scale; 4 to 70 on the sample runs with one."""
-
-BLOCKS_ADD = 50
-"""‖h_L‖/‖h_0‖ up to which blocks do not make the stream's scale: the default of (a)."""
-
-ERROR, NORM, INPUTS, HEAD = "error", "norm", "inputs", "head"
-"""Origins of a fired (b), see `origin_of_floor`."""
-
 NOISE_BELOW = 0.1
 """Threshold of the mean cosine below which K = 10 batches share no direction:
 2·√(2/(K(K−1)(C−1))), C = 10."""
@@ -92,44 +83,6 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     if cancelled:
         return "cancelled"
     return "undetermined"
-
-
-def origin_of_floor(run: JudgedRun) -> str | None:
-    """The part of the network that makes ‖g_L‖ small, beside `cause_of_floor`.
-
-        ERROR   ‖e_T‖ < 1e-2: g_L = J_Lᵀ·e_T/B is small for any Jacobian J_L
-        NORM    γ_L < 1e-3 and γ_L·‖h_L‖ from 0.1 to 1e3: a terminal norm's Jacobian falls as
-                1/‖h_L‖, which leaves γ_L·‖h_L‖ at the size of the head's weights
-        INPUTS  the same where ‖h_L‖/‖h_0‖ ≤ 50: the stream was that large before any block
-        HEAD    γ_L < 1e-3 and another γ_L·‖h_L‖
-
-    Returns:
-        None where (b) did not fire, or a number is missing, 0 or not finite.
-
-    Source: docs/protocol.md, *Is the reference valid?*
-
-    >>> origin_of_floor(JudgedRun(residual_norms=[1e6, 2e6], bp_grad_norms=[4e-9, 4e-9],
-    ...     batch_size=128, error_norm=0.9))
-    'inputs'
-    """
-    if "b" not in run.flags or "b" in run.nonfinite or run.error_norm is None:
-        return None
-    if run.error_norm < CONVERGED_BELOW:
-        return ERROR
-    gains = backward_gain(run)
-    h_L = run.h_L
-    if not gains or not gains[-1] or gains[-1] >= CANCELLED_BELOW or not h_L:
-        return None
-    product = gains[-1] * h_L
-    if not math.isfinite(product):
-        return None
-    low, high = OF_ORDER_ONE
-    if not low <= product <= high:
-        return HEAD
-    h_0 = run.stream("residual_norms")[:1]
-    if h_0 and h_L <= h_0[0] * BLOCKS_ADD:
-        return INPUTS
-    return NORM
 
 
 class FailureModes(NamedTuple):

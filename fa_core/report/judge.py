@@ -1,8 +1,8 @@
 """Judge of many runs: firing and undecided diagnostics as thresholds move.
 
-Per diagnostic the runs are sorted by their number. A threshold has a position in that order, and a
-move changes exactly the runs between the old position and the new one. Pure Python: the explorer
-needs no NumPy.
+Per diagnostic the runs are sorted by their number, so that those which fire are a part of that
+order. The bytes of all runs are one number; a slider's step makes that of one diagnostic again.
+Pure Python: the explorer needs no NumPy.
 """
 
 from __future__ import annotations
@@ -24,40 +24,38 @@ Placed: TypeAlias = list[tuple[float, int]]
 
 
 class Order:
-    """Values in rising order with their runs, and a threshold's position among them.
+    """Values in rising order with their runs.
 
     Args:
         diagnostic: owner of the threshold.
         values: in any order.
+        runs: number of all runs.
     """
 
-    def __init__(self, diagnostic: Diagnostic, values: Placed) -> None:
+    def __init__(self, diagnostic: Diagnostic, values: Placed, runs: int) -> None:
         self.values = array("d")
         self.runs = array("l")
         for value, run in sorted(values):
             self.values.append(value)
             self.runs.append(run)
-        # a value equal to its threshold does not fire
-        self._fires_above = diagnostic.fires_above
-        if diagnostic.fires_above:
-            self._find = bisect.bisect_right
-        else:
-            self._find = bisect.bisect_left
-        self._place = 0
+        self._diagnostic = diagnostic
+        self._none = bytes(runs)
+        self._last = math.nan, 0
 
-    def firing(self, threshold: float) -> Sequence[int]:
-        """The runs of the values that fire at a threshold; moves nothing."""
-        place = self._find(self.values, threshold)
-        if self._fires_above:
-            return self.runs[place:]
-        return self.runs[:place]
-
-    def move(self, threshold: float) -> Sequence[int]:
-        """Move the threshold; returns the runs of the values it passed."""
-        before = self._place
-        self._place = self._find(self.values, threshold)
-        first, last = sorted([before, self._place])
-        return self.runs[first:last]
+    def firing(self, threshold: float) -> int:
+        """The diagnostic's bit in the byte of every run with an odd number of values that fire."""
+        if threshold != self._last[0]:
+            # a value equal to its threshold does not fire
+            if self._diagnostic.fires_above:
+                firing = self.runs[bisect.bisect_right(self.values, threshold) :]
+            else:
+                firing = self.runs[: bisect.bisect_left(self.values, threshold)]
+            masks = bytearray(self._none)
+            bit = BIT[self._diagnostic.letter]
+            for run in firing:
+                masks[run] ^= bit
+            self._last = threshold, int.from_bytes(masks, "little")
+        return self._last[1]
 
 
 class Judge:
@@ -85,37 +83,29 @@ class Judge:
             self._add(place, run, numbers, ends)
         self.numbers: dict[str, Order] = {}
         self._ends: dict[str, Order] = {}
-        for letter in LETTERS:
-            self.numbers[letter] = Order(DIAGNOSTICS[letter], numbers[letter])
-            self._ends[letter] = Order(DIAGNOSTICS[letter], ends[letter])
         for letter, diagnostic in DIAGNOSTICS.items():
-            self.numbers[letter].move(diagnostic.limit(thresholds))
-            self._ends[letter].move(diagnostic.limit(thresholds))
-        self.flags, self._straddling = self._fired(thresholds)
-        self.undecided = self._decided(self.flags, self._straddling)
+            self.numbers[letter] = Order(diagnostic, numbers[letter], len(runs))
+            self._ends[letter] = Order(diagnostic, ends[letter], len(runs))
+        self.move(thresholds)
+
+    def move(self, thresholds: DiagnosticThresholds) -> None:
+        """Judge the runs by other thresholds."""
+        self.flags, self.undecided = self.at(thresholds)
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
-        """Flags and undecided diagnostics of all runs under other thresholds; moves nothing."""
-        flags, straddling = self._fired(thresholds)
-        return flags, self._decided(flags, straddling)
-
-    def _fired(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
-        """Diagnostics that fire, and those of which one end of the interval fires alone."""
-        flags = bytearray(self.nonfinite)
-        straddling = bytearray(len(flags))
+        """Flags and undecided diagnostics of all runs under other thresholds."""
+        flags = int.from_bytes(self.nonfinite, "little")
+        undecided = 0
         for letter, diagnostic in DIAGNOSTICS.items():
             limit = diagnostic.limit(thresholds)
-            for run in self.numbers[letter].firing(limit):
-                flags[run] |= BIT[letter]
-            for run in self._ends[letter].firing(limit):
-                straddling[run] ^= BIT[letter]
-        return flags, straddling
-
-    def _decided(self, flags: bytearray, straddling: bytearray) -> bytearray:
-        undecided = bytearray(straddling)
-        for run, inconclusive in enumerate(self._inconclusive):
-            undecided[run] |= inconclusive & ~flags[run]
-        return undecided
+            flags |= self.numbers[letter].firing(limit)
+            # between the two ends of an interval, one fires and the other does not
+            undecided |= self._ends[letter].firing(limit)
+        undecided |= int.from_bytes(self._inconclusive, "little") & ~flags
+        runs = len(self.coverage)
+        return bytearray(flags.to_bytes(runs, "little")), bytearray(
+            undecided.to_bytes(runs, "little")
+        )
 
     def _add(
         self, place: int, run: JudgedRun, numbers: dict[str, Placed], ends: dict[str, Placed]
@@ -134,24 +124,6 @@ class Judge:
         self.coverage[place] = decided | self.nonfinite[place]
         if run.evidence or run.is_dead:
             self._inconclusive[place] = mask_of(run.inconclusive) & decided
-
-    def move(self, thresholds: DiagnosticThresholds) -> set[int]:
-        """Move the thresholds; returns the runs that may have changed."""
-        touched: set[int] = set()
-        for letter, diagnostic in DIAGNOSTICS.items():
-            limit = diagnostic.limit(thresholds)
-            bit = BIT[letter]
-            for run in self.numbers[letter].move(limit):
-                self.flags[run] ^= bit
-                touched.add(run)
-            # between the two ends of an interval, one fires and the other does not
-            for run in self._ends[letter].move(limit):
-                self._straddling[run] ^= bit
-                touched.add(run)
-        for run in touched:
-            unproven = self._inconclusive[run] & ~self.flags[run]
-            self.undecided[run] = self._straddling[run] | unproven
-        return touched
 
     def values(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.

@@ -25,10 +25,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
         lost: samples whose gradient is 0 as measured and not in float64.
         samples: B.
         dtype: the arithmetic that is judged.
-        clamped: Γ of a perfect credit whose cosine clamps norms at 1e-8: mean over samples of
-            min(1, ‖g_l‖/1e-8); None where every gradient is 0.
-        half: mean over samples of cos(g_l rounded to float16, g_l in float64); None as above.
-        half_lost: samples whose gradient is 0 in float16 and not in float64.
 
     Source: docs/protocol.md, *Is the reference valid?*
     """
@@ -39,9 +35,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     lost: list[int]
     samples: int
     dtype: str = "float32"
-    clamped: list[float | None] = []
-    half: list[float | None] = []
-    half_lost: list[int] = []
 
     @property
     def lowest(self) -> float | None:
@@ -86,8 +79,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
         accuracy: of the whole network.
         accuracy_without: per block l = 0..L-1, with the block replaced by the identity on the
             stream, h_{l+1} = h_l; None where that cannot be: the block changes the state's shape.
-        accuracy_up_to: per layer l = 0..L-1, with the blocks from l on removed: the readout reads
-            h_l; None as above.
         samples: how many samples, or tokens, the accuracies are over.
 
     Source: docs/protocol.md, *Depth without retraining*.
@@ -95,7 +86,6 @@ class DepthAblation(msgspec.Struct, frozen=True, kw_only=True):
 
     accuracy: float
     accuracy_without: list[float | None]
-    accuracy_up_to: list[float | None]
     samples: int = 0
 
     @property

@@ -22,7 +22,6 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         name: in filters, claims, orders and ``--columns``.
         field: the property of `DiagnosticReport`, and its name in JSON and CSV.
         column: in `AuditTable`, in intervals, and in statistics over seeds and epochs.
-        listed: in summaries of audit tables and in audit lists (docs/protocol.md §10), or ``""``.
         logged: in a log behind ``fa/``, or ``""``.
         label: on screens.
         heading: of a table's column.
@@ -42,7 +41,6 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     field: str
     column: str
-    listed: str
     logged: str
     label: str
     heading: str

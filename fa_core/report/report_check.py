@@ -60,8 +60,7 @@ def checked(facts: Facts, where: str = "") -> Facts:
 
 def longest_list(facts: ReportFacts) -> int:
     """Length of a report's longest list by layer."""
-    h, g, f = len(facts.residual_norms), len(facts.bp_grad_norms), len(facts.block_norms)
-    longest = max(h, g, f)
+    longest = max(len(facts.residual_norms), len(facts.bp_grad_norms))
     if not facts.credit:
         return longest
     lists = list(facts.credit.values())

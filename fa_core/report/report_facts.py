@@ -90,8 +90,6 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         tap_names: names of h_0..h_L.
         flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or
             by the token that the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
-        block_norms: median over the batch of ‖h_{l+1} − h_l‖₂, l = 0..L-1, of the samples of (a);
-            None where the state's shape changes.
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
@@ -137,7 +135,6 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     dtype: str | None = None
     tap_names: list[str] = []
     flatten: str | None = None
-    block_norms: list[float | None] = []
     error_norm: float | None = None
     unmeasured: dict[str, str] = {}
     evidence: dict[str, str] = {}

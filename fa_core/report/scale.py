@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
-from fa_core.report.report_facts import ReportFacts
 
 
 class StreamScale(NamedTuple):
@@ -45,23 +44,3 @@ def stream_scale(norms: Sequence[float]) -> StreamScale | None:
     growths = block_growths(norms)
     largest = max(growths)
     return StreamScale(growths.index(largest), largest, max(growths[1:]), norms[-1] / norms[0])
-
-
-def block_shares(facts: ReportFacts) -> list[float | None]:
-    """‖f_l‖/‖h_l‖ per block l = 0..L-1, f_l = h_{l+1} − h_l: a ratio of medians.
-
-    Returns:
-        None where the state's shape changes or ‖h_l‖ is below 1e-30; an empty list if not measured.
-
-    Source: docs/protocol.md, *Scale without units*.
-
-    >>> block_shares(ReportFacts(residual_norms=[2.0, 4.0], block_norms=[3.0]))
-    [1.5]
-    """
-    shares: list[float | None] = []
-    for norm, h in zip(facts.block_norms, facts.residual_norms, strict=False):
-        if norm is None or not h >= NORM_RATIO_EPS:
-            shares.append(None)
-        else:
-            shares.append(norm / h)
-    return shares

@@ -13,11 +13,9 @@ import typer
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.files.opening import real_path
 from fa_core.formats.row_baselines import with_recorded_baseline
 from fa_core.formats.rows import AuditRow
 from fa_core.report.controls import FROZEN
-from fa_core.report.names import run_place
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -28,7 +26,6 @@ from fa_tui.views.words import labels, with_seed
 
 if TYPE_CHECKING:
     from fa_core.audit.verify import Verification
-    from fa_core.formats import Trace
 
 _OUT = typer.Option(
     "--out", metavar="FILE", help="The audit table to write (JSON).", parser=options.typed_path
@@ -52,11 +49,6 @@ _RESUME = typer.Option(
     "--resume", help="Skip what FILE holds already, measured from the same files and settings."
 )
 _REPLACE = typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
-_FORMAT = typer.Option(
-    help="How to print the rows; audit-list, penalty-log: FILE in the form of the published "
-    "ones, which hold less "
-    "(no hashes, intervals, credit)."
-)
 _SHARD = typer.Option(
     metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own."
 )
@@ -83,9 +75,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     notes: Annotated[
         str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")
     ] = "",
-    format: Annotated[
-        Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"], _FORMAT
-    ] = "table",
+    format: Annotated[options.Form, typer.Option(help="How to print the rows.")] = "table",
     shard: Annotated[str, _SHARD] = "1/1",
     filter: options.FilterOption = "",
     judged_by: CriteriaOptions,
@@ -110,7 +100,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load
         --out audit.json
 
-        fa-tui audit runs/ --out list.json --format audit-list --notes 'd = 256, CIFAR-10'
+        fa-tui audit runs/ --out audit.json --notes 'd = 256, CIFAR-10'
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
 
@@ -119,7 +109,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     from fa_core.audit.audit import Measuring, audit, measurable
     from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions
 
-    found = inputs.open_paths(paths, run_traces=format == "penalty-log")
+    found = inputs.open_paths(paths, run_traces=False)
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
     settings = MeasureOptions(
@@ -155,10 +145,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
             targets, out, settings, how, resume=resume, replace_old=replace, adjust=adjust
         )
     inputs.report_failures(result.failures)
-    published = format in ("audit-list", "penalty-log")
-    if published and not result.interrupted and out.exists():
-        _write_published(out, format, found.traces)
-    print_rows(result.rows, "table" if published else format, as_recorded)
+    print_rows(result.rows, format, as_recorded)
     if result.interrupted:
         if out.exists():
             kept = f"{out} holds what is finished, --resume goes on"
@@ -187,20 +174,6 @@ def number_of_batches(text: str | None) -> int | Literal["auto"] | None:
     except ValueError:
         hint = "give a number of batches, or auto"
         raise UsageError(f"--batches {text}", hint=hint) from None
-
-
-def _write_published(out: Path, format: str, traces: Iterable[Trace]) -> None:
-    """Write the audit in one of the published formats."""
-    from fa_core.files.atomic import write_json
-    from fa_core.formats import scan
-    from fa_core.formats.audit_table_writer import audit_list, penalty_logs
-
-    rows = scan([out]).rows
-    if format == "audit-list":
-        write_json(out, audit_list(rows))
-    else:
-        by_place = {str(real_path(run_place(trace.source))): trace for trace in traces}
-        write_json(out, penalty_logs(rows, traces=by_place))
 
 
 def _noted(row: AuditRow, notes: str) -> AuditRow:

@@ -7,10 +7,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fa_core.errors import FaError
-from fa_core.formats import Scan, growth_bound, scan
+from fa_core.formats import Scan, scan
+from fa_core.formats.trace import with_growth_bound
 from fa_core.report.diagnostic_report import DiagnosticReport
 
 LOG = [
@@ -93,7 +95,10 @@ def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one() -> 
 
 @pytest.mark.parametrize("h_L", [-1.0, float("nan"), float("inf")])
 def test_a_norm_that_is_none_bounds_nothing(h_L: float) -> None:
-    assert math.isnan(growth_bound(1.0, h_L, 4) or 0.0)
+    report = DiagnosticReport(residual_norms=[h_L])
+    assert math.isnan(with_growth_bound(report, 1.0, 4).growth_bound or 0.0)
+    of_the_first = msgspec.structs.replace(report, layers={"residual_norms": "0"})
+    assert with_growth_bound(of_the_first, 1.0, 4) is of_the_first
 
 
 EPOCHS = [{"epoch": e, "test_acc": e / 10, "h_norms": [1.0, 2.0]} for e in (1, 2, 3)]

@@ -1,4 +1,4 @@
-"""Audit lists and penalty logs are written as they are read; an unmeasured (c) is a number to other programs."""
+"""Parts of published forms are read; an unmeasured (c) is a number to other programs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fa_core.files.atomic import write_json
-from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.formats.audit_table_writer import audit_list, penalty_logs, write_audit_table
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 
@@ -38,48 +38,6 @@ def numbers(rows: Sequence[AuditRow]) -> list[list[Any]]:
 @pytest.fixture
 def published(published_table: Path) -> list[AuditRow]:
     return scan([published_table]).rows
-
-
-@pytest.mark.parametrize(
-    "form", [audit_list, lambda rows: penalty_logs(rows, {})], ids=["audit list", "penalty logs"]
-)
-def test_a_written_form_is_read_with_the_same_numbers(
-    tmp_path: Path, published: list[AuditRow], form: Any
-) -> None:
-    write_json(tmp_path / "out.json", form(published))
-    again = scan([tmp_path / "out.json"])
-    assert numbers(again.rows) == numbers(published)
-    assert not any(row.report.recorded_differs for row in again.rows) and not again.problems
-
-
-def test_the_published_list_is_written_as_it_was(published_cnn: Path) -> None:
-    assert audit_list(scan([published_cnn]).rows) == json.loads(published_cnn.read_text())
-
-
-def test_one_penalty_log_is_an_object_and_holds_the_epochs_before(tmp_path: Path) -> None:
-    report = DiagnosticReport(
-        residual_norms=[1.0, 2.0, 3.0, 4.0], bp_grad_norms=[4.0, 3.0, 2.0, 1.0], headline_acc=0.5
-    )
-    row = AuditRow(
-        source="x",
-        key="x",
-        method="dfa",
-        seed=42,
-        axes={"lam": 0.01},
-        report=report,
-        checkpoint="/runs/x",
-    )
-    epochs = [
-        TraceEpoch(epoch=e, test_acc=0.1 * e, residual_norms=[1.0, 1.0, 1.0, e]) for e in (1, 2, 3)
-    ]
-    log = penalty_logs([row], {"/runs/x": Trace(source="x", key="x", method="dfa", epochs=epochs)})
-    assert (log["lam"], log["seed"], log["final_test_acc"]) == (0.01, 42, 0.5)
-    assert [entry["h_L_norm"] for entry in log["log"]] == [1.0, 2.0, 4.0] and log["log"][-1][
-        "g_2_norm"
-    ] == 2.0
-    write_json(tmp_path / "log.json", log)
-    (trace,) = scan([tmp_path / "log.json"]).traces
-    assert [point.test_acc for point in trace.epochs] == [0.1, 0.2, 0.5]
 
 
 def test_a_bad_log_in_a_list_leaves_the_others(tmp_path: Path) -> None:

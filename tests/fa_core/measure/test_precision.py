@@ -6,8 +6,8 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.cause_text import failure_mode, floor_text, origin_text
-from fa_core.report.causes import cause_of_floor, origin_of_floor
+from fa_core.report.cause_text import failure_mode, floor_text
+from fa_core.report.causes import cause_of_floor
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import ReferencePrecision
 from tests.fa_core.measure.nets import Residual, batches
@@ -47,28 +47,6 @@ def test_a_gradient_that_float32_flushes_is_counted_as_lost():
     assert found.norm_ratio[0] == 0.0
 
 
-def test_what_an_eps_and_half_precision_make_of_a_perfect_credit():
-    """Against `torch.nn.functional.cosine_similarity`, sample by sample."""
-    net = Residual(kind="gelu").double()
-    with torch.no_grad():
-        net.head.weight.mul_(2e-7)
-    x, y = batches(1)[0]
-    found = reference_precision(net, (x, y), largest_pass=5)
-    logits, hidden = net(x.double(), return_hidden=True)
-    gradients = torch.autograd.grad(nn.functional.cross_entropy(logits, y), hidden)
-    cosine = nn.functional.cosine_similarity
-    for l, g in enumerate(gradients):
-        clamped = cosine(g / g.norm(dim=1, keepdim=True), g, eps=1e-8)
-        assert found.clamped[l] == pytest.approx(clamped.mean().item(), rel=1e-12)
-        assert 0.0 < found.clamped[l] < 1.0
-        rounded = g.half().double()
-        kept = rounded.norm(dim=1) > 0
-        assert found.half_lost[l] == int((~kept).sum())
-        half = cosine(rounded[kept], g[kept], eps=0).mean().item()
-        assert found.half[l] == (pytest.approx(half, rel=1e-12) if any(kept) else None)
-    assert any(found.half_lost)
-
-
 def cancelled():
     """A stream of 1e9 behind a norm, and one batch."""
     norm = nn.LayerNorm(4, elementwise_affine=False)
@@ -80,12 +58,7 @@ def test_the_reference_is_checked_where_b_fires_or_on_request():
     net, data = cancelled()
     report = diagnose(net, data, taps="0")
     assert report.flags == {"b"} and report.reference_precision is not None
-    for said in (
-        "none lost): the gradient is small, not noise; γ_L falls as 1/‖h_L‖, as behind a terminal",
-        "; with an eps of 1e-8 a perfect credit would have Γ_L 0.00",
-        "before any block: the inputs' or the embedding's scale",
-    ):
-        assert said in str(report)
+    assert "none lost): the gradient is small, not noise" in str(report)
     assert diagnose(net, data, taps="0", precision=False).reference_precision is None
     assert diagnose(Residual(), batches(1)).reference_precision is None
     asked = diagnose(Residual(), batches(1), precision=True)
@@ -119,25 +92,6 @@ def test_the_line_beside_b(worst, lost, text):
     )
     report = DiagnosticReport(bp_grad_norms=[1e-3, 1e-3], reference_precision=found)
     assert text in report.describe()[1]
-
-
-@pytest.mark.parametrize(
-    ("h", "g", "error", "origin"),
-    [
-        ([8.0, 5e7], 1e-9, 0.9, "norm"),
-        ([7e6, 8e6], 1e-9, 0.9, "inputs"),
-        ([1.0, 1.0], 1e-9, 0.9, "head"),
-        ([1.0, 1.0], 1e-9, 1e-3, "error"),
-        ([1.0, 5e7], 1e-3, 0.9, None),
-        ([1.0, 5e7], 0.0, 0.9, None),
-        ([1.0, math.inf], 1e-9, 0.9, None),
-        ([8.0, 5e7], 1e-9, None, None),
-    ],
-)
-def test_the_origin_of_a_small_gradient(h, g, error, origin):
-    report = DiagnosticReport("", "", h, [g, g], batch_size=128, error_norm=error)
-    assert origin_of_floor(report) == origin
-    assert bool(origin_text(report)) == (origin is not None)
 
 
 def test_a_converged_network_is_told_from_a_cancelled_one():

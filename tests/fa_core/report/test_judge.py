@@ -44,8 +44,7 @@ def test_report_judge_and_table_agree_after_every_move(
     judge = Judge(runs, DiagnosticThresholds())
     table = AuditTable.from_rows([_row(place, run) for place, run in enumerate(runs)])
     for limits in moves:
-        before = bytes(judge.flags), bytes(judge.undecided)
-        touched = judge.move(limits)
+        judge.move(limits)
         judged = [run.with_thresholds(limits) for run in runs]
         assert list(judge.flags) == [mask_of(run.flags) for run in judged]
         assert list(judge.coverage) == [mask_of(run.coverage) for run in judged]
@@ -53,9 +52,6 @@ def test_report_judge_and_table_agree_after_every_move(
         assert list(judge.flags) == table.flags(limits).tolist()
         assert list(judge.coverage) == table.coverage.tolist()
         assert list(judge.undecided) == table.undecided(limits).tolist()
-        for place in range(len(runs)):
-            after = judge.flags[place], judge.undecided[place]
-            assert place in touched or after == (before[0][place], before[1][place])
 
 
 @settings(deadline=None, max_examples=60)
@@ -73,12 +69,3 @@ def test_values_are_the_numbers_of_the_chosen_runs(
         assert list(values[: len(decided)]) == sorted(decided)
         assert len(values) == len(measured)
         assert all(map(math.isnan, values[len(decided) :]))
-
-
-def test_only_the_runs_between_two_places_are_judged_again() -> None:
-    runs = [DiagnosticReport(residual_norms=[1.0, growth]) for growth in (2.0, 5.0, 20.0, 90.0)]
-    judge = Judge(runs, DiagnosticThresholds(h_norm_explosion_ratio=10.0))
-    assert judge.move(DiagnosticThresholds(h_norm_explosion_ratio=90.0)) == {2, 3}
-    assert list(judge.flags) == [0, 0, 0, 0]
-    assert judge.move(DiagnosticThresholds(h_norm_explosion_ratio=4.0)) == {1, 2, 3}
-    assert list(judge.flags) == [0, 1, 1, 1]
