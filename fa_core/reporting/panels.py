@@ -60,9 +60,6 @@ _LETTERS_ACROSS = 110
 FAINT = 0.85
 """Opacity of curves, which may overlap."""
 
-AT_RIGHT = 1.01
-"""Position of the names of horizontal lines, as a share of a panel's width."""
-
 _DASHED: Look = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
 _STYLING = threading.Lock()
@@ -211,9 +208,7 @@ def _differing(runs: Sequence[Mapping[str, object]]) -> list[str]:
 def level_line(panel: Axes, name: str, level: float) -> None:
     """Draw a horizontal line with its name at its right end."""
     panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-    across = panel.get_yaxis_transform()
-    label = f"{name} {brief(level, 3)}"
-    panel.text(AT_RIGHT, level, label, transform=across, color=MUTED, va="center", fontsize=6)
+    _name_line(panel, level, f"{name} {brief(level, 3)}", MUTED)
 
 
 def laid_out(figure: Figure) -> Figure:
@@ -280,30 +275,21 @@ def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float =
 
 
 def _fit_decades(panel: Axes, exponents: Sequence[float], margin: float) -> None:
-    """Scale a log axis to some exponents of ten, with ticks at two powers of ten or more."""
-    from fa_core.reporting.plotting import LogLocator, NullFormatter, NullLocator
-
+    """Scale a log axis to whole decades around some exponents of ten."""
     low = min(exponents, default=-1.0)
     high = max(exponents, default=1.0)
     extra = max((high - low) * margin, 0.3)
-    low -= extra
-    high += extra
-    if math.floor(high) - math.ceil(low) < 1:
-        low, high = math.floor(low), math.ceil(high)
-    low = max(low, -_WIDEST)
-    high = min(high, _WIDEST)
-    first = math.ceil(low)
-    last = math.floor(high)
-    stride = max(1, math.ceil((last - first + 1) / 8))
-    decades = range(math.ceil(first / stride) * stride, last + 1, stride)
+    first = max(math.floor(low - extra), -_WIDEST)
+    last = min(math.ceil(high + extra), _WIDEST)
     panel.set_yscale("log")
-    panel.set_ylim(10.0**low, 10.0**high)
-    panel.set_yticks([10.0**exponent for exponent in decades], list(map(power_of_ten, decades)))
-    if high - low < 4:
-        panel.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
-    else:
-        panel.yaxis.set_minor_locator(NullLocator())
-    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_ylim(10.0**first, 10.0**last)
+    panel.yaxis.set_major_formatter(_decade)
+    panel.yaxis.set_minor_formatter("")
+
+
+def _decade(value: float, _: object) -> str:
+    # ticks beyond an axis may be beyond floats
+    return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
 
 
 def _drawable(value: float, log: bool) -> float:
@@ -331,21 +317,22 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     """Draw a threshold as a dashed line with its name, and shade the side that fires."""
     diagnostic = DIAGNOSTICS[letter]
     low, high = panel.get_ylim()
+    if not low <= value <= high:
+        # a log axis has no zero
+        return
     number = brief(value)
     if letter == "d":
         number = f"{value:+g} pp"
-    label = f"{diagnostic.bound}\n{number}"
-    across, height = panel.get_yaxis_transform(), value
-    if low <= value <= high:
-        end = high if diagnostic.fires_above else low
-        panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
-        panel.axhline(value, color=LIMIT, **_DASHED)
-    else:
-        across, height, where = panel.transAxes, 0.0, "below"
-        if value > high:
-            height, where = 1.0, "above"
-        label += f"\n({where}\nthis axis)"
-    panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
+    end = high if diagnostic.fires_above else low
+    panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
+    panel.axhline(value, color=LIMIT, **_DASHED)
+    _name_line(panel, value, f"{diagnostic.bound}\n{number}", LIMIT)
+
+
+def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
+    """Name a horizontal line at its right end."""
+    across = panel.get_yaxis_transform()
+    panel.text(1.01, level, name, transform=across, color=colour, va="center", fontsize=6)
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:

@@ -304,7 +304,7 @@ def test_report_writes_each_kind_and_prints_its_path(
     assert printed.splitlines()[0] == str(out)
 
 
-@pytest.mark.parametrize("ending", ["md", "html", "tex"])
+@pytest.mark.parametrize("ending", ["md", "html"])
 def test_only_the_blank_form_needs_no_path(
     ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
