@@ -10,7 +10,7 @@ import math
 import re
 import threading
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.report.names import differing_axes
 from fa_core.report.numbers import brief, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -172,17 +173,14 @@ def variants(
     Variants have their method's colour and the next markers, the plain method its own.
     """
     found = [(str(method), axes) for method, axes in runs]
-    seen: dict[str, list[Mapping[str, object]]] = defaultdict(list)
-    for method, axes in found:
-        seen[method].append(axes)
-    differ = {method: _differing(own) for method, own in seen.items()}
+    differ = differing_axes(found)
     method_of: dict[str, str] = {}
     names = []
     for method, axes in found:
         name = with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
         names.append(name)
         method_of[name] = method
-    own_styles = method_styles(seen)
+    own_styles = method_styles(differ)
     places: Counter[str] = Counter()
     styles = {}
     plain = [name for name, method in method_of.items() if name == method]
@@ -193,16 +191,6 @@ def variants(
         styles[name] = MethodStyle(colour, MARKERS[place % len(MARKERS)])
         places[method] += 1
     return names, {name: styles[name] for name in method_of}
-
-
-def _differing(runs: Sequence[Mapping[str, object]]) -> list[str]:
-    """The axes whose values differ among some runs."""
-    differing = []
-    for axis in sorted(set(chain.from_iterable(runs))):
-        values = {repr(axes.get(axis)) for axes in runs}
-        if len(values) > 1:
-            differing.append(axis)
-    return differing
 
 
 def level_line(panel: Axes, name: str, level: float) -> None:
@@ -240,13 +228,12 @@ def prepare(
         title = f"{title.replace('deepest ', '')}, or its {kind}"
     panel.set(title=title, ylabel=what.axis)
     known = any(map(math.isfinite, values))
-    margin = 0.06 if what.log else 0.1
     if known and what.letter:
         limit = DIAGNOSTICS[what.letter].limit(thresholds)
-        fit(panel, [*values, limit], what.log, margin)
+        fit(panel, [*values, limit], what.log)
         threshold_line(panel, what.letter, limit)
     else:
-        fit(panel, values, what.log, margin)
+        fit(panel, values, what.log)
     if not known:
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
@@ -259,28 +246,25 @@ def prepare(
         )
 
 
-def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
+def fit(panel: Axes, values: Iterable[float], log: bool = False) -> None:
     """Scale a panel to all finite (on a log axis: positive) values."""
     drawn = [_drawable(value, log) for value in values]
     shown = [value for value in drawn if math.isfinite(value)]
     if log:
-        _fit_decades(panel, list(map(math.log10, shown)), margin)
+        _fit_decades(panel, list(map(math.log10, shown)))
         return
     low = min(shown, default=0.0)
     high = max(shown, default=1.0)
-    extra = (high - low) * margin
+    extra = (high - low) * 0.1
     if low == high:
         extra = abs(high) * 0.5 or 0.5
     panel.set_ylim(low - extra, high + extra)
 
 
-def _fit_decades(panel: Axes, exponents: Sequence[float], margin: float) -> None:
+def _fit_decades(panel: Axes, exponents: Sequence[float]) -> None:
     """Scale a log axis to whole decades around some exponents of ten."""
-    low = min(exponents, default=-1.0)
-    high = max(exponents, default=1.0)
-    extra = max((high - low) * margin, 0.3)
-    first = max(math.floor(low - extra), -_WIDEST)
-    last = min(math.ceil(high + extra), _WIDEST)
+    first = max(math.floor(min(exponents, default=-1.0) - 0.3), -_WIDEST)
+    last = min(math.ceil(max(exponents, default=1.0) + 0.3), _WIDEST)
     panel.set_yscale("log")
     panel.set_ylim(10.0**first, 10.0**last)
     panel.yaxis.set_major_formatter(_decade)
