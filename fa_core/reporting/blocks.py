@@ -132,26 +132,6 @@ _MARKUP = re.compile(
 )
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, left out of reports."""
-GAP = 2
-"""Blanks between two columns of text."""
-
-
-def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
-    """Groups of columns that fit side by side, each with the first column, which names the row.
-
-    >>> fitting([10, 30, 30, 5], 52)
-    [[0, 1], [0, 2, 3]]
-    """
-    groups: list[list[int]] = []
-    used = 0
-    for i in range(1, len(widths)):
-        needed = widths[i] + GAP
-        if not groups or used + needed > available:
-            groups.append([0])
-            used = widths[0]
-        groups[-1].append(i)
-        used += needed
-    return groups or [[0]]
 
 
 def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None = None) -> str:

@@ -99,13 +99,11 @@ def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
 
 
 def _assumed_text(table: AuditTable) -> str:
-    """``, baseline assumed``, if some are."""
+    """``, baseline assumed on 3 of 9 runs``, if it is on some."""
     runs = int(table.assumed.sum())
     judged_by_it = int(table.measured("margin_pp").sum())
     if not runs:
         return ""
-    if runs == judged_by_it:
-        return ", baseline assumed"
     return f", baseline assumed on {runs} of {judged_by_it} runs"
 
 

@@ -39,7 +39,7 @@ from fa_core.reporting.blocks import (
 )
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import FIGURES
-from fa_core.reporting.latex import latex_parts, to_latex
+from fa_core.reporting.latex import spelled
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
@@ -265,8 +265,9 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Ex
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
     if extras.claims:
         # a list wraps in a column
-        lines = tuple(map(claim_line, extras.claims))
-        parts += latex_parts([Heading("Claims"), Bullets(lines)])
+        items = (f"  \\item {spelled(claim_line(one))}" for one in extras.claims)
+        listed = ("\\begin{itemize}", *items, "\\end{itemize}")
+        parts += ["\\section*{Claims}", "\n".join(listed)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -278,7 +279,10 @@ def _without_controls(table: AuditTable) -> AuditTable:
     return table
 
 
-KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv")
+TEXTS = (".md", ".html")
+"""File endings of the whole form, of its first page and of the blank one."""
+
+KINDS = (".tex", *TEXTS, *FIGURE_KINDS, ".csv")
 """Known file endings of reports."""
 
 
@@ -314,8 +318,8 @@ def write_report(
         FaError: the file cannot be written.
     """
     thresholds = thresholds or DiagnosticThresholds()
-    kind = known_ending(path, (".md", ".html") if extras.card else KINDS)
-    if kind in (".md", ".html"):
+    kind = known_ending(path, TEXTS if extras.card else KINDS)
+    if kind in TEXTS:
         if extras.card:
             blocks = first_page(table, thresholds, title, extras)
         else:
@@ -332,19 +336,11 @@ def write_report(
     return [path]
 
 
-WRITERS: Mapping[str, Callable[[list[Block]], str]] = {
-    ".md": to_markdown,
-    ".html": to_html,
-    ".tex": to_latex,
-}
-"""File ending → writer of blocks."""
-
-
 def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     """Write blocks; Markdown has its figures in files next to it.
 
     Args:
-        path: its ending is one of `WRITERS`.
+        path: its ending is one of `TEXTS`.
         blocks: what to write.
 
     Returns:
@@ -354,9 +350,8 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
         UsageError: an unknown ending.
         FaError: the file cannot be written.
     """
-    kind = known_ending(path, [*WRITERS])
-    if kind != ".md":
-        write_bytes(path, WRITERS[kind](blocks).encode())
+    if known_ending(path, TEXTS) == ".html":
+        write_bytes(path, to_html(blocks).encode())
         return [path]
     files = [path]
     paths = {}

@@ -10,7 +10,7 @@ import math
 import re
 import threading
 import warnings
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.report.names import differing_axes
 from fa_core.report.numbers import brief, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -59,9 +60,6 @@ _LETTERS_ACROSS = 110
 
 FAINT = 0.85
 """Opacity of curves, which may overlap."""
-
-AT_RIGHT = 1.01
-"""Position of the names of horizontal lines, as a share of a panel's width."""
 
 _DASHED: Look = {"linewidth": 0.9, "linestyle": (0, (5, 3))}
 
@@ -175,17 +173,14 @@ def variants(
     Variants have their method's colour and the next markers, the plain method its own.
     """
     found = [(str(method), axes) for method, axes in runs]
-    seen: dict[str, list[Mapping[str, object]]] = defaultdict(list)
-    for method, axes in found:
-        seen[method].append(axes)
-    differ = {method: _differing(own) for method, own in seen.items()}
+    differ = differing_axes(found)
     method_of: dict[str, str] = {}
     names = []
     for method, axes in found:
         name = with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
         names.append(name)
         method_of[name] = method
-    own_styles = method_styles(seen)
+    own_styles = method_styles(differ)
     places: Counter[str] = Counter()
     styles = {}
     plain = [name for name, method in method_of.items() if name == method]
@@ -198,22 +193,10 @@ def variants(
     return names, {name: styles[name] for name in method_of}
 
 
-def _differing(runs: Sequence[Mapping[str, object]]) -> list[str]:
-    """The axes whose values differ among some runs."""
-    differing = []
-    for axis in sorted(set(chain.from_iterable(runs))):
-        values = {repr(axes.get(axis)) for axes in runs}
-        if len(values) > 1:
-            differing.append(axis)
-    return differing
-
-
 def level_line(panel: Axes, name: str, level: float) -> None:
     """Draw a horizontal line with its name at its right end."""
     panel.axhline(level, color=MUTED, zorder=1, **_DASHED)
-    across = panel.get_yaxis_transform()
-    label = f"{name} {brief(level, 3)}"
-    panel.text(AT_RIGHT, level, label, transform=across, color=MUTED, va="center", fontsize=6)
+    _name_line(panel, level, f"{name} {brief(level, 3)}", MUTED)
 
 
 def laid_out(figure: Figure) -> Figure:
@@ -245,13 +228,12 @@ def prepare(
         title = f"{title.replace('deepest ', '')}, or its {kind}"
     panel.set(title=title, ylabel=what.axis)
     known = any(map(math.isfinite, values))
-    margin = 0.06 if what.log else 0.1
     if known and what.letter:
         limit = DIAGNOSTICS[what.letter].limit(thresholds)
-        fit(panel, [*values, limit], what.log, margin)
+        fit(panel, [*values, limit], what.log)
         threshold_line(panel, what.letter, limit)
     else:
-        fit(panel, values, what.log, margin)
+        fit(panel, values, what.log)
     if not known:
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
@@ -264,46 +246,34 @@ def prepare(
         )
 
 
-def fit(panel: Axes, values: Iterable[float], log: bool = False, margin: float = 0.06) -> None:
+def fit(panel: Axes, values: Iterable[float], log: bool = False) -> None:
     """Scale a panel to all finite (on a log axis: positive) values."""
     drawn = [_drawable(value, log) for value in values]
     shown = [value for value in drawn if math.isfinite(value)]
     if log:
-        _fit_decades(panel, list(map(math.log10, shown)), margin)
+        _fit_decades(panel, list(map(math.log10, shown)))
         return
     low = min(shown, default=0.0)
     high = max(shown, default=1.0)
-    extra = (high - low) * margin
+    extra = (high - low) * 0.1
     if low == high:
         extra = abs(high) * 0.5 or 0.5
     panel.set_ylim(low - extra, high + extra)
 
 
-def _fit_decades(panel: Axes, exponents: Sequence[float], margin: float) -> None:
-    """Scale a log axis to some exponents of ten, with ticks at two powers of ten or more."""
-    from fa_core.reporting.plotting import LogLocator, NullFormatter, NullLocator
-
-    low = min(exponents, default=-1.0)
-    high = max(exponents, default=1.0)
-    extra = max((high - low) * margin, 0.3)
-    low -= extra
-    high += extra
-    if math.floor(high) - math.ceil(low) < 1:
-        low, high = math.floor(low), math.ceil(high)
-    low = max(low, -_WIDEST)
-    high = min(high, _WIDEST)
-    first = math.ceil(low)
-    last = math.floor(high)
-    stride = max(1, math.ceil((last - first + 1) / 8))
-    decades = range(math.ceil(first / stride) * stride, last + 1, stride)
+def _fit_decades(panel: Axes, exponents: Sequence[float]) -> None:
+    """Scale a log axis to whole decades around some exponents of ten."""
+    first = max(math.floor(min(exponents, default=-1.0) - 0.3), -_WIDEST)
+    last = min(math.ceil(max(exponents, default=1.0) + 0.3), _WIDEST)
     panel.set_yscale("log")
-    panel.set_ylim(10.0**low, 10.0**high)
-    panel.set_yticks([10.0**exponent for exponent in decades], list(map(power_of_ten, decades)))
-    if high - low < 4:
-        panel.yaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
-    else:
-        panel.yaxis.set_minor_locator(NullLocator())
-    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_ylim(10.0**first, 10.0**last)
+    panel.yaxis.set_major_formatter(_decade)
+    panel.yaxis.set_minor_formatter("")
+
+
+def _decade(value: float, _: object) -> str:
+    # ticks beyond an axis may be beyond floats
+    return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
 
 
 def _drawable(value: float, log: bool) -> float:
@@ -331,21 +301,22 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     """Draw a threshold as a dashed line with its name, and shade the side that fires."""
     diagnostic = DIAGNOSTICS[letter]
     low, high = panel.get_ylim()
+    if not low <= value <= high:
+        # a log axis has no zero
+        return
     number = brief(value)
     if letter == "d":
         number = f"{value:+g} pp"
-    label = f"{diagnostic.bound}\n{number}"
-    across, height = panel.get_yaxis_transform(), value
-    if low <= value <= high:
-        end = high if diagnostic.fires_above else low
-        panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
-        panel.axhline(value, color=LIMIT, **_DASHED)
-    else:
-        across, height, where = panel.transAxes, 0.0, "below"
-        if value > high:
-            height, where = 1.0, "above"
-        label += f"\n({where}\nthis axis)"
-    panel.text(AT_RIGHT, height, label, transform=across, color=LIMIT, va="center", fontsize=6)
+    end = high if diagnostic.fires_above else low
+    panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
+    panel.axhline(value, color=LIMIT, **_DASHED)
+    _name_line(panel, value, f"{diagnostic.bound}\n{number}", LIMIT)
+
+
+def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
+    """Name a horizontal line at its right end."""
+    across = panel.get_yaxis_transform()
+    panel.text(1.01, level, name, transform=across, color=colour, va="center", fontsize=6)
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:

@@ -1,4 +1,4 @@
-r"""The LaTeX table of a paper: a row per method over its seeds, as wide as a column.
+r"""The LaTeX table of a paper: a row per method over its seeds.
 
 Needs booktabs and siunitx. What was not measured is absent: a column that no method has is left
 out, a cell is empty.
@@ -21,14 +21,6 @@ from fa_core.reporting.latex import spelled
 
 COLUMNS = named("acc", "growth", "g_L", "drift", "margin")
 
-WIDEST_NAME = 16
-"""Letters of a name on one line; longer ones are folded."""
-
-_WORD = 8
-"""Letters of a word that are kept together in a folded name."""
-
-_FOLDED = r">{\raggedright\arraybackslash\hangindent=0.5em}p{4.7em}"
-
 _MARKS = {BOUND: r"$\ge$", PROXY: r"$\approx$", ASSUMED: "?"}
 _MARK_WORDS = {
     BOUND: r"$\ge$: a lower bound",
@@ -50,13 +42,12 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
     names = [_name(group, most) for group in groups]
-    first = "l" if max(map(len, names), default=0) <= WIDEST_NAME else _FOLDED
     lines = [
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
         f"\\caption{{{caption}}}",
         f"\\label{{tab:{_label(name)}}}",
-        f"\\begin{{tabular}}{{@{{}}{first}l{'r' * len(columns)}@{{}}}}",
+        f"\\begin{{tabular}}{{@{{}}ll{'r' * len(columns)}@{{}}}}",
         *(r"\toprule", *_headings(columns), r"\midrule"),
     ]
     for group, printed in zip(groups, names, strict=True):
@@ -105,23 +96,10 @@ def _name(group: SeedGroup, usual_seeds: int) -> str:
 
 
 def _row(group: SeedGroup, name: str, columns: Sequence[Quantity]) -> str:
-    cells = [_foldable(name), _letters(group)]
+    cells = [spelled(name), _letters(group)]
     for column in columns:
         cells.append(_cell(group, column))
     return f"{' & '.join(cells)} \\\\"
-
-
-def _foldable(name: str) -> str:
-    r"""An escaped name whose long words may be broken.
-
-    >>> print(_foldable("DFA (arch small_resnet)"))
-    DFA (arch small\_re\allowbreak snet)
-    """
-    words = []
-    for word in name.split(" "):
-        pieces = [word[start : start + _WORD] for start in range(0, len(word), _WORD)]
-        words.append(r"\allowbreak ".join(map(spelled, pieces)))
-    return " ".join(words)
 
 
 def _letters(group: SeedGroup) -> str:

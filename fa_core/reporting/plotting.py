@@ -42,14 +42,12 @@ with _away():
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+    from matplotlib.ticker import NullFormatter
 
 __all__ = [
     "Figure",
     "Line2D",
-    "LogLocator",
     "NullFormatter",
-    "NullLocator",
     "Patch",
     "get_registered_canvas_class",
     "matplotlib",

@@ -63,8 +63,8 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 def _no_formula(cell: object) -> object:
     """A cell that no spreadsheet evaluates: text that looks like a formula gets an apostrophe.
 
-    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8 (-5 … -4)"), _no_formula("-1+cmd")
-    ("'=1+1", '-4.3 ± 0.8 (-5 … -4)', "'-1+cmd")
+    >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
+    ("'=1+1", '-4.3 ± 0.8', "'-1+cmd")
     """
     is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
     if is_formula and not _NUMBER.fullmatch(str(cell)):
@@ -73,9 +73,9 @@ def _no_formula(cell: object) -> object:
 
 
 _NUMBER = re.compile(
-    r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷) [0-9.e+-]+)?(?: \([-0-9.e …;n=]+\))?"
+    r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷|…) [0-9.e+-]+)?(?: \(n = [0-9]+\))?"
 )
-"""A number, optionally with its spread and range."""
+"""A number with its spread, or a range."""
 
 
 def known_ending(path: Path, known: Sequence[str]) -> str:

@@ -245,7 +245,7 @@ def report_command(
         str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")
     ] = "Four-diagnostic audit",
     blank: Annotated[
-        bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")
+        bool, typer.Option("--blank", help="The empty form, as .md or .html.")
     ] = False,
     card: Annotated[bool, _CARD] = False,
     claims: options.ClaimsOption = None,

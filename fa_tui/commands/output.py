@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -177,12 +177,32 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
             console.print("\n".join(map(sanitize, block.text.split("\n"))))
 
 
+GAP = 2
+"""Blanks between two columns of text."""
+
+
+def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Groups of columns that fit side by side, each with the first column, which names the row.
+
+    >>> fitting([10, 30, 30, 5], 52)
+    [[0, 1], [0, 2, 3]]
+    """
+    groups: list[list[int]] = []
+    used = 0
+    for i in range(1, len(widths)):
+        needed = widths[i] + GAP
+        if not groups or used + needed > available:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += needed
+    return groups or [[0]]
+
+
 def _print_grid(console: Console, grid: Grid) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.table import Table
-
-    from fa_core.reporting.blocks import fitting
 
     if grid.caption:
         console.print(grid.caption)

@@ -20,8 +20,8 @@ from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, b
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
-_RANGE_CELLS = 7
-"""Cells of a number in a range, so that all columns fit into 120."""
+_RANGE_CELLS, _END_CELLS = 7, 6
+"""Cells of an end of a range, of groups and of seeds, so that all columns fit into 120."""
 
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
@@ -36,18 +36,19 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
-            "its factor; in brackets the range, and on how many seeds where not on all; fires on: "
-            "seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire "
-            "on some seeds only.",
+            "its factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
+            "diagnostics that fire on some seeds only.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
         )
+    if any(len(group.seeds) > 1 for group in groups):
+        caption = "Range over seeds: min … max; n: of how many, where not of all."
+        yield Grid.of(list(map(_range_record, groups)), caption)
     yield from _credit_grid(groups)
     yield from bullets((*analysis.notes, *by_note(notes)))
 
 
 def _seed_record(group: SeedGroup) -> dict[str, str]:
-    n = len(group.seeds)
     record = {"method": group.method}
     if group.collection:
         record["from"] = PurePath(group.collection).name
@@ -56,23 +57,32 @@ def _seed_record(group: SeedGroup) -> dict[str, str]:
     record["verdict"] = _verdict(group)
     record["fires on"] = fires_on(group)
     record["disagree"] = ", ".join(group.disagree) or "–"
-    record["n"] = str(n)
+    record["n"] = str(len(group.seeds))
     for number in AVERAGED:
-        record[number.heading] = _with_range(group.stats[number.column], n)
+        record[number.heading] = stat_words(group.stats[number.column])
     return record
 
 
-def _with_range(stat: Stat, seeds: int) -> str:
-    """``0.306 ± 0.008 (0.298 … 0.315)``."""
-    parts = []
-    if stat.n > 1:
-        parts.append(f"{brief(stat.min, 3)} … {brief(stat.max, 3)}")
-    if stat.n not in (0, seeds):
-        parts.append(f"n = {stat.n}")
-    words = stat_words(stat)
-    if parts:
-        words += f" ({'; '.join(parts)})"
-    return words
+def _range_record(group: SeedGroup) -> dict[str, str]:
+    record = {"method": _full_name(group)}
+    for number in AVERAGED:
+        stat = group.stats[number.column]
+        ends = MISSING
+        if stat.n:
+            low, high = (brief_in(end, _END_CELLS) for end in (stat.min, stat.max))
+            ends = f"{low} … {high}"
+        if stat.n not in (0, len(group.seeds)):
+            ends += f" (n = {stat.n})"
+        record[number.heading] = ends
+    return record
+
+
+def _full_name(group: SeedGroup) -> str:
+    """The method with its second axes, and its file or folder if several hold the same runs."""
+    name = group_name(group)
+    if group.collection:
+        return f"{PurePath(group.collection).name}: {name}"
+    return name
 
 
 def _verdict(group: SeedGroup) -> str:
@@ -102,11 +112,8 @@ def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
     records = []
     for group in groups:
-        name = group_name(group)
-        if group.collection:
-            name = f"{PurePath(group.collection).name}: {name}"
         cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
-        records.append({"method": name, **cells})
+        records.append({"method": _full_name(group), **cells})
     if shown:
         yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
 

@@ -96,11 +96,8 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     runs = count_text(len(table), "run")
     of = count_text(len(methods), "method")
     contents = f"{runs} of {of} ({listed(methods, 24)})"
-    if len(seeds) > 12:
-        contents += f"; {len(seeds)} seeds"
-    elif seeds:
-        word = "seed" if len(seeds) == 1 else "seeds"
-        contents += f"; {word} {', '.join(map(str, seeds))}"
+    if seeds:
+        contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
     outcome = counts_text(standings, _grounds(table, thresholds))
     if doubtful:
@@ -358,8 +355,5 @@ def _recorded(value: object) -> str:
 def _extra(name: str, values: Counter[str]) -> str:
     if len(values) == 1:
         return f"{name}: {next(iter(values))}"
-    n = len(values)
-    shown = [f"{value} ({count})" for value, count in values.most_common(4)]
-    if n > len(shown):
-        shown.append("…")
-    return f"{name}: {n} values: {'; '.join(shown)}"
+    counts = [f"{value} ({count})" for value, count in values.most_common()]
+    return f"{name}: {len(values)} values: {listed(counts, 4)}"

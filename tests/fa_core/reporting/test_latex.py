@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.formats import load_audits
-from fa_core.reporting.blocks import Grid
 from fa_core.reporting.form import write_report
-from fa_core.reporting.latex import WIDE, spelled, to_latex
+from fa_core.reporting.latex import spelled
 from tests.fa_core.analysis.runs import row, table
 
 
@@ -51,7 +50,7 @@ def test_what_is_not_exact_or_not_finite_is_marked(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-@pytest.mark.parametrize("name", ["audit_table_s42_s123_s456.json", "wide", "audit_cnn_3seed.json"])
+@pytest.mark.parametrize("name", ["audit_table_s42_s123_s456.json", "audit_cnn_3seed.json"])
 def test_a_table_compiles_and_fits_a_column(name, sample_runs, tmp_path):
     write_report(tmp_path / "tables.tex", load_audits([sample_runs / name]))
     (tmp_path / "paper.tex").write_text(
@@ -64,14 +63,6 @@ def test_a_table_compiles_and_fits_a_column(name, sample_runs, tmp_path):
     log = (tmp_path / "paper.log").read_text(errors="replace")
     assert done.returncode == 0, done.stdout[-2000:]
     assert "Overfull" not in log and "Float too large" not in log
-
-
-def test_a_wide_table_goes_on_below():
-    grid = Grid(("run", *["x" * 20] * 8), tuple((f"r{i}", *["1"] * 8) for i in range(5)))
-    text = to_latex([grid])
-    parts = -(-8 * 22 // (WIDE - 3))
-    assert (text.count("\\begin{table}"), text.count("\\begin{tabular}")) == (1, parts)
-    assert all(text.count(f"\nr{i} &") == parts for i in range(5))
 
 
 @pytest.mark.parametrize(

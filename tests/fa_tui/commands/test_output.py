@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph, fitting
+from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
 from fa_tui.commands import output
+from fa_tui.commands.output import fitting
 from tests.fa_tui.odd_names import LONG
 
 GRID = Grid(
