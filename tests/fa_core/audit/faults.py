@@ -1,7 +1,5 @@
 """Measuring functions for workers under test: the checkpoint, by its name or as a JSON file, says what happens."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Weights that change on disk: while they are measured, and afterwards."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec
@@ -49,7 +47,7 @@ def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeyp
 
     def meanwhile(*args, **given):
         os.utime(run / WEIGHTS, (1, 1))
-        return real(*args, **given)  # type: ignore[arg-type]
+        return real(*args, **given)
 
     monkeypatch.setattr(measuring, "run_diagnosis", meanwhile)
     with pytest.raises(MeasureError, match="changed while they were measured"):

@@ -1,7 +1,5 @@
 """What training scripts leave behind, each measured to the numbers of its plain state dict."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import json
@@ -144,7 +142,7 @@ def strided(weights):
 def with_attribute(weights):
     found = {name: nn.Parameter(tensor) for name, tensor in weights.items()}
     for parameter in found.values():
-        parameter.lr_scale = 0.5  # type: ignore[attr-defined]
+        parameter.lr_scale = 0.5
     return found
 
 

@@ -1,7 +1,5 @@
 """What is left of a client that was killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

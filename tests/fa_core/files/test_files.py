@@ -1,15 +1,11 @@
 """The one way into a file that a file or a folder names."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +17,11 @@ from fa_core.files.opening import MissingFile, check_size, open_file, read_file
 from fa_core.formats import scan
 
 
-def fifo(path: Path) -> None:
+def fifo(path):
     os.mkfifo(path)
 
 
-def unix_socket(path: Path) -> None:
+def unix_socket(path):
     # a socket's own name is limited to a hundred characters
     before = Path.cwd()
     os.chdir(path.parent)
@@ -36,19 +32,19 @@ def unix_socket(path: Path) -> None:
         os.chdir(before)
 
 
-def link_to_device(path: Path) -> None:
+def link_to_device(path):
     path.symlink_to("/dev/zero")
 
 
-def loop_of_links(path: Path) -> None:
+def loop_of_links(path):
     path.symlink_to(path)
 
 
-def folder(path: Path) -> None:
+def folder(path):
     path.mkdir()
 
 
-ODD: dict[str, tuple[Callable[[Path], None], str]] = {
+ODD = {
     "FIFO": (fifo, "is a FIFO, not a file"),
     "socket": (unix_socket, "is a socket, not a file"),
     "device": (link_to_device, "is a device, not a file"),
@@ -58,13 +54,11 @@ ODD: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.fixture(params=ODD)
-def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[[Path], None], str]:
+def odd(request, tmp_path):
     return ODD[request.param]
 
 
-def test_only_regular_files_are_opened(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path
-) -> None:
+def test_only_regular_files_are_opened(odd, tmp_path):
     make, message = odd
     make(tmp_path / "x")
     with pytest.raises(UnreadableInput, match=f"x: {message}"):
@@ -72,15 +66,15 @@ def test_only_regular_files_are_opened(
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "d/" * 2100 + "x", "nul\0", "\ud800"])
-def test_a_name_that_no_system_allows_is_one_line(name: str) -> None:
+def test_a_name_that_no_system_allows_is_one_line(name):
     with pytest.raises(UnreadableInput) as refusal:
         read_file(f"/tmp/{name}")
     assert "\n" not in str(refusal.value)
 
 
 def test_what_replaces_a_file_between_the_look_and_the_opening_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     path = tmp_path / "x"
     path.write_bytes(b"x")
     status = path.stat()
@@ -91,30 +85,30 @@ def test_what_replaces_a_file_between_the_look_and_the_opening_is_not_waited_for
         open_file(path)
 
 
-def weights(path: Path) -> str:
+def weights(path):
     """What a checkpoint holds, as text."""
     from fa_core.measure.checkpoint import load_checkpoint
 
     return str(load_checkpoint(path).tensors["w"].tolist())
 
 
-def keys(path: Path) -> str:
+def keys(path):
     found = scan([path])
     return " ".join([*(row.key for row in found.rows), *(trace.key for trace in found.traces)])
 
 
-def samples(path: Path) -> str:
+def samples(path):
     from fa_core.zoo.data import load_data
 
     return load_data(f"npz:{path}").hash
 
 
-def arrays(path: Path) -> None:
+def arrays(path):
     x, y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
     np.savez(path, train_x=x, train_y=y, test_x=x, test_y=y)
 
 
-READ: dict[str, tuple[Callable[[Path], object], Callable[[Path], str]]] = {
+READ = {
     "a.safetensors": (lambda path: save_file({"w": torch.ones(2)}, path), weights),
     "a.json": (lambda path: path.write_text('{"residual_norms": [1.0, 2.0]}'), keys),
     "a.npz": (arrays, samples),
@@ -123,9 +117,7 @@ READ: dict[str, tuple[Callable[[Path], object], Callable[[Path], str]]] = {
 
 @pytest.mark.skipif(sys.platform == "win32", reason="nothing replaces an open file there")
 @pytest.mark.parametrize("name", READ)
-def test_what_was_looked_at_is_what_is_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_looked_at_is_what_is_read(name, tmp_path, monkeypatch):
     write, read = READ[name]
     path = tmp_path / "run" / name
     path.parent.mkdir()
@@ -134,7 +126,7 @@ def test_what_was_looked_at_is_what_is_read(
     assert expected
     opened = os.fdopen
 
-    def swap(descriptor: int, mode: str) -> Any:
+    def swap(descriptor, mode):
         path.unlink(missing_ok=True)
         path.symlink_to("/dev/null")  # a FIFO would hang the tests
         return opened(descriptor, mode)
@@ -143,7 +135,7 @@ def test_what_was_looked_at_is_what_is_read(
     assert read(path) == expected
 
 
-def test_links_are_followed_to_a_file(tmp_path: Path) -> None:
+def test_links_are_followed_to_a_file(tmp_path):
     (tmp_path / "blob").write_bytes(b"abc")
     (tmp_path / "x").symlink_to("blob")
     assert read_file(tmp_path / "x") == b"abc"
@@ -151,7 +143,7 @@ def test_links_are_followed_to_a_file(tmp_path: Path) -> None:
     assert read_file("/proc/self/status") == b""
 
 
-def test_a_larger_file_than_is_read_is_refused(tmp_path: Path) -> None:
+def test_a_larger_file_than_is_read_is_refused(tmp_path):
     path = tmp_path / "x"
     with path.open("wb") as file:
         file.truncate(10 << 30)
@@ -161,15 +153,13 @@ def test_a_larger_file_than_is_read_is_refused(tmp_path: Path) -> None:
         check_size(path, 1 << 60)
 
 
-def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path):
     with pytest.raises(MissingFile, match=f"no such file or folder; the nearest.*{tmp_path}"):
         read_file(tmp_path / "a" / "b")
 
 
 @pytest.mark.parametrize("name", ["audit.json", "manifest.json", "model.safetensors", "x.tfevents"])
-def test_nothing_odd_in_a_run_folder_stops_a_search(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path, name: str
-) -> None:
+def test_nothing_odd_in_a_run_folder_stops_a_search(odd, tmp_path, name):
     run = tmp_path / "dfa_s42"
     run.mkdir()
     manifest = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}
@@ -182,7 +172,7 @@ def test_nothing_odd_in_a_run_folder_stops_a_search(
 
 
 @contextmanager
-def nested(start: Path, name: str, depth: int) -> Iterator[None]:
+def nested(start, name, depth):
     """Folders within folders; they are removed one by one, since others remove them with a stack."""
     before = Path.cwd()
     os.chdir(start)
@@ -203,20 +193,18 @@ def nested(start: Path, name: str, depth: int) -> Iterator[None]:
         os.chdir(before)
 
 
-def test_folders_nested_deeper_than_any_stack_are_searched(tmp_path: Path) -> None:
+def test_folders_nested_deeper_than_any_stack_are_searched(tmp_path):
     with nested(tmp_path, "d", 1500):
         assert [row.key for row in scan(["d"]).rows] == ["a"]
 
 
-def test_folders_beyond_the_longest_name_are_one_problem(tmp_path: Path) -> None:
+def test_folders_beyond_the_longest_name_are_one_problem(tmp_path):
     with nested(tmp_path, "d" * 200, 30):
         (problem,) = scan(["."]).problems
     assert "File name too long" in problem.message
 
 
-def test_an_audit_whose_checkpoint_is_no_file_opens(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path
-) -> None:
+def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
     from fa_core.audit.jobs import changed_since, input_hashes
 
     odd[0](tmp_path / "weights")

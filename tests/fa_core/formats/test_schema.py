@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,9 +12,7 @@ from fa_core.report.manifest import Manifest
 from fa_core.report.report_facts import WHAT_IF
 
 
-def violations(
-    value: Any, rule: dict[str, Any], root: dict[str, Any], place: str = "$"
-) -> list[str]:
+def violations(value, rule, root, place="$"):
     """The part of JSON Schema that our schemas use, read slowly and plainly."""
     if "$ref" in rule:
         return violations(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root, place)
@@ -40,7 +34,7 @@ def violations(
         or (isinstance(value, bool) and expected != "boolean")
     ):
         return [f"{place}: {value!r} is no {expected}"]
-    found: list[str] = []
+    found = []
     if isinstance(value, dict):
         found += [
             f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value
@@ -57,14 +51,12 @@ def violations(
     return found
 
 
-def check(value: Any, name: str) -> list[str]:
+def check(value, name):
     rule = schema_of(SCHEMAS[name])
     return violations(value, rule, rule)
 
 
-def test_a_written_audit_table_and_its_reports_follow_their_schemas(
-    tmp_path: Path, sample_runs: Path
-) -> None:
+def test_a_written_audit_table_and_its_reports_follow_their_schemas(tmp_path, sample_runs):
     path = tmp_path / "out.json"
     write_audit_table(
         path,
@@ -79,7 +71,7 @@ def test_a_written_audit_table_and_its_reports_follow_their_schemas(
     ] == []
 
 
-def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None:
+def test_a_report_with_a_differing_recorded_verdict_follows_the_schema():
     odd = DiagnosticReport(
         residual_norms=[1.0, 100.0], recorded_verdict="trustworthy", unmeasured={"c": "few"}
     )
@@ -87,7 +79,7 @@ def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None
     assert check(odd.to_dict(), "report") == []
 
 
-def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs: Path) -> None:
+def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs):
     manifests = sorted(sample_runs.rglob("manifest.json"))
     for path in manifests:
         assert check(json.loads(path.read_text()), "manifest") == [], path
@@ -109,14 +101,14 @@ def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs: Path) 
         ({"loss": 1.0}, "trace"),
     ],
 )
-def test_a_schema_refuses_what_the_reader_refuses(value: Any, name: str) -> None:
+def test_a_schema_refuses_what_the_reader_refuses(value, name):
     assert check(value, name)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("report", DiagnosticReport), ("manifest", Manifest), ("trace", TraceEpoch)]
 )
-def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspec.Struct]) -> None:
+def test_every_field_is_in_the_schema_and_explained(name, kind):
     properties = schema_of(SCHEMAS[name])["properties"]
     for field in msgspec.structs.fields(kind):
         if field.encode_name == WHAT_IF:
@@ -125,16 +117,14 @@ def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspe
         assert properties[field.encode_name].get("description"), field.name
 
 
-def test_schemas_are_json_and_name_their_dialect() -> None:
+def test_schemas_are_json_and_name_their_dialect():
     for name in SCHEMAS:
         assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
             "2020-12/schema"
         )
 
 
-def test_journals_audit_lists_and_penalty_logs_are_as_their_schemas_say(
-    tmp_path: Path, published_table: Path
-) -> None:
+def test_journals_audit_lists_and_penalty_logs_are_as_their_schemas_say(tmp_path, published_table):
     rows = scan([published_table]).rows[:3]
     Journal(tmp_path / "journal", rows)
     lines = (tmp_path / "journal").read_text().splitlines()

@@ -1,7 +1,5 @@
 """The judge of many runs gives what each report gives, wherever the thresholds move."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given, settings
@@ -20,7 +18,7 @@ kinds = st.dictionaries(st.sampled_from(LETTERS + "?"), st.sampled_from([BOUND, 
 
 
 @st.composite
-def odd_reports(draw: st.DrawFn) -> DiagnosticReport:
+def odd_reports(draw):
     """Any report, also with bounds in place of numbers and with a stream that is 0."""
     report = draw(reports(nonfinite=True))
     norms = report.residual_norms
@@ -29,7 +27,7 @@ def odd_reports(draw: st.DrawFn) -> DiagnosticReport:
     return replace(report, residual_norms=norms, evidence=draw(kinds))
 
 
-def _row(place: int, report: DiagnosticReport) -> AuditRow:
+def _row(place, report):
     return AuditRow(source="a.json", key=str(place), method="dfa", seed=place, report=report)
 
 
@@ -38,9 +36,7 @@ def _row(place: int, report: DiagnosticReport) -> AuditRow:
     runs=st.lists(odd_reports(), max_size=8),
     moves=st.lists(thresholds(), min_size=1, max_size=4),
 )
-def test_report_judge_and_table_agree_after_every_move(
-    runs: list[DiagnosticReport], moves: list[DiagnosticThresholds]
-) -> None:
+def test_report_judge_and_table_agree_after_every_move(runs, moves):
     judge = Judge(runs, DiagnosticThresholds())
     table = AuditTable.from_rows([_row(place, run) for place, run in enumerate(runs)])
     for limits in moves:
@@ -60,9 +56,7 @@ def test_report_judge_and_table_agree_after_every_move(
 
 @settings(deadline=None, max_examples=60)
 @given(runs=st.lists(odd_reports(), max_size=8), data=st.data())
-def test_values_are_the_numbers_of_the_chosen_runs(
-    runs: list[DiagnosticReport], data: st.DataObject
-) -> None:
+def test_values_are_the_numbers_of_the_chosen_runs(runs, data):
     judge = Judge(runs, DiagnosticThresholds())
     chosen = data.draw(st.none() | st.sets(st.integers(0, len(runs) - 1)) if runs else st.none())
     places = range(len(runs)) if chosen is None else chosen
@@ -75,7 +69,7 @@ def test_values_are_the_numbers_of_the_chosen_runs(
         assert all(map(math.isnan, values[len(decided) :]))
 
 
-def test_only_the_runs_between_two_places_are_judged_again() -> None:
+def test_only_the_runs_between_two_places_are_judged_again():
     runs = [DiagnosticReport(residual_norms=[1.0, growth]) for growth in (2.0, 5.0, 20.0, 90.0)]
     judge = Judge(runs, DiagnosticThresholds(h_norm_explosion_ratio=10.0))
     assert judge.move(DiagnosticThresholds(h_norm_explosion_ratio=90.0)) == {2, 3}

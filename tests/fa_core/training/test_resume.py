@@ -1,7 +1,5 @@
 """An interrupted run goes on to the weights it would have reached anyway."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

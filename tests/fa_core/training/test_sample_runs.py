@@ -1,7 +1,5 @@
 """The sample runs: they are what their manifests say, and making one again gives the same."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

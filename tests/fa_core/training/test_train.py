@@ -1,7 +1,5 @@
 """A run folder from start to finish: what is in it, and when a run ends early."""
 
-from __future__ import annotations
-
 import json
 import math
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Addresses: what is refused, and that nothing keeps the caller waiting."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import socket
