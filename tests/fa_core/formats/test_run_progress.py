@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core import run_progress
+from fa_core.formats import run_progress
 from fa_core.formats.run_progress import STALE_SECONDS, ProgressFiles, look_at, read_progress
 from fa_core.report.manifest import PROGRESS
 
