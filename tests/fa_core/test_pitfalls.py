@@ -65,7 +65,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples():
         a, g = a.double().flatten(), g.double().flatten()
         return float(a @ g / (a.norm() * g.norm()))
 
-    pairs = [(a, g) for a, g in zip(credit, grads, strict=True) if a is not None]
+    pairs = [*zip(credit, grads, strict=True)]
     per_layer = [sum(cosine(x, y) for x, y in zip(a, g, strict=True)) / 6 for a, g in pairs]
     deep = pairs[1:]
     expected = [
@@ -113,7 +113,7 @@ def test_the_sample_run_shows_what_4_to_6_say(sample_runs):
 
 def test_a_run_without_saved_feedback_says_na(tmp_path):
     (tmp_path / "manifest.json").write_text(
-        json.dumps({"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1})
+        '{"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1}'
     )
     with pytest.raises(MeasureError, match="N/A"):
         of_run(tmp_path)
@@ -134,14 +134,8 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
     net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method
-        manifest = Manifest(
-            method=method,
-            arch=net.arch,
-            arch_args=net.arch_args,
-            data="synthetic:input=16",
-            seed=1,
-            method_args=args,
-        )
+        network = {"arch": net.arch, "arch_args": net.arch_args, "data": "synthetic:input=16"}
+        manifest = Manifest(method=method, seed=1, method_args=args, **network)
         writer = RunWriter(run)
         writer.manifest(manifest)
         writer.weights(manifest, net.state_dict(), {"B_0": torch.ones(1)})

@@ -74,22 +74,19 @@ def hostile(tmp_path, monkeypatch):
     return tmp_path
 
 
-TWO = ("--seeds", "1,2", "--data", "synthetic:test=200,train=200")
-CPU = ("--device", "cpu")
-
-
 @pytest.mark.parametrize(
     "words",
     [
-        ("doctor",),
-        ("audit", str(SAMPLE_RUNS / "main" / "frozen_s42"), "--out", "a.json", *CPU),
-        ("report", str(SAMPLE_RUNS / "audit_cnn_3seed.json"), "--out", "f.svg"),
-        ("train", "--method", "bp", "--epochs", "1", "--out", "r", "--jobs", "2", *TWO, *CPU),
+        "doctor",
+        f"audit {SAMPLE_RUNS}/main/frozen_s42 --out a.json --device cpu",
+        f"report {SAMPLE_RUNS}/audit_cnn_3seed.json --out f.svg",
+        "train --method bp --epochs 1 --out r --jobs 2 --device cpu --seeds 1,2 "
+        "--data synthetic:test=200,train=200",
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: words.split()[0],
 )
 def test_nothing_of_the_current_folder_is_taken_for_a_library(hostile, words):
-    child = start_python("fa_tui", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = start_python("fa_tui", *words.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     printed, wrong = child.communicate(timeout=240)
     assert child.returncode == 0, (printed + wrong).decode()
     assert not (hostile / "ran").exists()

@@ -17,10 +17,6 @@ from fa_core.files.opening import MissingFile, check_size, open_file, read_file
 from fa_core.formats import scan
 
 
-def fifo(path):
-    os.mkfifo(path)
-
-
 def unix_socket(path):
     # a socket's own name is limited to a hundred characters
     before = Path.cwd()
@@ -32,24 +28,12 @@ def unix_socket(path):
         os.chdir(before)
 
 
-def link_to_device(path):
-    path.symlink_to("/dev/zero")
-
-
-def loop_of_links(path):
-    path.symlink_to(path)
-
-
-def folder(path):
-    path.mkdir()
-
-
 ODD = {
-    "FIFO": (fifo, "is a FIFO, not a file"),
+    "FIFO": (os.mkfifo, "is a FIFO, not a file"),
     "socket": (unix_socket, "is a socket, not a file"),
-    "device": (link_to_device, "is a device, not a file"),
-    "loop": (loop_of_links, "cannot be read"),
-    "folder": (folder, "is a folder, not a file"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "is a device, not a file"),
+    "loop": (lambda path: path.symlink_to(path), "cannot be read"),
+    "folder": (Path.mkdir, "is a folder, not a file"),
 }
 
 
@@ -79,7 +63,7 @@ def test_what_replaces_a_file_between_the_look_and_the_opening_is_not_waited_for
     path.write_bytes(b"x")
     status = path.stat()
     path.unlink()
-    fifo(path)
+    os.mkfifo(path)
     monkeypatch.setattr(os, "stat", lambda path: status)
     with pytest.raises(UnreadableInput, match="is a FIFO"):
         open_file(path)
@@ -162,8 +146,9 @@ def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path):
 def test_nothing_odd_in_a_run_folder_stops_a_search(odd, tmp_path, name):
     run = tmp_path / "dfa_s42"
     run.mkdir()
-    manifest = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "manifest.json").write_text(
+        '{"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}'
+    )
     (run / "model.safetensors").write_bytes(b"")
     (run / name).unlink(missing_ok=True)
     odd[0](run / name)
@@ -179,7 +164,7 @@ def nested(start, name, depth):
     for _ in range(depth):
         os.mkdir(name)  # noqa: PTH102
         os.chdir(name)
-    Path("a.json").write_text(json.dumps({"residual_norms": [1.0, 2.0]}))
+    Path("a.json").write_text('{"residual_norms": [1.0, 2.0]}')
     os.chdir(start)
     try:
         yield

@@ -1,17 +1,14 @@
 import json
-import os
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fa_core.errors import FaError
-from fa_core.formats import load_audits, scan
+from fa_core.formats import load_audits, report_object, scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.formats.report_object import row_of
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import audit_rows
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
@@ -112,22 +109,15 @@ def test_a_written_table_agrees_with_its_keys_whatever_the_method_is_called(
 ):
     path = tmp_path_factory.getbasetemp() / "names.json"
     report = DiagnosticReport(method_name=name, seed=seed, residual_norms=[1.0, 2.0])
-    method = row_of("", "", report).method
-    row = AuditRow(source="", key="", method=method, seed=seed, report=report)
+    method = report_object.row_of("", "", report).method
+    row = row_of("x", method=method, seed=seed, report=report)
     write_audit_table(path, [row])
     assert scan([path]).problems == []
 
 
 def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path):
     rows = [
-        AuditRow(
-            source="",
-            key="x",
-            method="dfa",
-            seed=1,
-            report=DiagnosticReport(residual_norms=[1.0]),
-            axes=axes,
-        )
+        row_of("dfa_s1", report=DiagnosticReport(residual_norms=[1.0]), axes=axes)
         for axes in ({"lam": 0.01}, {"lam": 0.1}, {"d": 64, "L": 4}, {"d": 64, "L": 4})
     ]
     write_audit_table(tmp_path / "out.json", rows)
@@ -144,10 +134,7 @@ def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path
 def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_path):
     report = DiagnosticReport(method_name="bp", seed=1, residual_norms=[1.0, 2.0])
     folders = ("bp_s100", "bp_s104", "a/bp_s1", "b/bp_s1", "x-seed_8")
-    rows = [
-        AuditRow(source="", key="", method="bp", seed=1, checkpoint=folder, report=report)
-        for folder in folders
-    ]
+    rows = [row_of("bp_s1", "", folder, report=report) for folder in folders]
     write_audit_table(tmp_path / "audit.json", rows)
     back = scan([tmp_path / "audit.json"]).rows
     assert [(row.method, row.seed, row.checkpoint) for row in back] == [
@@ -164,18 +151,3 @@ def test_the_published_summary_comes_out_as_published(tmp_path, published_table)
     assert written["summary"] == published["summary"]
     assert list(written["reports"]) == list(published["reports"])
     assert written["made_by"] == "test"
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "out.json"
-    write_audit_table(path, [])
-    before = path.read_bytes()
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FaError, match="No space left"):
-        write_audit_table(path, [AuditRow(source="", key="x", method="bp", seed=2)])
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]

@@ -11,6 +11,16 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest
 from fa_core.report.report_facts import WHAT_IF
 
+KINDS = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    float: "number",
+    int: "number integer",
+    type(None): "null",
+    bool: "boolean",
+}
+
 
 def violations(value, rule, root, place="$"):
     """The part of JSON Schema that our schemas use, read slowly and plainly."""
@@ -19,20 +29,8 @@ def violations(value, rule, root, place="$"):
     if "anyOf" in rule:
         tried = [violations(value, option, root, place) for option in rule["anyOf"]]
         return [] if [] in tried else [problem for problems in tried for problem in problems]
-    kinds = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "number": (int, float),
-        "integer": int,
-        "null": type(None),
-        "boolean": bool,
-    }
     expected = rule.get("type")
-    if expected and (
-        not isinstance(value, kinds[expected])
-        or (isinstance(value, bool) and expected != "boolean")
-    ):
+    if expected and expected not in KINDS[type(value)]:
         return [f"{place}: {value!r} is no {expected}"]
     found = []
     if isinstance(value, dict):
@@ -58,17 +56,12 @@ def check(value, name):
 
 def test_a_written_audit_table_and_its_reports_follow_their_schemas(tmp_path, sample_runs):
     path = tmp_path / "out.json"
-    write_audit_table(
-        path,
-        scan(
-            [sample_runs / "audit_table_s42_s123_s456.json", sample_runs / "audit_cnn_3seed.json"]
-        ).rows,
-    )
+    write_audit_table(path, scan([*sample_runs.glob("audit_*.json")]).rows)
     written = json.loads(path.read_text())
     assert check(written, "audit-table") == []
-    assert [
-        problem for report in written["reports"].values() for problem in check(report, "report")
-    ] == []
+    assert len(written["reports"]) > 20
+    for report in written["reports"].values():
+        assert check(report, "report") == []
 
 
 def test_a_report_with_a_differing_recorded_verdict_follows_the_schema():

@@ -9,22 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import NUMBERS, AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of, mask_of
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import assuming, reports, thresholds
 
 
-def row(method="bp", seed=1, **fields):
-    report = DiagnosticReport(**fields)  # by name
-    return AuditRow(source="here", key=f"{method}_s{seed}", method=method, seed=seed, report=report)
+def row(seed, **fields):
+    return row_of(f"bp_s{seed}", seed=seed, report=DiagnosticReport(**fields))
 
 
 def table_of(measured):
-    return AuditTable.from_rows(
-        [AuditRow(source="", key=str(i), method="bp", report=r) for i, r in enumerate(measured)]
-    )
+    return AuditTable.from_rows([row_of("bp", report=report) for report in measured])
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +51,7 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
 def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     table = AuditTable.from_rows(
         [
-            row(seed=seed, headline_acc=0.5, evidence={"a": kind} if kind else {})
+            row(seed, headline_acc=0.5, evidence={"a": kind} if kind else {})
             for seed, kind in enumerate(["bound", "", "proxy"])
         ]
     )
@@ -90,7 +87,7 @@ def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp):
 def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):
     assert resmlp.methods == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
     assert resmlp.seeds == [42, 123, 456]
-    assert AuditTable.from_rows([row(seed=None), row(seed=3)]).seeds == [3, None]
+    assert AuditTable.from_rows([row(None), row(3)]).seeds == [3, None]
 
 
 def test_a_table_of_nothing_answers_everything():

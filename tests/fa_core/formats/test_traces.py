@@ -121,12 +121,3 @@ def test_a_bad_line_inside_is_named_and_the_rest_is_kept(tmp_path):
     malformed, wrong = (problem.message for problem in found.problems)
     assert "line 2" in malformed
     assert "line 3" in wrong and ".h_norms[1]" in wrong
-
-
-def test_non_finite_epochs_are_read(tmp_path):
-    path = tmp_path / "dfa_s1.jsonl"
-    path.write_text(
-        '{"epoch": 1, "h_norms": [1.0, 2.0]}\n{"epoch": 2, "h_norms": [1.0, NaN], "loss": Infinity}\n'
-    )
-    first, second = scan([path]).traces[0].epochs
-    assert (first.report().flags, second.report().flags) == (set(), {"a"})

@@ -5,13 +5,13 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats.row_baselines import with_measured_baselines
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.intervals import packed, paired_margin
 from fa_core.report.names import split_key
 from fa_core.report.notes import basis_text
+from tests.fa_core.rows import row_of
 
 NET = {
     "arch": "resmlp",
@@ -28,9 +28,7 @@ def row(method, acc=0.62, seed=42, *, recorded=None, **facts):
         headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method
     )
     source = f"runs/{method}{''.join(facts.get('method_args', {}).values())}_s{seed}"
-    return AuditRow(
-        source=source, key=source, method=method, seed=seed, report=report, checkpoint=source
-    )
+    return row_of(source, source, ..., method=method, seed=seed, report=report, axes={})
 
 
 def frozen(of, acc, **facts):
@@ -169,7 +167,6 @@ def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error():
 
 def named(key, acc, **facts):
     """A run of a bare checkpoint of the user's network: only its name says what it is."""
-    method, seed, axes = split_key(key)
     settings = {"model": "my_nets:Net"}
     provenance = {
         "network": "my_nets.Net",
@@ -177,17 +174,10 @@ def named(key, acc, **facts):
         "settings": settings,
         **facts,
     }
-    report = DiagnosticReport(headline_acc=acc, provenance=provenance, method_name=method)
-    source = f"nets/{key}.pt"
-    return AuditRow(
-        source=source,
-        key=key,
-        method=method,
-        seed=seed,
-        axes=axes,
-        report=report,
-        checkpoint=source,
+    report = DiagnosticReport(
+        headline_acc=acc, provenance=provenance, method_name=split_key(key)[0]
     )
+    return row_of(key, f"nets/{key}.pt", ..., report=report)
 
 
 def test_checkpoints_of_ones_own_are_paired_by_their_names():

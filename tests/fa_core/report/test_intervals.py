@@ -34,7 +34,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 @pytest.mark.parametrize("n", [6, 7, 32, 128, 129, 360, 1000, 1001, 1280, 100_000])
 def test_the_median_lies_between_the_ranks_at_least_as_often_as_said(n):
     ranks = median_ranks(n)
-    assert ranks is not None and ranks[0] == n - 1 - ranks[1]
+    assert ranks[0] == n - 1 - ranks[1]
     below = stats.binom.cdf(ranks[0], n, 0.5)
     assert 1 - 2 * below >= 0.95 - (1e-3 if n > 1000 else 0)
     # the next closer pair would not do; the normal approximation may be one place too careful
@@ -97,7 +97,7 @@ def test_the_jackknife_of_the_drift_written_out(signal):
 
 
 def test_equal_batches_do_not_show_that_every_batch_is_alike():
-    few, more = (drift_interval(1.0, [k - 1.0] * k) or (0.0, 0.0) for k in (10, 40))
+    few, more = (drift_interval(1.0, [k - 1.0] * k) for k in (10, 40))
     assert few[1] == more[1] == 1.0
     assert 0.2 < few[0] < 0.6 < more[0] < 1.0
 
@@ -105,7 +105,6 @@ def test_equal_batches_do_not_show_that_every_batch_is_alike():
 def test_growth_takes_the_pairing_of_samples_into_account():
     bounds = ([1.0, 40.0], [0.8, 32.0], [1.25, 50.0])
     apart, alike = (growth_interval(*bounds, [r], 128) for r in (0.0, 0.99))
-    assert apart is not None and alike is not None
     assert apart[0] < alike[0] < 40.0 < alike[1] < apart[1]
     # independent medians: the errors of the logarithms add in squares
     spread = (
@@ -115,10 +114,7 @@ def test_growth_takes_the_pairing_of_samples_into_account():
 
 
 def test_a_growth_interval_beyond_all_floats_ends_at_the_largest():
-    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128) or (
-        0.0,
-        0.0,
-    )
+    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128)
     assert low <= 1e300 <= high == sys.float_info.max
     assert growth_interval([1e-30, 1e300], [1e-30, 1e290], [1e-20, 1e308], [0.0], 128) is None
 
@@ -143,7 +139,7 @@ def test_the_ends_of_a_paired_margin_are_where_the_score_is_z(b, c, n):
     found = paired_margin(
         packed([True] * b + [False] * c + [True] * alike), packed([False] * b + [True] * (n - b))
     )
-    low, high = found or (0.0, 0.0)
+    low, high = found
     assert score_of(low / 100, b, c, n) == pytest.approx(1.96, abs=0.01)
     assert score_of(high / 100, b, c, n) == pytest.approx(-1.96, abs=0.01)
 
@@ -168,7 +164,7 @@ def test_every_number_of_an_audit_has_an_interval_around_it():
     report = measured()
     for letter, value in report.numbers.items():
         ends = report.interval(letter)
-        assert ends is not None and value is not None and ends[0] <= value <= ends[1], letter
+        assert ends[0] <= value <= ends[1], letter
     assert report.intervals["acc"] == share_interval(round(report.headline_acc * 512), 512)
     assert report == DiagnosticReport.from_dict(report.to_dict()) or "verdict" in report.to_dict()
 
@@ -217,13 +213,13 @@ def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(counted
     assert 0 <= low <= hits / n <= high <= 1 and low < high
     ours, theirs = (data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) for _ in range(2))
     report = DiagnosticReport(headline_acc=sum(ours) / n, frozen_baseline_acc=sum(theirs) / n)
-    low, high = paired_margin(packed(ours), packed(theirs)) or (1.0, 0.0)
+    low, high = paired_margin(packed(ours), packed(theirs))
     assert -100 <= low <= report.margin_pp <= high <= 100 and low < high
 
 
 def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_text_alone():
     report = measured()
-    low, high = report.interval("c") or (0.0, 0.0)
+    low, high = report.interval("c")
     for ceiling, undecided in ((low - 0.01, ""), ((low + high) / 2, "c"), (high + 0.01, "")):
         judged = report.with_thresholds(
             DiagnosticThresholds(stability_drift_ceiling=ceiling, frozen_acc_margin_pp=-90)

@@ -6,20 +6,12 @@ import torch
 from PIL import Image
 from torch import nn
 
-from fa_core.audit.jobs import Job, MeasureOptions
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
-from fa_core.zoo.data import DataSet, GivenBatches, load_data, load_test_data
+from fa_core.zoo.data import load_data, load_test_data
 from tests.fa_core.zoo.data.test_cifar import write_binary10
-
-
-class Quiet:
-    def update(self, done, total):
-        """Nothing to see."""
-
-    def note(self, text):
-        """Nothing to say."""
 
 
 def write_images(folder, classes, size=(8, 8), suffix="png"):
@@ -36,15 +28,9 @@ def test_images_are_those_that_torchvision_reads(tmp_path):
     vision = pytest.importorskip("torchvision")
     write_images(tmp_path / "train", {"cat": 3, "dog": 2}, (13, 9))
     write_images(tmp_path / "val", {"cat": 1, "dog": 2}, (13, 9))
-    transforms = vision.transforms
-    shaped = transforms.Compose(
-        [
-            transforms.Resize(6),
-            transforms.CenterCrop(6),
-            transforms.ToTensor(),
-            transforms.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1)),
-        ]
-    )
+    own = vision.transforms
+    usual = own.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
+    shaped = own.Compose([own.Resize(6), own.CenterCrop(6), own.ToTensor(), usual])
     data = load_data(f"imagefolder:{tmp_path},size=6,mean=0.5/0.4/0.3,std=0.2/0.3/0.1")
     for part, x, y in (("train", data.train_x, data.train_y), ("val", data.test_x, data.test_y)):
         theirs = vision.datasets.ImageFolder(str(tmp_path / part), shaped)
@@ -56,13 +42,11 @@ def test_images_are_those_that_torchvision_reads(tmp_path):
 def test_to_measure_the_test_part_is_read_alone(tmp_path):
     write_images(tmp_path / "test", {"cat": 3, "dog": 2})
     data = load_test_data(f"imagefolder:{tmp_path}")
-    assert isinstance(data, DataSet)
     assert (len(data.train_y), data.test_x.shape) == (0, (5, 3, 8, 8))
     assert 0 <= float(data.test_x.min()) < float(data.test_x.max()) <= 1
     with pytest.raises(UnreadableInput, match="train: no such folder"):
         load_data(f"imagefolder:{tmp_path}")
     flat = load_test_data(f"imagefolder:{tmp_path / 'test'},raw")
-    assert isinstance(flat, DataSet)
     assert torch.equal(flat.test_x, data.test_x)
     assert flat.test_y.tolist() == [0, 0, 0, 1, 1]
 
@@ -144,7 +128,6 @@ def own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["loader", "batches", "generated", "mappings"])
 def test_batches_of_the_users_are_kept_as_they_are(kind, own):
     data = load_test_data(f"{own}:{kind}", allow_code=True)
-    assert isinstance(data, GivenBatches)
     assert [
         len(batch["labels"] if isinstance(batch, dict) else batch[1]) for batch in data.batches
     ] == [10] * 9 + [6]
@@ -185,7 +168,7 @@ def test_given_batches_are_measured_in_their_order(own, tmp_path):
         "data": f"{own}:loader",
     }
     job = Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=MeasureOptions(**options))
-    report = measure_run(job, "cpu", Quiet())
+    report = measure_run(job, "cpu", JobProgress())
     batches = load_test_data(f"{own}:loader", allow_code=True).batches
     assert (report.n_batches, report.batch_size) == (9, 10)
     assert report.headline_acc == accuracy(net, batches)
