@@ -344,7 +344,7 @@ def one_event(chance, size):
 async def play(app, count, seed, say):
     """Send a running explorer so many events, in bursts of a few."""
     chance, ran, size = random.Random(seed), app.ran, (120, 40)
-    wire = wire_of(app)
+    wire = app._driver
     last = []
     end = ran.events + count
     while ran.events < end and app._exception is None:
@@ -373,11 +373,6 @@ async def play(app, count, seed, say):
         ran.errors.append("".join(traceback.format_exception(error)) + f"\nafter {last!r}")
 
 
-def wire_of(app):
-    """The line to the terminal of a running explorer."""
-    return app._driver
-
-
 async def settle(app, most):
     """Let the explorer handle what it got, for so many seconds at most; whether it has."""
     end = time.perf_counter() + most
@@ -401,7 +396,7 @@ def is_behind(app):
 
 async def leave(app):
     """Leave as a person does, with Escape and q; what does not let go is an error."""
-    ran, wire = app.ran, wire_of(app)
+    ran, wire = app.ran, app._driver
     before, end = ran.asked_to_leave, time.perf_counter() + HANG_SECONDS
     wire.resize((120, 40))
     while ran.asked_to_leave == before and app._exception is None:

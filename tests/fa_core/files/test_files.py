@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -99,7 +98,6 @@ READ = {
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing replaces an open file there")
 @pytest.mark.parametrize("name", READ)
 def test_what_was_looked_at_is_what_is_read(name, tmp_path, monkeypatch):
     write, read = READ[name]

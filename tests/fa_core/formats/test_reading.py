@@ -118,7 +118,6 @@ def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path):
     assert [row.key for row in found] == ["a", "b"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     assert scan([tmp_path]).rows == []

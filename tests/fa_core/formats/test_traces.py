@@ -55,12 +55,6 @@ def test_without_h_0_or_depth_growth_is_not_measured_and_says_why(tmp_path):
         assert "‖h_0‖" in report.unmeasured["a"]
 
 
-def test_a_log_with_norms_of_all_layers_is_exact(tmp_path):
-    log = [{"epoch": 1, "h_norms": [1.0, 60.0], "g_norms": [1e-3, 1e-3], "test_acc": 0.2}]
-    report = penalty(tmp_path, log=log).rows[0].report
-    assert (report.max_per_block_growth, report.evidence) == (60.0, {})
-
-
 def test_a_diverged_log_is_walked_back(tmp_path):
     log = [*LOG, {"epoch": 31, "h_L_norm": float("nan"), "g_2_norm": 1e-3}]
     for header in ({}, {"L": 4, "h_0_norm": 1.0}):

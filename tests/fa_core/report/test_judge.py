@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, LETTERS, PROXY, mask_of
 from fa_core.report.judge import Judge
 from fa_core.report.thresholds import DiagnosticThresholds
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import reports, thresholds
 
 kinds = st.dictionaries(st.sampled_from(LETTERS + "?"), st.sampled_from([BOUND, PROXY]))
@@ -27,10 +27,6 @@ def odd_reports(draw):
     return replace(report, residual_norms=norms, evidence=draw(kinds))
 
 
-def _row(place, report):
-    return AuditRow(source="a.json", key=str(place), method="dfa", seed=place, report=report)
-
-
 @settings(deadline=None, max_examples=100)
 @given(
     runs=st.lists(odd_reports(), max_size=8),
@@ -38,7 +34,7 @@ def _row(place, report):
 )
 def test_report_judge_and_table_agree_after_every_move(runs, moves):
     judge = Judge(runs, DiagnosticThresholds())
-    table = AuditTable.from_rows([_row(place, run) for place, run in enumerate(runs)])
+    table = AuditTable.from_rows([row_of("dfa_s1", report=run) for run in runs])
     for limits in moves:
         before = bytes(judge.flags), bytes(judge.undecided)
         touched = judge.move(limits)
