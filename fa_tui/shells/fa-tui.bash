@@ -60,7 +60,7 @@ _fa_tui() {
             "audit --address") : ;;
             "audit --patience") : ;;
             "audit --notes") : ;;
-            "audit --format") words="table json csv markdown audit-list penalty-log" ;;
+            "audit --format") words="table json" ;;
             "audit --shard") : ;;
             "audit --filter") : ;;
             "audit --h-norm-explosion-ratio") : ;;
@@ -225,7 +225,7 @@ _fa_tui() {
                     verify) if [[ $cur == -* ]]; then words="--help --data --model --weights --filter --device --jobs --engine --address --patience --format"; else :; fi ;;
                     pitfalls) if [[ $cur == -* ]]; then words="--help --run --format"; else case $COMP_CWORD in *) words="norm-axis cosine-eps half-flush null-feedback aggregations layer-mean missing-feedback" ;; esac; fi ;;
                     serve) if [[ $cur == -* ]]; then words="--help --port"; else :; fi ;;
-                    schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace journal audit-list penalty-log settings" ;; esac; fi ;;
+                    schema) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="report audit-table manifest trace journal settings" ;; esac; fi ;;
                     settings) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in 2) words="list get set" ;; 3) words="theme glyphs device show live poll_seconds side columns thresholds.g_norm_floor thresholds.h_norm_explosion_ratio thresholds.stability_drift_ceiling thresholds.frozen_acc_margin_pp" ;; *) words="" ;; esac; fi ;;
                     completion) if [[ $cur == -* ]]; then words="--help"; else case $COMP_CWORD in *) words="bash zsh fish man" ;; esac; fi ;;
                     doctor) if [[ $cur == -* ]]; then words="--help --format"; else :; fi ;;

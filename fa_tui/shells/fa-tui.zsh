@@ -73,7 +73,7 @@ _fa-tui() {
                 '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
                 '*--replace[Measure all again]' \
                 '*--notes=[What the reports are to say of these runs]:TEXT:_files' \
-                '*--format=[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
+                '*--format=[How to print the rows]:CHOICE:(table json)' \
                 '*--shard=[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
                 '*--filter=[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
                 '*--h-norm-explosion-ratio=[(a) fires above this growth per block]:RATIO:_files' \
@@ -200,7 +200,7 @@ _fa-tui() {
                 '*--help[Show the help]' \
                 '*--out=[A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv]:FILE:_files' \
                 '*--title=[Heading of .md and .html]:TEXT:_files' \
-                '*--blank[The empty form, as .md, .html or .tex]' \
+                '*--blank[The empty form, as .md or .html]' \
                 '*--card[The form’s first page alone, as .html or .md]' \
                 '*--claims=[Judge the claims of this TOML file seed by seed (docs/protocol.md,…]:FILE:_files' \
                 '*--protocol=[v2\: the successor’s verdict, D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
@@ -289,7 +289,7 @@ _fa-tui() {
         schema)
             _arguments \
                 '*--help[Show the help]' \
-                '*:argument:(report audit-table manifest trace journal audit-list penalty-log settings)' ;;
+                '*:argument:(report audit-table manifest trace journal settings)' ;;
         settings)
             _arguments \
                 '*--help[Show the help]' \

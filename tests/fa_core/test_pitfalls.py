@@ -1,15 +1,11 @@
 """Each demonstration gives the wrong and the right number; 1 to 3 the published ones."""
 
-from __future__ import annotations
-
 import json
 import math
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.pitfalls import (
@@ -30,17 +26,17 @@ from fa_core.zoo.models import build
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
+def one_thread():
     torch.set_num_threads(1)
 
 
-def test_norm_axis_gives_the_published_numbers() -> None:
+def test_norm_axis_gives_the_published_numbers():
     shown = norm_axis()
     assert list(shown.wrong.values()) == [pytest.approx(1.142857, abs=5e-7)]
     assert list(shown.right.values()) == [[5.0, 10.0]]
 
 
-def test_cosine_eps_comes_out_twenty_times_small() -> None:
+def test_cosine_eps_comes_out_twenty_times_small():
     shown = cosine_eps()
     (wrong,), (right,) = shown.wrong.values(), shown.right.values()
     assert right == pytest.approx(0.0181, rel=1e-9)
@@ -48,7 +44,7 @@ def test_cosine_eps_comes_out_twenty_times_small() -> None:
     assert right / wrong == pytest.approx(20.0)
 
 
-def test_fp16_flushes_and_bf16_keeps() -> None:
+def test_fp16_flushes_and_bf16_keeps():
     shown = half_flush()
     flushed, cosine = shown.wrong.values()
     assert flushed == 0.0 and math.isnan(cosine)
@@ -56,20 +52,20 @@ def test_fp16_flushes_and_bf16_keeps() -> None:
     assert shown.right["cos(g, g) in bf16"] == pytest.approx(1.0)
 
 
-def random_stream(layers: int = 4) -> tuple[list[Tensor | None], list[Tensor]]:
+def random_stream(layers=4):
     generator = torch.Generator().manual_seed(0)
-    credit: list[Tensor | None] = [torch.randn(6, 5, generator=generator) for _ in range(layers)]
+    credit = [torch.randn(6, 5, generator=generator) for _ in range(layers)]
     return credit, [torch.randn(6, 5, generator=generator) for _ in range(layers)]
 
 
-def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
+def test_the_four_aggregations_equal_a_loop_over_samples():
     credit, grads = random_stream()
 
-    def cosine(a: Tensor, g: Tensor) -> float:
+    def cosine(a, g):
         a, g = a.double().flatten(), g.double().flatten()
         return float(a @ g / (a.norm() * g.norm()))
 
-    pairs = [(a, g) for a, g in zip(credit, grads, strict=True) if a is not None]
+    pairs = [*zip(credit, grads, strict=True)]
     per_layer = [sum(cosine(x, y) for x, y in zip(a, g, strict=True)) / 6 for a, g in pairs]
     deep = pairs[1:]
     expected = [
@@ -87,7 +83,7 @@ def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
     assert list(shown.wrong.values()) == pytest.approx([min(expected), max(expected)])
 
 
-def test_all_seven_run_in_order_and_are_json_ready(sample_runs: Path) -> None:
+def test_all_seven_run_in_order_and_are_json_ready(sample_runs):
     shown = demonstrate(run=sample_runs / "main" / "dfa_s42")
     assert [one.number for one in shown] == [1, 2, 3, 4, 5, 6, 7]
     assert tuple(one.name for one in shown) == PITFALLS
@@ -96,7 +92,7 @@ def test_all_seven_run_in_order_and_are_json_ready(sample_runs: Path) -> None:
         json.dumps(one.to_dict())
 
 
-def test_names_and_numbers_choose_and_unknown_ones_are_refused() -> None:
+def test_names_and_numbers_choose_and_unknown_ones_are_refused():
     assert [one.name for one in demonstrate(["norm-axis", "2"])] == ["norm-axis", "cosine-eps"]
     with pytest.raises(UsageError, match="norm-axis"):
         demonstrate(["norm"])
@@ -104,7 +100,7 @@ def test_names_and_numbers_choose_and_unknown_ones_are_refused() -> None:
         demonstrate(["layer-mean"])
 
 
-def test_the_sample_run_shows_what_4_to_6_say(sample_runs: Path) -> None:
+def test_the_sample_run_shows_what_4_to_6_say(sample_runs):
     null, means, layers = demonstrate(["4", "5", "6"], sample_runs / SAMPLE)
     assert null.ran_on == means.ran_on == layers.ran_on == "dfa_s42"
     (fresh, std), (trained,) = null.wrong.values(), null.right.values()
@@ -115,9 +111,9 @@ def test_the_sample_run_shows_what_4_to_6_say(sample_runs: Path) -> None:
     assert min(gammas) < 0 < mean < max(gammas) / 2, "the mean of all layers is the Γ of none"
 
 
-def test_a_run_without_saved_feedback_says_na(tmp_path: Path) -> None:
+def test_a_run_without_saved_feedback_says_na(tmp_path):
     (tmp_path / "manifest.json").write_text(
-        json.dumps({"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1})
+        '{"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1}'
     )
     with pytest.raises(MeasureError, match="N/A"):
         of_run(tmp_path)
@@ -125,13 +121,11 @@ def test_a_run_without_saved_feedback_says_na(tmp_path: Path) -> None:
         of_run(tmp_path / "nowhere")
 
 
-def test_a_method_named_by_a_file_is_never_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    imported: list[str] = []
+def test_a_method_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
+    imported = []
 
     class Point(EntryPoint):
-        def load(self) -> None:
+        def load(self):
             imported.append(self.value)
 
     monkeypatch.setattr(
@@ -140,14 +134,8 @@ def test_a_method_named_by_a_file_is_never_imported(
     net = build("resmlp", input_dim=16, d=32, L=3)
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method
-        manifest = Manifest(
-            method=method,
-            arch=net.arch,
-            arch_args=net.arch_args,
-            data="synthetic:input=16",
-            seed=1,
-            method_args=args,
-        )
+        network = {"arch": net.arch, "arch_args": net.arch_args, "data": "synthetic:input=16"}
+        manifest = Manifest(method=method, seed=1, method_args=args, **network)
         writer = RunWriter(run)
         writer.manifest(manifest)
         writer.weights(manifest, net.state_dict(), {"B_0": torch.ones(1)})
@@ -156,7 +144,7 @@ def test_a_method_named_by_a_file_is_never_imported(
     assert imported == []
 
 
-def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
+def test_missing_feedback_reads_one_when_careless_and_na_when_right():
     shown = missing_feedback(*random_stream(), "a run")
     assert list(shown.wrong.values()) == [pytest.approx(1.0)]
     assert list(shown.right.values()) == [None]

@@ -140,19 +140,15 @@ class Ran:
         events: how many were sent.
         errors: the explorer's own errors, with what was sent just before.
         asked_to_leave: how often it would have left.
-        kinds: how many events there were of each kind.
         screens: how many events each kind of screen got.
         jobs: how many jobs ended in each state, and how many audits were replaced.
-        slowest: the longest that a burst took, in seconds.
     """
 
     events: int = 0
     errors: list[str] = field(default_factory=list)
     asked_to_leave: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
     screens: Counter[str] = field(default_factory=Counter)
     jobs: Counter[str] = field(default_factory=Counter)
-    slowest: float = 0.0
 
 
 class Wire(HeadlessDriver):
@@ -163,10 +159,8 @@ class Wire(HeadlessDriver):
     def __init__(self, *given, **more):
         super().__init__(*given, **more)
         self.parser = Parser()
-        self.bytes_out = 0
 
     def write(self, data):
-        self.bytes_out += len(data)
         for _ in range(data.count(ASK)):
             self.feed("\x1b[1;1R")
 
@@ -330,50 +324,46 @@ def reported(button, x, y, end="M"):
 
 
 def one_event(chance, size):
-    """One random thing that a person does: its kind, and what a terminal sends for it."""
+    """What a terminal sends for one random thing that a person does."""
     kind = chance.random()
     if kind < 0.15:
-        return "escape", ESCAPE
+        return ESCAPE
     if kind < 0.40:
-        return "letter", chance.choice(LETTERS)
+        return chance.choice(LETTERS)
     if kind < 0.62:
-        return "key", chance.choice(KEYS)
+        return chance.choice(KEYS)
     if kind < 0.77:
-        return "word", chance.choice(WORDS)
+        return chance.choice(WORDS)
     if kind < 0.95:
-        return "mouse", mouse(chance, size)
+        return mouse(chance, size)
     if kind < 0.98:
-        return "paste", f"\x1b[200~{chance.choice(PASTES)}\x1b[201~"
-    return "many letters", "".join(chance.choices(LETTERS, k=200))
+        return f"\x1b[200~{chance.choice(PASTES)}\x1b[201~"
+    return "".join(chance.choices(LETTERS, k=200))
 
 
 async def play(app, count, seed, say):
     """Send a running explorer so many events, in bursts of a few."""
     chance, ran, size = random.Random(seed), app.ran, (120, 40)
-    wire = wire_of(app)
+    wire = app._driver
     last = []
     end = ran.events + count
     while ran.events < end and app._exception is None:
         known = len(ran.errors)
-        began = time.perf_counter()
         if chance.random() < 0.03:
             size = chance.choice(SIZES)
             if chance.random() < 0.5:
                 size = (chance.randint(1, 220), chance.randint(1, 70))
             wire.resize(size)
-            ran.kinds["resize"] += 1
             last.append(f"size {size}")
         for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
-            kind, sent = one_event(chance, size)
+            sent = one_event(chance, size)
             last.append(sent)
             ran.events += 1
-            ran.kinds[kind] += 1
             ran.screens[type(app.screen).__name__ if app.screen_stack else ""] += 1
             wire.feed(sent)
             if ran.events % 1000 == 0:
                 say(f"seed {seed}: {ran.events} events, {dict(ran.screens.most_common(4))}")
         await settle(app, chance.choice((0.0, 0.0, 0.02, 0.2)))
-        ran.slowest = max(ran.slowest, time.perf_counter() - began)
         if len(app.keys._typed_ahead) > MOST_BEHIND and not await settle(app, HANG_SECONDS):
             ran.errors.append(f"it hangs in {app.screen}")
         del last[:-40]
@@ -381,11 +371,6 @@ async def play(app, count, seed, say):
     if app._exception is not None:
         error = app._exception
         ran.errors.append("".join(traceback.format_exception(error)) + f"\nafter {last!r}")
-
-
-def wire_of(app):
-    """The line to the terminal of a running explorer."""
-    return app._driver
 
 
 async def settle(app, most):
@@ -411,7 +396,7 @@ def is_behind(app):
 
 async def leave(app):
     """Leave as a person does, with Escape and q; what does not let go is an error."""
-    ran, wire = app.ran, wire_of(app)
+    ran, wire = app.ran, app._driver
     before, end = ran.asked_to_leave, time.perf_counter() + HANG_SECONDS
     wire.resize((120, 40))
     while ran.asked_to_leave == before and app._exception is None:
@@ -513,10 +498,9 @@ def main():
         found += len(ran.errors) + len(gone)
         seconds = time.perf_counter() - began
         print(f"seed {seed}: {ran.events} events in {seconds:.0f} s, {len(ran.errors)} errors,")
-        print(f"  {len(gone)} files changed, slowest burst {ran.slowest:.2f} s")
-        print(f"  it would have left {ran.asked_to_leave} times")
-        for name in ("kinds", "screens", "jobs"):
-            print(f"  {name}: {dict(getattr(ran, name).most_common())}")
+        print(f"  {len(gone)} files changed; it would have left {ran.asked_to_leave} times")
+        print(f"  screens: {dict(ran.screens.most_common())}")
+        print(f"  jobs: {dict(ran.jobs.most_common())}")
         print(*ran.errors, *gone, sep="\n", end="\n", flush=True)
     return 1 if found else 0
 

@@ -1,7 +1,5 @@
 """A pool of real worker processes that measure with `faults.measure`, and what it told."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measuring functions for workers under test: the checkpoint, by its name or as a JSON file, says what happens."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -30,14 +28,9 @@ def measure(job, device, watch):
         raise UnreadableInput("is empty", where=job.checkpoint, hint="save it again")
     if fault == "bug":
         raise ZeroDivisionError("division by zero")
-    if fault == "lost":
-        raise UnreadableInput("the network failed") from RuntimeError(
-            "CUDA error: device-side assert triggered"
-        )
-    if fault == "gone" and device == "cuda:0":
-        raise UnreadableInput("the network failed", where=job.checkpoint) from RuntimeError(
-            "CUDA error: gone"
-        )
+    if fault == "lost" or (fault == "gone" and device == "cuda:0"):
+        why = RuntimeError("CUDA error: device-side assert triggered")
+        raise UnreadableInput("the network failed", where=job.checkpoint) from why
     if fault == "filled" and device == "cuda:0":
         raise DeviceFull("out of memory: others hold it")
     if fault == "unsendable":
@@ -65,6 +58,19 @@ def measure(job, device, watch):
     }
 
 
+def report_of(job, **fields):
+    """A report of a checkpoint that has a file."""
+    facts = {
+        "checkpoint": job.checkpoint,
+        "hashes": input_hashes(Path(job.checkpoint)),
+        "settings": msgspec.to_builtins(job.options),
+        "data": job.options.data,
+        **fields.pop("provenance", {}),
+    }
+    norms = {"residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
+    return {"method_name": job.method, "seed": job.seed, **norms, **fields, "provenance": facts}
+
+
 def measure_described(job, device, watch):
     """Reports what the checkpoint, a JSON file, says about itself; ``fault`` in it goes wrong as in `measure`."""
     described = json.loads(Path(job.checkpoint).read_text())
@@ -73,20 +79,12 @@ def measure_described(job, device, watch):
         Path(described["wait_for"]).read_bytes()
     if "fault" in described:
         measure(Job(id=job.id, checkpoint=described["fault"]), device, watch)
-    return {
-        "method_name": job.method,
-        "residual_norms": [1.0, described.get("growth", 2.0)],
-        "bp_grad_norms": [1e-3, 1e-3],
-        "headline_acc": described.get("acc", 0.5),
-        "seed": job.seed,
-        "provenance": {
-            "checkpoint": job.checkpoint,
-            "hashes": input_hashes(Path(job.checkpoint)),
-            "settings": msgspec.to_builtins(job.options),
-            "data": job.options.data,
-            **described.get("provenance", {}),
-        },
-    }
+    return report_of(
+        job,
+        residual_norms=[1.0, described.get("growth", 2.0)],
+        headline_acc=described.get("acc", 0.5),
+        provenance=described.get("provenance", {}),
+    )
 
 
 def measure_at_gate(job, device, watch):
@@ -99,18 +97,7 @@ def measure_at_gate(job, device, watch):
         threading.Event().wait(0.02)
     if "error" in described:
         raise ZeroDivisionError(described["error"])
-    return {
-        "method_name": job.method,
-        "notes": device,
-        "residual_norms": [1.0, float("inf")],
-        "bp_grad_norms": [1e-3, 1e-3],
-        "seed": job.seed,
-        "provenance": {
-            "checkpoint": job.checkpoint,
-            "hashes": input_hashes(Path(job.checkpoint)),
-            "settings": msgspec.to_builtins(job.options),
-        },
-    }
+    return report_of(job, notes=device, residual_norms=[1.0, float("inf")])
 
 
 def measure_shown(job, device, watch):

@@ -1,7 +1,5 @@
 """Small untrained run folders, as training would leave them."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 from itertools import pairwise
@@ -13,13 +11,10 @@ from fa_core.errors import FaError, UsageError
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.row_baselines import with_measured_baselines
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 
-ROWS = [
-    AuditRow(source=f"{n}.pt", key=f"dfa_s{n}", method="dfa", seed=n, checkpoint=f"{n}.pt")
-    for n in range(3)
-]
+ROWS = [row_of(f"dfa_s{n}", f"{n}.pt", ...) for n in range(3)]
 REPORT = DiagnosticReport(residual_norms=[1.0, 2.0])
 
 
@@ -68,17 +63,9 @@ def test_a_journal_judges_by_its_own_frozen_runs(tmp_path):
         "recipe": {"epochs": 1},
         "method_args": {},
     }
+    report = replace(REPORT, provenance=facts)
     runs = [
-        AuditRow(
-            source="",
-            key="",
-            method=method,
-            seed=1,
-            checkpoint=method,
-            report=DiagnosticReport(
-                method, headline_acc=acc, residual_norms=[1.0, 2.0], provenance=facts
-            ),
-        )
+        row_of(f"{method}_s1", "", method, report=replace(report, headline_acc=acc))
         for method, acc in (("frozen", 0.25), ("bp", 0.75))
     ]
     Journal(tmp_path / "out.json", runs)
@@ -151,11 +138,8 @@ def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path)
 
 def test_replacing_an_audit_keeps_the_old_file_out_of_a_search(tmp_path):
     file = tmp_path / "audit.json"
-    assert (
-        replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25))
-        is None
-    )
-    kept = replace_audit(file, DiagnosticReport("dfa", residual_norms=[2.0], headline_acc=0.5))
+    assert replace_audit(file, replace(REPORT, headline_acc=0.25)) is None
+    kept = replace_audit(file, replace(REPORT, headline_acc=0.5))
     assert kept == tmp_path / "audit.json.~1~"
     assert [row.report.headline_acc for row in scan([tmp_path]).rows] == [0.5]
     assert [row.report.headline_acc for row in scan([kept]).rows] == [0.25]

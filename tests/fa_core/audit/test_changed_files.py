@@ -1,7 +1,5 @@
 """Weights that change on disk: while they are measured, and afterwards."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec
@@ -11,8 +9,8 @@ from fa_core.audit import measuring
 from fa_core.audit.jobs import Job, changed_since
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import MeasureError
-from fa_core.formats.rows import AuditRow
 from fa_core.report.manifest import WEIGHTS
+from tests.fa_core.rows import row_of
 
 from .runs_for_tests import make_run
 
@@ -24,9 +22,7 @@ def run(tmp_path):
 
 def measured(run):
     report = measure_run(Job(id="0", checkpoint=str(run)), "cpu", measuring.JobProgress())
-    return AuditRow(
-        source="audit.json", key="dfa_s42", method="dfa", report=report, checkpoint=str(run)
-    )
+    return row_of("dfa_s42", "audit.json", run, report=report)
 
 
 def test_weights_that_change_after_they_were_measured_are_said_on_opening(run):
@@ -49,7 +45,7 @@ def test_weights_that_change_while_they_are_measured_give_no_report(run, monkeyp
 
     def meanwhile(*args, **given):
         os.utime(run / WEIGHTS, (1, 1))
-        return real(*args, **given)  # type: ignore[arg-type]
+        return real(*args, **given)
 
     monkeypatch.setattr(measuring, "run_diagnosis", meanwhile)
     with pytest.raises(MeasureError, match="changed while they were measured"):

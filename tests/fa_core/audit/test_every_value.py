@@ -1,7 +1,5 @@
 """Every value of a full record, falsified by 1 % or taken away: what `verify` says of it."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said where memory runs out; that the batch is halved: test_measuring."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

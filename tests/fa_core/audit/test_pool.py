@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -186,7 +184,11 @@ def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool):
 
 
 def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
-    pool, gate = _busy_pool(make_pool, told, tmp_path)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    pool = make_pool()
+    pool.submit(Job(id="busy", checkpoint=str(gate)))
+    told.wait_for(lambda view: view.job.id == "busy" and view.total == 2)
     waiting = pool.submit(job("waiting"))
     with pytest.raises(ValueError, match="running already"):
         pool.submit(job("busy"))
@@ -277,7 +279,6 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
-    assert worker.stdin and worker.stdout
     worker.stdin.write(messages.encode(messages.Run([job("stuck")])))
     worker.stdin.flush()
     kinds = [type(messages.decode(worker.stdout.readline(), messages.FromWorker)) for _ in range(3)]
@@ -297,13 +298,3 @@ def test_the_client_never_imports_torch_or_ray():
 
 def job(name):
     return Job(id=name, checkpoint=f"/runs/{name}", method=name)
-
-
-def _busy_pool(make_pool, told, tmp_path):
-    """A pool whose only worker waits at a gate, and the gate."""
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    pool = make_pool()
-    pool.submit(Job(id="busy", checkpoint=str(gate)))
-    told.wait_for(lambda view: view.job.id == "busy" and view.total == 2)
-    return pool, gate

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -15,24 +13,18 @@ from fa_core.audit.verify import find_checkpoint, recorded_options, verify
 from fa_core.audit.worker import MEASURE
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 
 HOW = Measuring(Execution(device="cpu"))
 HERE = Path(__file__).parent
 
 
-def row_of(path, **provenance):
+def recorded(path, **provenance):
     report = DiagnosticReport(
         residual_norms=[1.0, 2.0], n_batches=8, batch_size=64, norm_batches=2, provenance=provenance
     )
-    return AuditRow(
-        source=str(path.parent / "audit.json"),
-        key="dfa_s42",
-        method="dfa",
-        checkpoint=str(path),
-        report=report,
-    )
+    return row_of("dfa_s42", path.parent / "audit.json", path, report=report)
 
 
 @pytest.fixture
@@ -43,10 +35,7 @@ def audited(tmp_path, monkeypatch):
     checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
     checkpoint.parent.mkdir()
     checkpoint.write_text('{"growth": 3.0}')
-    row = AuditRow(
-        source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint)
-    )
-    audit([row], out, MeasureOptions(data="synthetic"), HOW)
+    audit([row_of("dfa_s42", checkpoint, ...)], out, MeasureOptions(data="synthetic"), HOW)
     return out, checkpoint
 
 
@@ -105,25 +94,20 @@ def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, 
 def test_a_run_folders_own_audit_finds_its_folder(tmp_path):
     folder = tmp_path / "dfa_s42"
     folder.mkdir()
-    row = replace(
-        row_of(folder / "audit.json"), source=str(folder / "audit.json"), checkpoint="dfa_s42"
-    )
-    assert find_checkpoint(row) == folder
+    assert find_checkpoint(row_of("dfa_s42", folder / "audit.json", "dfa_s42")) == folder
 
 
 @pytest.mark.parametrize("name", ["/dev/zero", "fifo", "x" * 300, "a\0b", ""])
 def test_a_checkpoint_that_is_no_file_is_refused_in_one_line(tmp_path, name):
     os.mkfifo(tmp_path / "fifo")
-    row = replace(
-        row_of(tmp_path / "a.pt"), checkpoint=str(tmp_path / name) if name == "fifo" else name
-    )
+    row = row_of("dfa_s42", "audit.json", tmp_path / name if name == "fifo" else name)
     with pytest.raises(UnreadableInput, match=r"is no file|is not there any more") as error:
         find_checkpoint(row)
     assert "\n" not in str(error.value)
 
 
-def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part(tmp_path):
-    row = replace(row_of(tmp_path / "a.pt"), checkpoint="/" + "d/" * 200_000 + "x")
+def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part():
+    row = row_of("dfa_s42", "audit.json", "/" + "d/" * 200_000 + "x")
     with pytest.raises(
         UnreadableInput,
         match="its checkpoint has a name of 400,002 characters; a file's has at most",
@@ -133,9 +117,7 @@ def test_a_name_longer_than_a_files_is_not_looked_for_part_by_part(tmp_path):
 
 def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
     report = DiagnosticReport(residual_norms=[1.0, 2.0])
-    published = [
-        AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)
-    ]
+    published = [row_of(f"bp_s{n}", "p.json", report=report) for n in range(3)]
     result = verify([*published, *scan([audited[0]]).rows], HOW)
     assert (len(result.runs), result.failures) == (1, [])
     assert [problem.message.split(";")[0] for problem in result.skipped] == [
@@ -144,7 +126,7 @@ def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
     with pytest.raises(UnreadableInput, match=r"p\.json: 3 records with no checkpoint"):
         verify(published)
     with pytest.raises(UnreadableInput, match="nothing recorded"):
-        verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
+        verify([row_of("dfa", "dfa.pt", ...)])
 
 
 @pytest.mark.parametrize(
@@ -159,12 +141,12 @@ def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
 )
 def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expected):
     facts = {"settings": settings} if settings else {}
-    options = recorded_options(row_of(tmp_path / "a.pt", **facts))
+    options = recorded_options(recorded(tmp_path / "a.pt", **facts))
     assert {name: getattr(options, name) for name in expected} == expected
 
 
 def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
-    row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
+    row = recorded(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
     with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
         recorded_options(row)
     options = recorded_options(row, MeasureOptions(model="lab:net"))
@@ -174,4 +156,4 @@ def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
 
 def test_settings_that_cannot_be_read_are_an_error_in_words(tmp_path):
     with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):
-        recorded_options(row_of(tmp_path / "a.pt", settings={"batches": "many"}))
+        recorded_options(recorded(tmp_path / "a.pt", settings={"batches": "many"}))

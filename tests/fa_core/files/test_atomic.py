@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import keep_old, write_bytes
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a link to another user")
@@ -68,6 +68,17 @@ def test_a_link_stays_one_and_its_target_is_written(tmp_path, there):
     write_bytes(link, b"new")
     assert link.is_symlink()
     assert target.read_bytes() == b"new"
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    write_bytes(tmp_path / "file", b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FaError, match="No space left"):
+        write_bytes(tmp_path / "file", b"new")
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"old"]
 
 
 def test_an_old_file_keeps_a_numbered_name_that_no_later_one_takes(tmp_path):

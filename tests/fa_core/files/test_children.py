@@ -1,12 +1,9 @@
 """Child processes, none of which takes a file of the current folder for a library."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +30,7 @@ MAY = {
 }
 
 
-def names(tree: ast.AST) -> Iterator[str]:
+def names(tree):
     """Names that a module's code reads or imports; `subprocess.Popen[bytes]` is a type."""
     types = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
     for node in ast.walk(tree):
@@ -47,7 +44,7 @@ def names(tree: ast.AST) -> Iterator[str]:
             yield f"{node.value.id}.{node.attr}"
 
 
-def is_start(name: str) -> bool:
+def is_start(name):
     module, _, function = name.rpartition(".")
     if module == "os" and function.startswith(("exec", "spawn")):
         return True
@@ -56,7 +53,7 @@ def is_start(name: str) -> bool:
     return bool(WHOLE & {name, module}) or function in STARTERS.get(module, ())
 
 
-def test_every_process_is_started_by_the_one_function() -> None:
+def test_every_process_is_started_by_the_one_function():
     found = {
         (str(path.relative_to(ROOT)), name)
         for package in ("fa_core", "fa_tui")
@@ -68,7 +65,7 @@ def test_every_process_is_started_by_the_one_function() -> None:
 
 
 @pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hostile(tmp_path, monkeypatch):
     """A folder whose modules and matplotlibrc leave a trace when something reads them."""
     for name in ("torch", "json", "numpy", "runpy", "types", "multiprocessing", "timm"):
         (tmp_path / f"{name}.py").write_text(f"open('ran', 'a').write('{name} ')\n")
@@ -77,31 +74,26 @@ def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-TWO = ("--seeds", "1,2", "--data", "synthetic:test=200,train=200")
-CPU = ("--device", "cpu")
-
-
 @pytest.mark.parametrize(
     "words",
     [
-        ("doctor",),
-        ("audit", str(SAMPLE_RUNS / "main" / "frozen_s42"), "--out", "a.json", *CPU),
-        ("report", str(SAMPLE_RUNS / "audit_cnn_3seed.json"), "--out", "f.svg"),
-        ("train", "--method", "bp", "--epochs", "1", "--out", "r", "--jobs", "2", *TWO, *CPU),
+        "doctor",
+        f"audit {SAMPLE_RUNS}/main/frozen_s42 --out a.json --device cpu",
+        f"report {SAMPLE_RUNS}/audit_cnn_3seed.json --out f.svg",
+        "train --method bp --epochs 1 --out r --jobs 2 --device cpu --seeds 1,2 "
+        "--data synthetic:test=200,train=200",
     ],
-    ids=lambda words: words[0],
+    ids=lambda words: words.split()[0],
 )
-def test_nothing_of_the_current_folder_is_taken_for_a_library(
-    hostile: Path, words: tuple[str, ...]
-) -> None:
-    child = start_python("fa_tui", *words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def test_nothing_of_the_current_folder_is_taken_for_a_library(hostile, words):
+    child = start_python("fa_tui", *words.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     printed, wrong = child.communicate(timeout=240)
     assert child.returncode == 0, (printed + wrong).decode()
     assert not (hostile / "ran").exists()
     assert b"\x1b]0" not in printed + wrong and b"evil" not in printed + wrong
 
 
-def test_python_m_takes_no_torch_of_the_current_folder(hostile: Path) -> None:
+def test_python_m_takes_no_torch_of_the_current_folder(hostile):
     for name in ("runpy", "types"):  # Python itself imports these before any program
         (hostile / f"{name}.py").unlink()
     environment = python_environment() | {"PYTHONPATH": str(ROOT)}
@@ -110,7 +102,7 @@ def test_python_m_takes_no_torch_of_the_current_folder(hostile: Path) -> None:
     assert not (hostile / "ran").exists()
 
 
-def test_a_matplotlibrc_that_never_ends_is_not_waited_for(hostile: Path) -> None:
+def test_a_matplotlibrc_that_never_ends_is_not_waited_for(hostile):
     (hostile / "matplotlibrc").unlink()
     os.mkfifo(hostile / "matplotlibrc")
     code = f"import fa_core.reporting.plotting, os; assert os.getcwd() == {str(hostile)!r}"
@@ -118,16 +110,14 @@ def test_a_matplotlibrc_that_never_ends_is_not_waited_for(hostile: Path) -> None
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_empty_folders_of_the_users_path_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_empty_folders_of_the_users_path_are_left_out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", "own", "/there"]))
     expected = os.pathsep.join([str(tmp_path / "own"), "/there"])
     assert python_environment()["PYTHONPATH"] == expected
 
 
-def test_a_child_is_offline_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_is_offline_unless_the_user_says_otherwise(monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     assert python_environment()["HF_HUB_OFFLINE"] == "1"
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")

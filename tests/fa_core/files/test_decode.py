@@ -123,5 +123,5 @@ def test_values_beyond_what_python_and_numpy_hold_are_bounded():
 
 
 @given(st.text(), st.text(), st.text())
-def test_an_error_is_one_printable_line(what: str, where: str, hint: str) -> None:
+def test_an_error_is_one_printable_line(what, where, hint):
     assert str(FaError(what, where=where, hint=hint)).isprintable()

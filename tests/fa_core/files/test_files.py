@@ -1,15 +1,10 @@
 """The one way into a file that a file or a folder names."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
-import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +16,7 @@ from fa_core.files.opening import MissingFile, check_size, open_file, read_file
 from fa_core.formats import scan
 
 
-def fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def unix_socket(path: Path) -> None:
+def unix_socket(path):
     # a socket's own name is limited to a hundred characters
     before = Path.cwd()
     os.chdir(path.parent)
@@ -36,35 +27,21 @@ def unix_socket(path: Path) -> None:
         os.chdir(before)
 
 
-def link_to_device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def loop_of_links(path: Path) -> None:
-    path.symlink_to(path)
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
-ODD: dict[str, tuple[Callable[[Path], None], str]] = {
-    "FIFO": (fifo, "is a FIFO, not a file"),
+ODD = {
+    "FIFO": (os.mkfifo, "is a FIFO, not a file"),
     "socket": (unix_socket, "is a socket, not a file"),
-    "device": (link_to_device, "is a device, not a file"),
-    "loop": (loop_of_links, "cannot be read"),
-    "folder": (folder, "is a folder, not a file"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "is a device, not a file"),
+    "loop": (lambda path: path.symlink_to(path), "cannot be read"),
+    "folder": (Path.mkdir, "is a folder, not a file"),
 }
 
 
 @pytest.fixture(params=ODD)
-def odd(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Callable[[Path], None], str]:
+def odd(request, tmp_path):
     return ODD[request.param]
 
 
-def test_only_regular_files_are_opened(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path
-) -> None:
+def test_only_regular_files_are_opened(odd, tmp_path):
     make, message = odd
     make(tmp_path / "x")
     with pytest.raises(UnreadableInput, match=f"x: {message}"):
@@ -72,60 +49,57 @@ def test_only_regular_files_are_opened(
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "d/" * 2100 + "x", "nul\0", "\ud800"])
-def test_a_name_that_no_system_allows_is_one_line(name: str) -> None:
+def test_a_name_that_no_system_allows_is_one_line(name):
     with pytest.raises(UnreadableInput) as refusal:
         read_file(f"/tmp/{name}")
     assert "\n" not in str(refusal.value)
 
 
 def test_what_replaces_a_file_between_the_look_and_the_opening_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     path = tmp_path / "x"
     path.write_bytes(b"x")
     status = path.stat()
     path.unlink()
-    fifo(path)
+    os.mkfifo(path)
     monkeypatch.setattr(os, "stat", lambda path: status)
     with pytest.raises(UnreadableInput, match="is a FIFO"):
         open_file(path)
 
 
-def weights(path: Path) -> str:
+def weights(path):
     """What a checkpoint holds, as text."""
     from fa_core.measure.checkpoint import load_checkpoint
 
     return str(load_checkpoint(path).tensors["w"].tolist())
 
 
-def keys(path: Path) -> str:
+def keys(path):
     found = scan([path])
     return " ".join([*(row.key for row in found.rows), *(trace.key for trace in found.traces)])
 
 
-def samples(path: Path) -> str:
+def samples(path):
     from fa_core.zoo.data import load_data
 
     return load_data(f"npz:{path}").hash
 
 
-def arrays(path: Path) -> None:
+def arrays(path):
     x, y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
     np.savez(path, train_x=x, train_y=y, test_x=x, test_y=y)
 
 
-READ: dict[str, tuple[Callable[[Path], object], Callable[[Path], str]]] = {
+READ = {
     "a.safetensors": (lambda path: save_file({"w": torch.ones(2)}, path), weights),
     "a.json": (lambda path: path.write_text('{"residual_norms": [1.0, 2.0]}'), keys),
     "a.npz": (arrays, samples),
 }
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nothing replaces an open file there")
 @pytest.mark.parametrize("name", READ)
-def test_what_was_looked_at_is_what_is_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_looked_at_is_what_is_read(name, tmp_path, monkeypatch):
     write, read = READ[name]
     path = tmp_path / "run" / name
     path.parent.mkdir()
@@ -134,7 +108,7 @@ def test_what_was_looked_at_is_what_is_read(
     assert expected
     opened = os.fdopen
 
-    def swap(descriptor: int, mode: str) -> Any:
+    def swap(descriptor, mode):
         path.unlink(missing_ok=True)
         path.symlink_to("/dev/null")  # a FIFO would hang the tests
         return opened(descriptor, mode)
@@ -143,7 +117,7 @@ def test_what_was_looked_at_is_what_is_read(
     assert read(path) == expected
 
 
-def test_links_are_followed_to_a_file(tmp_path: Path) -> None:
+def test_links_are_followed_to_a_file(tmp_path):
     (tmp_path / "blob").write_bytes(b"abc")
     (tmp_path / "x").symlink_to("blob")
     assert read_file(tmp_path / "x") == b"abc"
@@ -151,7 +125,7 @@ def test_links_are_followed_to_a_file(tmp_path: Path) -> None:
     assert read_file("/proc/self/status") == b""
 
 
-def test_a_larger_file_than_is_read_is_refused(tmp_path: Path) -> None:
+def test_a_larger_file_than_is_read_is_refused(tmp_path):
     path = tmp_path / "x"
     with path.open("wb") as file:
         file.truncate(10 << 30)
@@ -161,19 +135,18 @@ def test_a_larger_file_than_is_read_is_refused(tmp_path: Path) -> None:
         check_size(path, 1 << 60)
 
 
-def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_told_apart_and_the_nearest_folder_is_named(tmp_path):
     with pytest.raises(MissingFile, match=f"no such file or folder; the nearest.*{tmp_path}"):
         read_file(tmp_path / "a" / "b")
 
 
 @pytest.mark.parametrize("name", ["audit.json", "manifest.json", "model.safetensors", "x.tfevents"])
-def test_nothing_odd_in_a_run_folder_stops_a_search(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path, name: str
-) -> None:
+def test_nothing_odd_in_a_run_folder_stops_a_search(odd, tmp_path, name):
     run = tmp_path / "dfa_s42"
     run.mkdir()
-    manifest = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}
-    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "manifest.json").write_text(
+        '{"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42}'
+    )
     (run / "model.safetensors").write_bytes(b"")
     (run / name).unlink(missing_ok=True)
     odd[0](run / name)
@@ -182,14 +155,14 @@ def test_nothing_odd_in_a_run_folder_stops_a_search(
 
 
 @contextmanager
-def nested(start: Path, name: str, depth: int) -> Iterator[None]:
+def nested(start, name, depth):
     """Folders within folders; they are removed one by one, since others remove them with a stack."""
     before = Path.cwd()
     os.chdir(start)
     for _ in range(depth):
         os.mkdir(name)  # noqa: PTH102
         os.chdir(name)
-    Path("a.json").write_text(json.dumps({"residual_norms": [1.0, 2.0]}))
+    Path("a.json").write_text('{"residual_norms": [1.0, 2.0]}')
     os.chdir(start)
     try:
         yield
@@ -203,20 +176,18 @@ def nested(start: Path, name: str, depth: int) -> Iterator[None]:
         os.chdir(before)
 
 
-def test_folders_nested_deeper_than_any_stack_are_searched(tmp_path: Path) -> None:
+def test_folders_nested_deeper_than_any_stack_are_searched(tmp_path):
     with nested(tmp_path, "d", 1500):
         assert [row.key for row in scan(["d"]).rows] == ["a"]
 
 
-def test_folders_beyond_the_longest_name_are_one_problem(tmp_path: Path) -> None:
+def test_folders_beyond_the_longest_name_are_one_problem(tmp_path):
     with nested(tmp_path, "d" * 200, 30):
         (problem,) = scan(["."]).problems
     assert "File name too long" in problem.message
 
 
-def test_an_audit_whose_checkpoint_is_no_file_opens(
-    odd: tuple[Callable[[Path], None], str], tmp_path: Path
-) -> None:
+def test_an_audit_whose_checkpoint_is_no_file_opens(odd, tmp_path):
     from fa_core.audit.jobs import changed_since, input_hashes
 
     odd[0](tmp_path / "weights")

@@ -17,6 +17,7 @@ from torch import nn
 
 from fa_core.errors import UnreadableInput
 from fa_core.measure.checkpoint import load_checkpoint
+from tests.fa_core.files.bombs import module, text
 
 
 def shapes(path):
@@ -188,16 +189,13 @@ def assert_nothing_ran(folder):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nothing_runs_and_the_weights_are_read(shape, container, protocol, trap):
     path = trap / "a.pt"
-    options = {
-        "pickle_protocol": protocol,
-        "_use_new_zipfile_serialization": container == "zip",
-    }
     for kind, make in HOSTILE.items():
         content = SHAPES[shape](make())
         if container == "bare pickle":
             path.write_bytes(pickle.dumps(content, protocol))
         else:
-            torch.save(content, path, **options)
+            new = container == "zip"
+            torch.save(content, path, pickle_protocol=protocol, _use_new_zipfile_serialization=new)
         ESCAPED.clear()
         found = load_checkpoint(path)
         assert torch.equal(found.tensors["w"], WEIGHTS["w"]), kind
@@ -221,21 +219,14 @@ def test_a_file_of_nothing_else_is_refused_in_one_line(kind, container, trap):
 
 def storage(count=6, key="0", kind="FloatStorage"):
     """Opcodes of a storage's persistent id."""
-    parts = pickle.dumps(key, 2)[2:-1], pickle.dumps(count, 2)[2:-1]
-    return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (
-        kind.encode(),
-        parts[0],
-        parts[1],
-    )
+    key, count = pickle.dumps(key, 2)[2:-1], pickle.dumps(count, 2)[2:-1]
+    return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (kind.encode(), key, count)
 
 
 def tensor(offset=0, size=(2, 3), stride=(3, 1), of=None):
     """Opcodes of a tensor."""
     numbers = b"".join(pickle.dumps(part, 2)[2:-1] for part in (offset, size, stride))
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (
-        of if of is not None else storage(),
-        numbers,
-    )
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (of or storage(), numbers)
 
 
 def state_dict(value):
@@ -248,26 +239,11 @@ def file_of(data, path, bytes_=24):
         archive.writestr("archive/data/0", bytes(bytes_))
 
 
-def module(children, parameters=b"}"):
-    """Opcodes of a module; its own place in the memo is 9."""
-    names = (b"_parameters", parameters), (b"_buffers", b"}"), (b"_modules", children)
-    state = b"".join(
-        b"X%s%s%s" % (struct.pack("<I", len(name)), name, value) for name, value in names
-    )
-    return b"clab\nNet\n)\x81q\x09}(%sub" % state
-
-
-def text(value):
-    return b"X" + struct.pack("<I", len(value)) + value.encode()
-
-
 def doubling(levels):
     """A module that holds one module twice, and that one another twice, and so on."""
-    inner = module(b"}", b"}" + text("w") + tensor() + b"s")
+    inner = module(b"}" + text("w") + tensor() + b"s", b"}")
     for _ in range(levels):
-        inner = module(
-            b"}(" + text("a") + inner.replace(b"q\x09", b"") + b"q\x05" + text("b") + b"h\x05u"
-        )
+        inner = module(b"}", b"}(" + text("a") + inner + b"q\x05" + text("b") + b"h\x05u")
     return inner
 
 
@@ -313,6 +289,11 @@ MALFORMED = {
     "mappings within mappings": b"\x80\x02" + b"}K\x01" * 30_000 + b"N" + b"s" * 30_000 + b".",
     "a list within itself": b"\x80\x02]q\0h\0a.",
     "modules doubled forty times": b"\x80\x02" + doubling(40) + b".",
+    "a module within itself": b"\x80\x02"
+    + module(b"}" + text("w") + tensor() + b"s", b"}" + text("self") + b"h\x09s").replace(
+        b"M\n)R", b"M\n)Rq\x09"
+    )
+    + b".",
     "a call of text": b"\x80\x02" + text("os.system") + b")R.",
     "a new object of a number": b"\x80\x02K\x01)\x81.",
     "keys of a number": b"\x80\x02K\x01(" + text("a") + b"K\x01u.",
@@ -326,12 +307,6 @@ MALFORMED = {
     "names that are no text": b"\x80\x04K\x01K\x02\x93.",
     "text that is no UTF-8": b"\x80\x02X\x02\0\0\0\xff\xfe.",
 }
-MALFORMED["a module within itself"] = b"".join(
-    (
-        b"\x80\x02clab\nNet\n)\x81q\x09}(" + text("_parameters") + b"}" + text("w") + tensor(),
-        b"s" + text("_buffers") + b"}" + text("_modules") + b"}" + text("self") + b"h\x09sub.",
-    )
-)
 
 
 @pytest.mark.parametrize("kind", MALFORMED)

@@ -1,28 +1,23 @@
 """Logs as the field's tools write them."""
 
-from __future__ import annotations
-
 import json
 import struct
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 
-def put(path: Path, text: str) -> Path:
+def put(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
 
-def lines(path: Path, *entries: Mapping[str, Any]) -> Path:
+def lines(path, *entries):
     """An object a line."""
     return put(path, "\n".join(map(json.dumps, entries)) + "\n")
 
 
-def trainer(folder: Path, epochs: int = 2) -> Path:
+def trainer(folder, epochs=2):
     """The state of transformers' Trainer with the monitor's callback."""
-    history: list[dict[str, Any]] = []
+    history = []
     for epoch in range(1, epochs + 1):
         at = {"epoch": float(epoch), "step": 10 * epoch}
         history += [
@@ -34,7 +29,7 @@ def trainer(folder: Path, epochs: int = 2) -> Path:
     return put(folder / "trainer_state.json", json.dumps(state))
 
 
-def events(path: Path, at: Mapping[int, Mapping[str, float]], tensors: bool = False) -> Path:
+def events(path, at, tensors=False):
     """An event file in TensorBoard's framing; the checksums, which no reader here looks at, are 0."""
     path.parent.mkdir(parents=True, exist_ok=True)
     records = [b"\x09" + struct.pack("<d", 1.0) + _bytes(3, b"brain.Event:2")]
@@ -53,7 +48,7 @@ def events(path: Path, at: Mapping[int, Mapping[str, float]], tensors: bool = Fa
     return path
 
 
-def _varint(value: int) -> bytes:
+def _varint(value):
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 127:
@@ -62,5 +57,5 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _bytes(field: int, data: bytes) -> bytes:
+def _bytes(field, data):
     return _varint(field << 3 | 2) + _varint(len(data)) + data

@@ -1,21 +1,14 @@
-from __future__ import annotations
-
 import json
-import os
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fa_core.errors import FaError
-from fa_core.formats import load_audits, scan
+from fa_core.formats import load_audits, report_object, scan
 from fa_core.formats.audit_table_writer import write_audit_table
-from fa_core.formats.report_object import row_of
-from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import audit_rows
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
@@ -31,9 +24,7 @@ COLLAPSED = {**REPORT, "residual_norms": [1.0, 200.0]}
         ("mine_s1", {}, "the key names method mine, its report names bp"),
     ],
 )
-def test_a_key_and_its_report_name_the_same_run(
-    tmp_path: Path, key: str, fields: dict[str, Any], said: str
-) -> None:
+def test_a_key_and_its_report_name_the_same_run(tmp_path, key, fields, said):
     path = tmp_path / "table.json"
     path.write_text(json.dumps({"reports": {key: {**REPORT, **fields}, "bp_s2": REPORT}}))
     table = load_audits(path)
@@ -41,7 +32,7 @@ def test_a_key_and_its_report_name_the_same_run(
     assert f"$.reports.{key}: {said}; both must name the same run" in table.problems[0].message
 
 
-def test_a_key_may_say_more_than_its_report(tmp_path: Path) -> None:
+def test_a_key_may_say_more_than_its_report(tmp_path):
     path = tmp_path / "table.json"
     own = {"bp_penalty_s1": {}, "first": {"seed": 4}, "BP_lam0.1_s3": {"seed": 3}}
     own["bp_lam0.0_s5"] = {"axes": {"lam": 0.0}}
@@ -54,7 +45,7 @@ def test_a_key_may_say_more_than_its_report(tmp_path: Path) -> None:
     ]
 
 
-def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path: Path) -> None:
+def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path):
     report = {**REPORT, "verdict": "trustworthy", "recorded_verdict": "as published"}
     (tmp_path / "a.json").write_text(json.dumps({"reports": {"bp_s2": report}}))
     assert load_audits(tmp_path).recorded_verdict.tolist() == ["as published"]
@@ -63,9 +54,7 @@ def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "field", [field.encode_name for field in msgspec.structs.fields(DiagnosticReport)]
 )
-def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(
-    tmp_path: Path, field: str
-) -> None:
+def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(tmp_path, field):
     path = tmp_path / "bad.json"
     path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, field: [{}]}}}))
     table = load_audits(path)
@@ -77,7 +66,7 @@ def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(
 
 
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e400"])
-def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: str) -> None:
+def test_non_finite_numbers_are_read_and_walked_back(tmp_path, literal):
     path = tmp_path / "diverged.json"
     path.write_text(
         json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": COLLAPSED}}).replace("200.0", literal)
@@ -88,16 +77,14 @@ def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: st
     assert "layer 1" in rows[1].report.nonfinite["a"]
 
 
-def test_a_table_without_reports_is_empty_and_no_error(tmp_path: Path) -> None:
+def test_a_table_without_reports_is_empty_and_no_error(tmp_path):
     write_audit_table(tmp_path / "none.json", [])
     assert len(load_audits(tmp_path / "none.json")) == 0
 
 
 @settings(deadline=None, max_examples=50)
 @given(rows=st.lists(audit_rows(), max_size=6))
-def test_written_rows_are_read_again_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[AuditRow]
-) -> None:
+def test_written_rows_are_read_again_as_they_were(tmp_path_factory, rows):
     path = tmp_path_factory.getbasetemp() / "round_trip.json"
     write_audit_table(path, rows)
     back = scan([path]).rows
@@ -118,26 +105,19 @@ def test_written_rows_are_read_again_as_they_were(
     seed=st.none() | st.integers(0, 99),
 )
 def test_a_written_table_agrees_with_its_keys_whatever_the_method_is_called(
-    tmp_path_factory: pytest.TempPathFactory, name: str, seed: int | None
-) -> None:
+    tmp_path_factory, name, seed
+):
     path = tmp_path_factory.getbasetemp() / "names.json"
     report = DiagnosticReport(method_name=name, seed=seed, residual_norms=[1.0, 2.0])
-    method = row_of("", "", report).method
-    row = AuditRow(source="", key="", method=method, seed=seed, report=report)
+    method = report_object.row_of("", "", report).method
+    row = row_of("x", method=method, seed=seed, report=report)
     write_audit_table(path, [row])
     assert scan([path]).problems == []
 
 
-def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path: Path) -> None:
+def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path):
     rows = [
-        AuditRow(
-            source="",
-            key="x",
-            method="dfa",
-            seed=1,
-            report=DiagnosticReport(residual_norms=[1.0]),
-            axes=axes,
-        )
+        row_of("dfa_s1", report=DiagnosticReport(residual_norms=[1.0]), axes=axes)
         for axes in ({"lam": 0.01}, {"lam": 0.1}, {"d": 64, "L": 4}, {"d": 64, "L": 4})
     ]
     write_audit_table(tmp_path / "out.json", rows)
@@ -151,13 +131,10 @@ def test_keys_are_method_and_seed_and_name_the_axes_where_those_collide(tmp_path
     assert [row.axes for row in scan([tmp_path / "out.json"]).rows] == [row.axes for row in rows]
 
 
-def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_path: Path) -> None:
+def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_path):
     report = DiagnosticReport(method_name="bp", seed=1, residual_norms=[1.0, 2.0])
     folders = ("bp_s100", "bp_s104", "a/bp_s1", "b/bp_s1", "x-seed_8")
-    rows = [
-        AuditRow(source="", key="", method="bp", seed=1, checkpoint=folder, report=report)
-        for folder in folders
-    ]
+    rows = [row_of("bp_s1", "", folder, report=report) for folder in folders]
     write_audit_table(tmp_path / "audit.json", rows)
     back = scan([tmp_path / "audit.json"]).rows
     assert [(row.method, row.seed, row.checkpoint) for row in back] == [
@@ -165,9 +142,7 @@ def test_runs_told_apart_by_folders_named_like_other_seeds_keep_their_own(tmp_pa
     ]
 
 
-def test_the_published_summary_comes_out_as_published(
-    tmp_path: Path, published_table: Path
-) -> None:
+def test_the_published_summary_comes_out_as_published(tmp_path, published_table):
     write_audit_table(
         tmp_path / "out.json", scan([published_table]).rows, extra={"made_by": "test"}
     )
@@ -176,20 +151,3 @@ def test_the_published_summary_comes_out_as_published(
     assert written["summary"] == published["summary"]
     assert list(written["reports"]) == list(published["reports"])
     assert written["made_by"] == "test"
-
-
-def test_a_write_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "out.json"
-    write_audit_table(path, [])
-    before = path.read_bytes()
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FaError, match="No space left"):
-        write_audit_table(path, [AuditRow(source="", key="x", method="bp", seed=2)])
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"]

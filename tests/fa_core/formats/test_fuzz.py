@@ -1,10 +1,6 @@
 """Arbitrary JSON gives rows, traces, problems, or one of our errors, and never anything else."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,11 +26,11 @@ quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthC
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz") / "any_s1.json"
 
 
-def read_every_way(path: Path) -> None:
+def read_every_way(path):
     for target in (path, path.parent):
         try:
             found = scan([target])
@@ -60,7 +56,7 @@ def read_every_way(path: Path) -> None:
 
 @quick
 @given(json_values())
-def test_any_json(path: Path, value: Any) -> None:
+def test_any_json(path, value):
     path.write_text(json.dumps(value))
     read_every_way(path)
 
@@ -71,14 +67,14 @@ def test_any_json(path: Path, value: Any) -> None:
         st.sampled_from(["bp_s42", "dfa_s1", "é", "#", "a#2", ""]), json_values(), max_size=3
     )
 )
-def test_any_audit_table(path: Path, reports: dict[str, Any]) -> None:
+def test_any_audit_table(path, reports):
     path.write_text(json.dumps({"reports": reports}))
     read_every_way(path)
 
 
 @quick
 @given(st.lists(json_values(), max_size=4), st.integers(0, 200))
-def test_any_lines_cut_anywhere(path: Path, values: list[Any], cut: int) -> None:
+def test_any_lines_cut_anywhere(path, values, cut):
     text = '{"epoch": 1, "test_acc": 0.5}\n' + "\n".join(map(json.dumps, values))
     path.write_text(text[: max(len(text) - cut, 0)])
     read_every_way(path)
@@ -86,13 +82,13 @@ def test_any_lines_cut_anywhere(path: Path, values: list[Any], cut: int) -> None
 
 @quick
 @given(st.binary(max_size=300), st.sampled_from(MAGICS))
-def test_any_bytes(path: Path, content: bytes, magic: bytes) -> None:
+def test_any_bytes(path, content, magic):
     path.write_bytes(magic + content)
     read_every_way(path)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+def whole(tmp_path_factory):
     """A log of each kind."""
     folder = tmp_path_factory.mktemp("whole")
     scalars = {1: {"epoch": 1.0, "fa/acc": 0.5}, 2: {"epoch": 2.0, "fa/acc": 0.25}}
@@ -111,9 +107,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
     st.floats(0, 1),
 )
-def test_any_log_with_bytes_changed_and_cut_anywhere(
-    path: Path, whole: list[bytes], which: int, changes: list[tuple[float, int]], cut: float
-) -> None:
+def test_any_log_with_bytes_changed_and_cut_anywhere(path, whole, which, changes, cut):
     data = bytearray(whole[which])
     for place, byte in changes:
         data[int(place * (len(data) - 1))] = byte

@@ -1,14 +1,13 @@
 """Files and folders as a whole: what is found, in which order, and what is said of the rest."""
 
-from __future__ import annotations
-
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from fa_core.errors import UnreadableInput
@@ -17,13 +16,13 @@ from fa_core.formats import load_audits, scan
 REPORT = {"method_name": "DFA", "residual_norms": [1.0, 100.0], "bp_grad_norms": [1e-3, 1e-3]}
 
 
-def put(path: Path, value: Any) -> Path:
+def put(path, value):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value))
     return path
 
 
-def test_a_folder_opens_with_the_good_files_and_lists_the_bad_ones(tmp_path: Path) -> None:
+def test_a_folder_opens_with_the_good_files_and_lists_the_bad_ones(tmp_path):
     put(tmp_path / "good.json", REPORT)
     put(tmp_path / "deep/er/good_s7.json", REPORT)
     (tmp_path / "truncated.json").write_text(json.dumps({"reports": {"a_s1": REPORT}})[:60])
@@ -41,7 +40,7 @@ def test_a_folder_opens_with_the_good_files_and_lists_the_bad_ones(tmp_path: Pat
     assert all(name in message and "\n" not in message for name, message in said.items())
 
 
-def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
+def test_unrelated_files_in_a_folder_are_left_alone(tmp_path):
     put(tmp_path / "package.json", {"name": "x", "scripts": {}})
     put(tmp_path / "list.json", [1, 2, 3])
     put(tmp_path / "site/manifest.json", {"name": "app", "icons": []})
@@ -49,6 +48,8 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "empty.txt").touch()
     (tmp_path / "data.pkl").write_bytes(b"\x80\x04K\x01.")
     (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n")
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({"data": [1, 2]}, protocol=2))
+    np.savez(tmp_path / "data.npz", x=1)
     put(tmp_path / ".hidden/report.json", REPORT)
     put(tmp_path / "report.json", REPORT)
     found = scan([tmp_path])
@@ -82,13 +83,12 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
         (b'{"log": 5, "lam": 0.1}', "$.log: not a list of epochs"),
         (b'{"epoch": 1, "test_acc": 131.0}', "divide by 100"),
         (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),
+        (b'{"epoch": [1, 2], "test_acc": [0.1, 0.2]}', "no epoch"),
         (b"\xff\xfe{", "UTF-16"),
         (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "not UTF-8"),
     ],
 )
-def test_a_named_bad_file_says_what_is_wrong_and_where(
-    tmp_path: Path, content: bytes, said: str
-) -> None:
+def test_a_named_bad_file_says_what_is_wrong_and_where(tmp_path, content, said):
     path = tmp_path / "file.json"
     path.write_bytes(content)
     for read in (scan, load_audits):
@@ -99,20 +99,14 @@ def test_a_named_bad_file_says_what_is_wrong_and_where(
         assert "\n" not in str(refusal.value)
 
 
-def test_a_path_that_does_not_exist_names_the_nearest_folder_that_does(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableInput, match="no such file or folder") as refusal:
-        scan([tmp_path / "no" / "where.json"])
-    assert str(refusal.value).endswith(str(tmp_path))
-
-
-def test_a_folder_with_nothing_of_ours_says_so(tmp_path: Path) -> None:
+def test_a_folder_with_nothing_of_ours_says_so(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     found = scan([tmp_path])
     assert found.rows == []
     assert "nothing here that this project reads" in found.problems[0].message
 
 
-def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path: Path) -> None:
+def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path):
     put(tmp_path / "runs/a.json", REPORT)
     (tmp_path / "runs/up").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "runs/again.json").symlink_to(tmp_path / "runs/a.json")
@@ -124,8 +118,7 @@ def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path: Path) -> None:
     assert [row.key for row in found] == ["a", "b"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
+def test_a_pipe_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
     assert scan([tmp_path]).rows == []
     with pytest.raises(UnreadableInput, match="neither a file nor a folder"):
@@ -133,7 +126,7 @@ def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["huge.pt", "huge.safetensors", "huge.json", "huge"])
-def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path: Path, name: str) -> None:
+def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path, name):
     path = tmp_path / name
     with path.open("wb") as file:
         file.truncate(2 << 30)
@@ -145,21 +138,19 @@ def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path: Path, name: s
         scan([path])
 
 
-def test_formats_are_told_by_content_under_any_name(
-    tmp_path: Path, published_table: Path, published_cnn: Path
-) -> None:
+def test_formats_are_told_by_content_under_any_name(tmp_path, published_table, published_cnn):
     for index, original in enumerate((published_table, published_cnn)):
         (tmp_path / f"file{index}").write_bytes(original.read_bytes())
     assert len(scan([tmp_path]).rows) == 30
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_files_from_a_windows_shell_are_read(tmp_path: Path, encoding: str) -> None:
+def test_files_from_a_windows_shell_are_read(tmp_path, encoding):
     (tmp_path / "a.json").write_text(json.dumps(REPORT), encoding=encoding)
     assert len(scan([tmp_path / "a.json"]).rows) == 1
 
 
-def test_reading_needs_neither_torch_nor_numpy(published_table: Path) -> None:
+def test_reading_needs_neither_torch_nor_numpy(published_table):
     code = (
         "import sys; from fa_core.formats import scan; "
         f"scan([{str(published_table)!r}]); "
@@ -169,14 +160,14 @@ def test_reading_needs_neither_torch_nor_numpy(published_table: Path) -> None:
     assert ran.stdout.strip() == "[]"
 
 
-def test_names_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_names_come_in_the_order_of_their_numbers(tmp_path):
     names = ["dfa_lam0_s7", "dfa_lam0_s42", "dfa_lam0_s123", "dfa_lam1e-4_s7", "dfa_lam0.01_s7"]
     for name in sorted(names):
         put(tmp_path / f"{name}.json", REPORT)
     assert [row.key for row in scan([tmp_path]).rows] == names
 
 
-def test_a_bad_path_among_others_is_a_problem_unless_all_have_to_be_good(tmp_path: Path) -> None:
+def test_a_bad_path_among_others_is_a_problem_unless_all_have_to_be_good(tmp_path):
     good = put(tmp_path / "good.json", REPORT)
     absent = tmp_path / "absent.json"
     for strict in (None, False):
@@ -188,15 +179,13 @@ def test_a_bad_path_among_others_is_a_problem_unless_all_have_to_be_good(tmp_pat
 
 
 @pytest.mark.parametrize(("opening", "name"), [("os.scandir", "locked"), ("os.open", "a.json")])
-def test_what_may_not_be_read_is_listed_and_the_rest_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opening: str, name: str
-) -> None:
+def test_what_may_not_be_read_is_listed_and_the_rest_is_read(tmp_path, monkeypatch, opening, name):
     put(tmp_path / "good.json", REPORT)
     put(tmp_path / "a.json", REPORT)
     put(tmp_path / "locked/b.json", REPORT)
     real = getattr(os, opening.partition(".")[2])
 
-    def refuse(path: Any, *args: Any, **kwargs: Any) -> Any:
+    def refuse(path, *args, **kwargs):
         if str(path) == str(tmp_path / name):
             raise PermissionError(13, "Permission denied", path)
         return real(path, *args, **kwargs)

@@ -14,10 +14,6 @@ from fa_core.formats.run_progress import STALE_SECONDS, ProgressFiles, look_at, 
 from fa_core.report.manifest import PROGRESS
 
 
-def test_a_run_without_the_file_has_no_progress(tmp_path):
-    assert read_progress(tmp_path) is None
-
-
 def test_what_this_process_works_on_is_at_work(tmp_path):
     with ProgressFiles() as files:
         files.begin(tmp_path, "training")
@@ -90,7 +86,8 @@ def test_on_another_machine_the_heartbeat_decides(tmp_path):
 @pytest.mark.parametrize(
     "content", ["", "{}", "[1]", '{"doing": "rm -rf"}', '{"doing": 5, "pid": "x"}', "\0" * 100]
 )
-def test_what_is_no_progress_file_is_none(tmp_path, content):
+def test_no_file_and_what_is_no_progress_file_is_none(tmp_path, content):
+    assert read_progress(tmp_path) is None
     (tmp_path / PROGRESS).write_text(content)
     assert read_progress(tmp_path) is None
 

@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -15,32 +11,28 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest
 from fa_core.report.report_facts import WHAT_IF
 
+KINDS = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    float: "number",
+    int: "number integer",
+    type(None): "null",
+    bool: "boolean",
+}
 
-def violations(
-    value: Any, rule: dict[str, Any], root: dict[str, Any], place: str = "$"
-) -> list[str]:
+
+def violations(value, rule, root, place="$"):
     """The part of JSON Schema that our schemas use, read slowly and plainly."""
     if "$ref" in rule:
         return violations(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root, place)
     if "anyOf" in rule:
         tried = [violations(value, option, root, place) for option in rule["anyOf"]]
         return [] if [] in tried else [problem for problems in tried for problem in problems]
-    kinds = {
-        "object": dict,
-        "array": list,
-        "string": str,
-        "number": (int, float),
-        "integer": int,
-        "null": type(None),
-        "boolean": bool,
-    }
     expected = rule.get("type")
-    if expected and (
-        not isinstance(value, kinds[expected])
-        or (isinstance(value, bool) and expected != "boolean")
-    ):
+    if expected and expected not in KINDS[type(value)]:
         return [f"{place}: {value!r} is no {expected}"]
-    found: list[str] = []
+    found = []
     if isinstance(value, dict):
         found += [
             f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value
@@ -57,29 +49,22 @@ def violations(
     return found
 
 
-def check(value: Any, name: str) -> list[str]:
+def check(value, name):
     rule = schema_of(SCHEMAS[name])
     return violations(value, rule, rule)
 
 
-def test_a_written_audit_table_and_its_reports_follow_their_schemas(
-    tmp_path: Path, sample_runs: Path
-) -> None:
+def test_a_written_audit_table_and_its_reports_follow_their_schemas(tmp_path, sample_runs):
     path = tmp_path / "out.json"
-    write_audit_table(
-        path,
-        scan(
-            [sample_runs / "audit_table_s42_s123_s456.json", sample_runs / "audit_cnn_3seed.json"]
-        ).rows,
-    )
+    write_audit_table(path, scan([*sample_runs.glob("audit_*.json")]).rows)
     written = json.loads(path.read_text())
     assert check(written, "audit-table") == []
-    assert [
-        problem for report in written["reports"].values() for problem in check(report, "report")
-    ] == []
+    assert len(written["reports"]) > 20
+    for report in written["reports"].values():
+        assert check(report, "report") == []
 
 
-def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None:
+def test_a_report_with_a_differing_recorded_verdict_follows_the_schema():
     odd = DiagnosticReport(
         residual_norms=[1.0, 100.0], recorded_verdict="trustworthy", unmeasured={"c": "few"}
     )
@@ -87,7 +72,7 @@ def test_a_report_with_a_differing_recorded_verdict_follows_the_schema() -> None
     assert check(odd.to_dict(), "report") == []
 
 
-def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs: Path) -> None:
+def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs):
     manifests = sorted(sample_runs.rglob("manifest.json"))
     for path in manifests:
         assert check(json.loads(path.read_text()), "manifest") == [], path
@@ -109,14 +94,14 @@ def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs: Path) 
         ({"loss": 1.0}, "trace"),
     ],
 )
-def test_a_schema_refuses_what_the_reader_refuses(value: Any, name: str) -> None:
+def test_a_schema_refuses_what_the_reader_refuses(value, name):
     assert check(value, name)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("report", DiagnosticReport), ("manifest", Manifest), ("trace", TraceEpoch)]
 )
-def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspec.Struct]) -> None:
+def test_every_field_is_in_the_schema_and_explained(name, kind):
     properties = schema_of(SCHEMAS[name])["properties"]
     for field in msgspec.structs.fields(kind):
         if field.encode_name == WHAT_IF:
@@ -125,14 +110,15 @@ def test_every_field_is_in_the_schema_and_explained(name: str, kind: type[msgspe
         assert properties[field.encode_name].get("description"), field.name
 
 
-def test_schemas_are_json_and_name_their_dialect() -> None:
+def test_schemas_are_json_and_name_their_dialect():
     for name in SCHEMAS:
         assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
             "2020-12/schema"
         )
 
 
-def test_a_journal_is_as_its_schema_says(tmp_path: Path, published_table: Path) -> None:
+def test_a_journal_is_as_its_schema_says(tmp_path, published_table):
     Journal(tmp_path / "journal", scan([published_table]).rows[:3])
+    schema = schema_of(SCHEMAS["journal"])
     for line in (tmp_path / "journal").read_text().splitlines():
-        assert check(json.loads(line), "journal") == []
+        assert not list(violations(json.loads(line), schema, schema))

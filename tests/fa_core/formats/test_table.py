@@ -1,10 +1,7 @@
 """Columns hold what the reports say, in whatever order rows are chosen."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,34 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import NUMBERS, AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of, mask_of
-from fa_core.report.thresholds import DiagnosticThresholds
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import assuming, reports, thresholds
 
 
-def row(method: str = "bp", seed: int | None = 1, **fields: object) -> AuditRow:
-    report = DiagnosticReport(**fields)  # type: ignore[arg-type]  # by name
-    return AuditRow(source="here", key=f"{method}_s{seed}", method=method, seed=seed, report=report)
+def row(seed, **fields):
+    return row_of(f"bp_s{seed}", seed=seed, report=DiagnosticReport(**fields))
 
 
-def table_of(measured: list[DiagnosticReport]) -> AuditTable:
-    return AuditTable.from_rows(
-        [AuditRow(source="", key=str(i), method="bp", report=r) for i, r in enumerate(measured)]
-    )
+def table_of(measured):
+    return AuditTable.from_rows([row_of("bp", report=report) for report in measured])
 
 
 @pytest.fixture(scope="module")
-def resmlp(published_table: Path) -> AuditTable:
+def resmlp(published_table):
     return load_audits(published_table)
 
 
 @given(st.lists(reports(nonfinite=True), max_size=6), thresholds(), st.data())
-def test_columns_of_chosen_rows_hold_what_their_reports_say(
-    measured: list[DiagnosticReport], limits: DiagnosticThresholds, data: st.DataObject
-) -> None:
+def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, data):
     table = table_of(measured)
     table.flags(limits)  # as made before the choice as after it
     places = data.draw(st.lists(st.sampled_from(range(len(measured))))) if measured else []
@@ -57,10 +48,10 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(
     assert chosen.standings(limits) == Counter(report.standing(False) for report in judged)
 
 
-def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written() -> None:
+def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     table = AuditTable.from_rows(
         [
-            row(seed=seed, headline_acc=0.5, evidence={"a": kind} if kind else {})
+            row(seed, headline_acc=0.5, evidence={"a": kind} if kind else {})
             for seed, kind in enumerate(["bound", "", "proxy"])
         ]
     )
@@ -72,7 +63,7 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written() -> Non
             column[0] = 0
 
 
-def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires() -> None:
+def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires():
     measured = [
         DiagnosticReport(residual_norms=norms)
         for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])
@@ -83,7 +74,7 @@ def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires() -> Non
     assert "‖h_1‖ is 0" in measured[0].describe()[0]
 
 
-def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp: AuditTable) -> None:
+def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp):
     judged = assuming(resmlp, 0.349)
     ep, bp = judged.method == "ep", judged.method == "bp"
     assert judged.margin_pp[ep].tolist() == pytest.approx([1.00, -5.66, -5.14])
@@ -93,13 +84,13 @@ def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp: AuditTable)
     assert resmlp.verdicts()[4] == "trustworthy"
 
 
-def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp: AuditTable) -> None:
+def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):
     assert resmlp.methods == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
     assert resmlp.seeds == [42, 123, 456]
-    assert AuditTable.from_rows([row(seed=None), row(seed=3)]).seeds == [3, None]
+    assert AuditTable.from_rows([row(None), row(3)]).seeds == [3, None]
 
 
-def test_a_table_of_nothing_answers_everything() -> None:
+def test_a_table_of_nothing_answers_everything():
     empty = AuditTable.from_rows([])
     assert (len(empty), empty.verdicts(), empty.methods, empty.flags().shape) == (0, [], [], (0,))
     assert len(assuming(empty, 0.3).select([])) == 0

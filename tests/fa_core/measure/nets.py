@@ -84,6 +84,18 @@ class Hookable(Stack):
         self.out_ln = inner.out_ln
 
 
+class Turned(torch.autograd.Function):
+    """Nothing forward; backward the gradient turned by one place."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.roll(1, -1)
+
+
 class FirstToken(nn.Module):
     """A head that reads one token."""
 

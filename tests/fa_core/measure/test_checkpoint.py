@@ -24,29 +24,6 @@ def test_safetensors_come_with_their_metadata(tmp_path, weights):
     assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
 
 
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
-@pytest.mark.parametrize("key", [None, "model", "state_dict", "model_state_dict"])
-def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zipped):
-    path = tmp_path / "dfa_s42.pt"
-    content = weights if key is None else {key: weights, "epoch": 3}
-    torch.save(content, path, _use_new_zipfile_serialization=zipped)
-    found = load_checkpoint(path).tensors
-    assert found.keys() == weights.keys()
-    assert torch.equal(found["head.weight"], weights["head.weight"])
-
-
-MATRICES = torch.eye(2), torch.ones(2, 3)
-
-
-@pytest.mark.parametrize("held", [list(MATRICES), {"B_0": MATRICES[0], "B_1": MATRICES[1]}])
-def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, held):
-    torch.save({"model": weights, "Bs": held}, tmp_path / "a.pt")
-    checkpoint = load_checkpoint(tmp_path / "a.pt")
-    assert list(checkpoint.feedback) == ["B_0", "B_1"]
-    assert torch.equal(checkpoint.feedback["B_1"], MATRICES[1])
-    assert "Bs" not in checkpoint.tensors
-
-
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
 def test_prefixes_of_wrapped_networks_are_taken_off(tmp_path, weights, prefix):
     torch.save({prefix + name: tensor for name, tensor in weights.items()}, tmp_path / "a.pt")
@@ -98,14 +75,12 @@ def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path, h
     [
         (lambda path: path.write_bytes(b""), "is empty"),
         (lambda path: path.write_text("weights\n" * 9), "is no checkpoint"),
-        (lambda path: path.mkdir(), "is a folder, not a file"),
         (
             lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"),
             "torch.save did not write",
         ),
-        (lambda path: None, "no such file"),
     ],
-    ids=["empty", "text", "folder", "other zip", "missing"],
+    ids=["empty", "text", "other zip"],
 )
 def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
     path = tmp_path / "a.pt"

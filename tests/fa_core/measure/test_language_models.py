@@ -11,7 +11,7 @@ from fa_core.measure.accuracy import accuracy
 from fa_core.measure.batch_input import KEPT, SHIFTED
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.nets import Stack
+from tests.fa_core.measure.nets import Stack, Turned
 
 transformers = pytest.importorskip("transformers")
 TAPS = ["transformer.drop", "transformer.h.*"]
@@ -202,15 +202,6 @@ def test_the_reference_of_a_language_model_is_judged_per_token():
 
 
 def test_a_decoder_with_feedback_in_it_has_gamma_per_token():
-    class Turned(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x.clone()
-
-        @staticmethod
-        def backward(ctx, g):
-            return g.roll(1, -1)
-
     net, data = gpt2(), [batch() for _ in range(8)]
     for each in data:
         # the hub looks at its values, which a trace cannot follow

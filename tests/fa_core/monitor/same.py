@@ -1,13 +1,9 @@
 """What was read from a log against what was measured."""
 
-from __future__ import annotations
-
 import pytest
 
-from fa_core.report.diagnostic_report import DiagnosticReport
 
-
-def same_numbers(read: DiagnosticReport, measured: DiagnosticReport) -> None:
+def same_numbers(read, measured):
     """Loggers keep 32 bits: seven digits."""
     assert not read.evidence
     assert read.flags == measured.flags

@@ -1,12 +1,7 @@
 """The Lightning callback, in the real Trainer."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -21,9 +16,9 @@ from tests.fa_core.monitor.same import same_numbers  # noqa: E402
 
 
 class Classifier(pl.LightningModule):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.net: nn.Module = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
+        self.net = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
 
     def training_step(self, batch, index):
         x, y = batch
@@ -37,7 +32,7 @@ class Classifier(pl.LightningModule):
 
 
 @pytest.fixture
-def samples() -> TensorDataset:
+def samples():
     generator = torch.Generator().manual_seed(1)
     return TensorDataset(
         torch.randn(128, 6, generator=generator), torch.randint(3, (128,), generator=generator)
@@ -45,11 +40,11 @@ def samples() -> TensorDataset:
 
 
 def fit(
-    module: Classifier,
-    samples: TensorDataset,
-    callback: ProtocolCallback,
-    epochs: int,
-    folder: Path,
+    module,
+    samples,
+    callback,
+    epochs,
+    folder,
     logger=False,
 ):
     trainer = pl.Trainer(
@@ -71,7 +66,7 @@ def fit(
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Path) -> None:
+def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path):
     module = Classifier()
     module.net.get_submodule("blocks.1.w2").weight.data.mul_(1e6)
     batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
@@ -80,9 +75,7 @@ def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Pat
     assert trainer.current_epoch == 1
 
 
-def test_measures_every_epoch_and_lightnings_log_is_read_as_it_was_measured(
-    samples, tmp_path: Path
-) -> None:
+def test_measures_every_epoch_and_lightnings_log_is_read_as_it_was_measured(samples, tmp_path):
     batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
     callback = ProtocolCallback(batches, network=lambda module: module.net, frozen_baseline_acc=0.9)
     logger = pl.loggers.CSVLogger(tmp_path, name="dfa_s1", version="")
@@ -97,6 +90,6 @@ def test_measures_every_epoch_and_lightnings_log_is_read_as_it_was_measured(
         same_numbers(epoch.report(), measured)
 
 
-def test_letters_that_name_no_diagnostic_are_refused() -> None:
+def test_letters_that_name_no_diagnostic_are_refused():
     with pytest.raises(UsageError, match="stop_on"):
         ProtocolCallback([], stop_on="x")

@@ -1,7 +1,5 @@
 """A callback whose library is not installed says so in one line, with the command that installs it."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 
@@ -14,9 +12,7 @@ from fa_core.errors import UsageError
     ("module", "package"),
     [("lightning_callback", "lightning"), ("trainer_callback", "transformers")],
 )
-def test_a_missing_library_is_named(
-    module: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_is_named(module, package, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)

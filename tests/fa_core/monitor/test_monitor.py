@@ -1,32 +1,27 @@
 """The monitor in a plain loop: what it measures, tells, keeps, sends, and leaves alone."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.formats import scan
-from fa_core.monitor import Firing, MonitorCallback, ProtocolMonitor, scalars
+from fa_core.monitor import MonitorCallback, ProtocolMonitor, scalars
 from fa_core.zoo.models import build
 from tests.fa_core.formats import logs
 from tests.fa_core.monitor.same import same_numbers
 
 
 @pytest.fixture
-def net() -> nn.Module:
+def net():
     return build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
 
 
 @pytest.fixture
-def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+def batches():
     generator = torch.Generator().manual_seed(1)
     return [
         (torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator))
@@ -34,7 +29,7 @@ def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
     ]
 
 
-def train(net: nn.Module, steps: int, monitor: ProtocolMonitor | None = None) -> torch.Tensor:
+def train(net, steps, monitor=None):
     torch.manual_seed(3)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(steps):
@@ -47,12 +42,12 @@ def train(net: nn.Module, steps: int, monitor: ProtocolMonitor | None = None) ->
     return torch.cat([p.detach().flatten() for p in net.parameters()])
 
 
-def test_reports_what_diagnose_reports(net, batches) -> None:
+def test_reports_what_diagnose_reports(net, batches):
     report = ProtocolMonitor(net, batches, norm_batches=2).measure()
     assert report == diagnose(net, batches, norm_batches=2)
 
 
-def test_a_misspelt_option_is_refused_before_the_training(net, batches) -> None:
+def test_a_misspelt_option_is_refused_before_the_training(net, batches):
     for made in (lambda **given: ProtocolMonitor(net, batches, **given),
                  lambda **given: MonitorCallback(batches, **given)):  # fmt: skip
         with pytest.raises(UsageError, match="unknown option 'tpas'; did you mean taps"):
@@ -60,13 +55,13 @@ def test_a_misspelt_option_is_refused_before_the_training(net, batches) -> None:
     MonitorCallback(batches, taps=["0"], on_fire=print, norm_batches=2)
 
 
-def test_training_goes_on_as_it_would_have_without_it(net, batches) -> None:
+def test_training_goes_on_as_it_would_have_without_it(net, batches):
     alone = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
     assert torch.equal(train(net, 6, ProtocolMonitor(net, batches, every=2)), train(alone, 6))
 
 
-def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
-    firings: list[Firing] = []
+def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches):
+    firings = []
     monitor = ProtocolMonitor(net, batches, on_fire=firings.append)
     monitor.step()
     net.get_submodule("blocks.1.w2").weight.data.mul_(1e6)
@@ -78,7 +73,7 @@ def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
 
 
 @pytest.mark.parametrize("unit", ["step", "epoch"])
-def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path, unit: str) -> None:
+def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path, unit):
     path = tmp_path / "watched_s7.jsonl"
     monitor = ProtocolMonitor(net, batches, every=2, trace=path, unit=unit)
     train(net, 5, monitor)
@@ -96,19 +91,19 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path: Path, uni
     ("options", "said"),
     [({"every": 0}, "every is 0"), ({"unit": "batch"}, "unit 'batch'")],
 )
-def test_options_that_cannot_be_meant_are_refused(net, batches, options, said: str) -> None:
+def test_options_that_cannot_be_meant_are_refused(net, batches, options, said):
     with pytest.raises(UsageError, match=said):
         ProtocolMonitor(net, batches, **options)
 
 
 def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
     net, batches, tmp_path
-) -> None:
+):
     """A foreign accuracy that lies on the other side of the baseline, and a logger that counts its own steps."""
-    rows: list[dict[str, float]] = []
-    events: dict[int, dict[str, float]] = {}
+    rows = []
+    events = {}
 
-    def send(numbers: Any, step: int) -> None:
+    def send(numbers, step):
         foreign = {"test_acc": 0.99, "growth": 1e6, "h_L_norm": 1e9}
         rows.append({"step": len(rows), "epoch": 0, **foreign, **numbers, "fa/step": step})
         events[step] = {**foreign, **numbers}

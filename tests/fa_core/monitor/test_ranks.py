@@ -1,12 +1,8 @@
 """Several ranks: one measures unless the weights are shared out, and all stop together."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -81,7 +77,7 @@ distributed.destroy_process_group()
 """
 
 
-def run_ranks(program: str, place: Path, *arguments: str) -> list[Any]:
+def run_ranks(program, place, *arguments):
     """What two ranks of a program print."""
     ranks = [
         subprocess.Popen(
@@ -94,12 +90,12 @@ def run_ranks(program: str, place: Path, *arguments: str) -> list[Any]:
     return [json.loads(rank.communicate(timeout=120)[0]) for rank in ranks]
 
 
-def test_rank_0_measures_and_every_rank_gets_its_answer(tmp_path: Path) -> None:
+def test_rank_0_measures_and_every_rank_gets_its_answer(tmp_path):
     assert run_ranks(RANK, tmp_path / "meet") == [[1, True], [0, True]]
 
 
 @pytest.mark.parametrize("kind", ["fsdp", "tensor"])
-def test_a_sharded_network_is_measured_as_the_plain_one(kind: str, tmp_path: Path) -> None:
+def test_a_sharded_network_is_measured_as_the_plain_one(kind, tmp_path):
     found = run_ranks(SHARDED, tmp_path / "meet", kind)
     for of_rank in found:
         assert of_rank["custom"] is None

@@ -1,12 +1,7 @@
 """The Trainer callback, in transformers' real Trainer."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
-from torch import nn
 
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -22,7 +17,7 @@ TAPS = ["bert.embeddings", "bert.encoder.layer.*"]
 
 
 @pytest.fixture
-def bert() -> nn.Module:
+def bert():
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=20,
@@ -37,20 +32,20 @@ def bert() -> nn.Module:
 
 
 @pytest.fixture
-def sentences() -> list[dict[str, torch.Tensor]]:
+def sentences():
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(20, (64, 5), generator=generator)
     labels = torch.randint(3, (64,), generator=generator)
     return [{"input_ids": i, "labels": y} for i, y in zip(ids, labels, strict=True)]
 
 
-def batches_of(sentences, size: int = 8):
+def batches_of(sentences, size=8):
     ids = torch.stack([one["input_ids"] for one in sentences])
     labels = torch.stack([one["labels"] for one in sentences])
     return list(zip(ids.split(size), labels.split(size), strict=True))
 
 
-def trainer_for(model, sentences, callback, epochs: int, folder: Path):
+def trainer_for(model, sentences, callback, epochs, folder):
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         num_train_epochs=epochs,
@@ -66,15 +61,15 @@ def trainer_for(model, sentences, callback, epochs: int, folder: Path):
     )
 
 
-def test_measures_every_nth_step_instead(bert, sentences, tmp_path: Path) -> None:
+def test_measures_every_nth_step_instead(bert, sentences, tmp_path):
     callback = ProtocolTrainerCallback(batches_of(sentences), taps=TAPS, every_n_steps=2)
     trainer_for(bert, sentences, callback, 1, tmp_path).train()
     assert len(callback.monitor.reports) == 2
 
 
 def test_measures_every_epoch_and_the_trainers_state_is_read_as_it_was_measured(
-    bert, sentences, tmp_path: Path
-) -> None:
+    bert, sentences, tmp_path
+):
     callback = ProtocolTrainerCallback(
         batches_of(sentences),
         taps=TAPS,
@@ -92,7 +87,7 @@ def test_measures_every_epoch_and_the_trainers_state_is_read_as_it_was_measured(
         same_numbers(epoch.report(), measured)
 
 
-def test_stops_the_trainer_when_a_chosen_diagnostic_fires(bert, sentences, tmp_path: Path) -> None:
+def test_stops_the_trainer_when_a_chosen_diagnostic_fires(bert, sentences, tmp_path):
     always = DiagnosticThresholds(h_norm_explosion_ratio=0.0)
     callback = ProtocolTrainerCallback(
         batches_of(sentences), taps=TAPS, thresholds=always, stop_on="a"

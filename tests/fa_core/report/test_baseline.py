@@ -1,21 +1,17 @@
 """Which frozen run is the baseline of which run, and what is said of it."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats.row_baselines import with_measured_baselines
-from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.intervals import packed, paired_margin
 from fa_core.report.names import split_key
 from fa_core.report.notes import basis_text
+from tests.fa_core.rows import row_of
 
 NET = {
     "arch": "resmlp",
@@ -26,32 +22,28 @@ NET = {
 RECIPE = {"epochs": 8, "lr": 0.003, "lam": 0.0}
 
 
-def row(
-    method: str, acc: float = 0.62, seed: int = 42, *, recorded: float | None = None, **facts: Any
-) -> AuditRow:
+def row(method, acc=0.62, seed=42, *, recorded=None, **facts):
     provenance = {**NET, "recipe": RECIPE, "method_args": {}, **facts}
     report = DiagnosticReport(
         headline_acc=acc, frozen_baseline_acc=recorded, provenance=provenance, method_name=method
     )
     source = f"runs/{method}{''.join(facts.get('method_args', {}).values())}_s{seed}"
-    return AuditRow(
-        source=source, key=source, method=method, seed=seed, report=report, checkpoint=source
-    )
+    return row_of(source, source, ..., method=method, seed=seed, report=report, axes={})
 
 
-def frozen(of: str, acc: float, **facts: Any) -> AuditRow:
+def frozen(of, acc, **facts):
     return row("frozen", acc, method_args={} if of == "dfa" else {"of": of}, **facts)
 
 
-def judged(*rows: AuditRow) -> DiagnosticReport:
+def judged(*rows):
     """The report of the first of the rows that were measured together."""
     return with_measured_baselines(rows)[0].report
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is_shown_too(
-    order: int,
-) -> None:
+    order,
+):
     found = judged(row("bp"), *[frozen("dfa", 0.557), frozen("bp", 0.579)][::order])
     assert (found.frozen_baseline_acc, found.margin_pp) == (0.579, pytest.approx(4.1))
     assert found.provenance["frozen_baseline_from"] == "runs/frozenbp_s42"
@@ -60,7 +52,7 @@ def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is
     assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe()[3]
 
 
-def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None:
+def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said():
     found = judged(row("bp"), frozen("dfa", 0.557))
     assert found.frozen_baseline_acc == 0.557
     assert basis_text(found, "d") == "baseline 0.557 of frozen blocks trained by dfa"
@@ -79,9 +71,7 @@ def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None
         ("bp", {}, {}, False),
     ],
 )
-def test_a_rule_is_its_name_and_its_options(
-    method: str, args: dict[str, str], of: dict[str, str], same: bool
-) -> None:
+def test_a_rule_is_its_name_and_its_options(method, args, of, same):
     found = judged(row(method, method_args=args), row("frozen", 0.5, method_args=of))
     assert found.frozen_baseline_acc == 0.5
     assert ("frozen_baseline_rule" in found.provenance) is not same
@@ -100,9 +90,7 @@ def test_a_rule_is_its_name_and_its_options(
         ({"recipe": None}, "epochs (none), not 8"),
     ],
 )
-def test_one_of_another_recipe_data_or_size_is_never_taken_and_the_reason_names_it(
-    change: dict[str, Any], said: str
-) -> None:
+def test_one_of_another_recipe_data_or_size_is_never_taken_and_the_reason_names_it(change, said):
     found = judged(row("bp"), frozen("bp", 0.5, **change))
     assert (found.frozen_baseline_acc, "d" in found.coverage) == (None, False)
     reason = found.unmeasured["d"]
@@ -112,13 +100,13 @@ def test_one_of_another_recipe_data_or_size_is_never_taken_and_the_reason_names_
     assert "d" not in judged(replace(row("bp"), report=found), frozen("bp", 0.5)).unmeasured
 
 
-def test_the_penalty_makes_no_difference_and_the_seed_does() -> None:
+def test_the_penalty_makes_no_difference_and_the_seed_does():
     penalised = row("dfa", recipe={**RECIPE, "lam": 0.01})
     assert judged(penalised, frozen("dfa", 0.5)).frozen_baseline_acc == 0.5
     assert judged(row("dfa", seed=1), frozen("dfa", 0.5)).frozen_baseline_acc is None
 
 
-def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only() -> None:
+def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only():
     assert judged(row("bp", recorded=0.4), frozen("bp", 0.5)).frozen_baseline_acc == 0.5
     assert judged(row("bp", recorded=0.4), frozen("dfa", 0.5)).frozen_baseline_acc == 0.4
     other_recipe = judged(row("bp", recorded=0.4), frozen("bp", 0.5, recipe={}))
@@ -138,19 +126,17 @@ def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only()
         ),
     ],
 )
-def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
-    own: dict[str, Any], other: dict[str, Any], why: str
-) -> None:
+def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(own, other, why):
     found = judged(row("bp", **own), frozen("bp", 0.579, **other))
     assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
 
 
-def test_controls_get_none() -> None:
+def test_controls_get_none():
     rows = [frozen("dfa", 0.5), frozen("bp", 0.4), row("shallow"), row("random_init")]
     assert with_measured_baselines(rows) == rows
 
 
-def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences() -> None:
+def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences():
     """Digits' BP: 6 more right than the frozen net's, of 360, with 9 + 3 samples on which they differ."""
     right = [index < 309 for index in range(360)]
     baseline = [9 <= index < 312 for index in range(360)]
@@ -165,23 +151,22 @@ def test_on_the_same_samples_the_margin_has_the_interval_of_paired_differences()
     assert "margin_pp" not in found.with_frozen_baseline(0.5).intervals
 
 
-def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known() -> None:
+def test_nothing_is_taken_for_a_run_whose_network_or_seed_is_not_known():
     assert facts_of({}, 42) == facts_of(NET, None) == {}
     report = DiagnosticReport(headline_acc=0.5)
     runs = FrozenRuns([FrozenRun("x", rule_of("frozen", {}), {}, 0.4)])
     assert runs.judge(report, "dfa", {}) == report
 
 
-def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error() -> None:
+def test_a_baseline_for_a_known_method_that_is_not_there_is_no_error():
     baseline = FrozenBaseline(by_method={"dfa": 0.3, "state_bridge": 0.3})
     baseline.check(["dfa"])
     with pytest.raises(UsageError, match="no run of method 'state_brige'"):
         FrozenBaseline(by_method={"state_brige": 0.3}).check(["dfa"])
 
 
-def named(key: str, acc: float, **facts: Any) -> AuditRow:
+def named(key, acc, **facts):
     """A run of a bare checkpoint of the user's network: only its name says what it is."""
-    method, seed, axes = split_key(key)
     settings = {"model": "my_nets:Net"}
     provenance = {
         "network": "my_nets.Net",
@@ -189,20 +174,13 @@ def named(key: str, acc: float, **facts: Any) -> AuditRow:
         "settings": settings,
         **facts,
     }
-    report = DiagnosticReport(headline_acc=acc, provenance=provenance, method_name=method)
-    source = f"nets/{key}.pt"
-    return AuditRow(
-        source=source,
-        key=key,
-        method=method,
-        seed=seed,
-        axes=axes,
-        report=report,
-        checkpoint=source,
+    report = DiagnosticReport(
+        headline_acc=acc, provenance=provenance, method_name=split_key(key)[0]
     )
+    return row_of(key, f"nets/{key}.pt", ..., report=report)
 
 
-def test_checkpoints_of_ones_own_are_paired_by_their_names() -> None:
+def test_checkpoints_of_ones_own_are_paired_by_their_names():
     found = judged(named("mine_s1", 0.9), named("frozen_of-mine_s1", 0.5))
     assert found.margin_pp == pytest.approx(40.0)
     assert basis_text(found, "d") == "baseline that was paired by its file's name"
@@ -223,7 +201,7 @@ def test_checkpoints_of_ones_own_are_paired_by_their_names() -> None:
         (named("frozen_s1", 0.5), "rule dfa, not mine; to use it, name it frozen_of-mine"),
     ],
 )
-def test_none_of_another_name_network_or_data_is_taken(other: AuditRow, reason: str | None) -> None:
+def test_none_of_another_name_network_or_data_is_taken(other, reason):
     found = judged(named("mine_s1", 0.9), other)
     assert found.frozen_baseline_acc is None
     assert (reason or "") in found.unmeasured.get("d", "")

@@ -1,7 +1,5 @@
 """Intervals against SciPy, closed forms and code of the tests' own; what a report and its verdict say of them."""
 
-from __future__ import annotations
-
 import math
 import sys
 
@@ -10,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 from torch import nn
 
@@ -35,16 +32,16 @@ from fa_core.report.thresholds import DiagnosticThresholds
 
 
 @pytest.mark.parametrize("n", [6, 7, 32, 128, 129, 360, 1000, 1001, 1280, 100_000])
-def test_the_median_lies_between_the_ranks_at_least_as_often_as_said(n: int) -> None:
+def test_the_median_lies_between_the_ranks_at_least_as_often_as_said(n):
     ranks = median_ranks(n)
-    assert ranks is not None and ranks[0] == n - 1 - ranks[1]
+    assert ranks[0] == n - 1 - ranks[1]
     below = stats.binom.cdf(ranks[0], n, 0.5)
     assert 1 - 2 * below >= 0.95 - (1e-3 if n > 1000 else 0)
     # the next closer pair would not do; the normal approximation may be one place too careful
     assert 1 - 2 * stats.binom.cdf(ranks[0] + (2 if n > 1000 else 1), n, 0.5) < 0.95
 
 
-def test_what_says_nothing_has_no_interval() -> None:
+def test_what_says_nothing_has_no_interval():
     for n in (0, 1, 5, 6, 19):
         assert (median_ranks(n) is None) is (n < 6)
         assert growth_interval([1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [1.0], n) is None
@@ -57,22 +54,22 @@ def test_what_says_nothing_has_no_interval() -> None:
 
 
 @pytest.mark.parametrize("freedom", [5, 7, 9, 19, 99])
-def test_students_quantile(freedom: int) -> None:
+def test_students_quantile(freedom):
     assert t_quantile(freedom) == pytest.approx(
         stats.t.ppf(0.975, freedom), abs=1e-3 if freedom < 7 else 2e-4
     )
 
 
-def test_wilsons_interval() -> None:
+def test_wilsons_interval():
     for hits, n in ((0, 10), (10, 10), (180, 360), (6200, 10_000)):
         expected = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
         assert share_interval(hits, n) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def jackknife(gram: NDArray[np.float64], t: float) -> tuple[float, float]:
+def jackknife(gram, t):
     """The mean cosine over pairs and its jackknife, every batch left out once."""
 
-    def mean_cosine(kept: list[int]) -> float:
+    def mean_cosine(kept):
         return float(np.mean([gram[i, j] for i in kept for j in kept if i < j]))
 
     k = len(gram)
@@ -86,7 +83,7 @@ def jackknife(gram: NDArray[np.float64], t: float) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("signal", [0.0, 0.7])
-def test_the_jackknife_of_the_drift_written_out(signal: float) -> None:
+def test_the_jackknife_of_the_drift_written_out(signal):
     units = np.random.default_rng(0).normal(size=(10, 6)) + signal
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     seen = units @ units.T
@@ -99,16 +96,15 @@ def test_the_jackknife_of_the_drift_written_out(signal: float) -> None:
     assert drift_interval(sums.sum() / 90, sums.tolist()) == pytest.approx(expected, abs=1e-4)
 
 
-def test_equal_batches_do_not_show_that_every_batch_is_alike() -> None:
-    few, more = (drift_interval(1.0, [k - 1.0] * k) or (0.0, 0.0) for k in (10, 40))
+def test_equal_batches_do_not_show_that_every_batch_is_alike():
+    few, more = (drift_interval(1.0, [k - 1.0] * k) for k in (10, 40))
     assert few[1] == more[1] == 1.0
     assert 0.2 < few[0] < 0.6 < more[0] < 1.0
 
 
-def test_growth_takes_the_pairing_of_samples_into_account() -> None:
+def test_growth_takes_the_pairing_of_samples_into_account():
     bounds = ([1.0, 40.0], [0.8, 32.0], [1.25, 50.0])
     apart, alike = (growth_interval(*bounds, [r], 128) for r in (0.0, 0.99))
-    assert apart is not None and alike is not None
     assert apart[0] < alike[0] < 40.0 < alike[1] < apart[1]
     # independent medians: the errors of the logarithms add in squares
     spread = (
@@ -117,16 +113,13 @@ def test_growth_takes_the_pairing_of_samples_into_account() -> None:
     assert apart[1] == pytest.approx(40 * math.exp(spread), rel=1e-3)
 
 
-def test_a_growth_interval_beyond_all_floats_ends_at_the_largest() -> None:
-    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128) or (
-        0.0,
-        0.0,
-    )
+def test_a_growth_interval_beyond_all_floats_ends_at_the_largest():
+    low, high = growth_interval([1e-20, 1e280], [1e-29, 1e200], [1e-10, 1e308], [0.0], 128)
     assert low <= 1e300 <= high == sys.float_info.max
     assert growth_interval([1e-30, 1e300], [1e-30, 1e290], [1e-20, 1e308], [0.0], 128) is None
 
 
-def score_of(difference: float, b: int, c: int, n: int) -> float:
+def score_of(difference, b, c, n):
     """(b − c − n·δ) over its standard error at the likeliest shares that differ by δ, found on a fine grid."""
     shares = np.linspace(max(0.0, -difference), (1 - difference) / 2, 200_001)[1:-1]
     likelihood = (
@@ -141,17 +134,17 @@ def score_of(difference: float, b: int, c: int, n: int) -> float:
 
 
 @pytest.mark.parametrize(("b", "c", "n"), [(9, 3, 360), (12, 4, 100), (20, 20, 60), (1, 7, 30)])
-def test_the_ends_of_a_paired_margin_are_where_the_score_is_z(b: int, c: int, n: int) -> None:
+def test_the_ends_of_a_paired_margin_are_where_the_score_is_z(b, c, n):
     alike = n - b - c
     found = paired_margin(
         packed([True] * b + [False] * c + [True] * alike), packed([False] * b + [True] * (n - b))
     )
-    low, high = found or (0.0, 0.0)
+    low, high = found
     assert score_of(low / 100, b, c, n) == pytest.approx(1.96, abs=0.01)
     assert score_of(high / 100, b, c, n) == pytest.approx(-1.96, abs=0.01)
 
 
-def test_the_drift_at_another_batch_size_follows_the_noise_scale() -> None:
+def test_the_drift_at_another_batch_size_follows_the_noise_scale():
     for scale in (20.0, 364.0, 5000.0):
         at = {b: 1 / (1 + scale / b) for b in (32, 128, 1000)}
         assert at_reference_batch(at[1000], 1000) == pytest.approx(at[128])
@@ -160,18 +153,18 @@ def test_the_drift_at_another_batch_size_follows_the_noise_scale() -> None:
     assert math.isinf(noise_scale(-0.1, 128)) and math.isinf(noise_scale(0.0, 128))
 
 
-def measured(growth: float = 4.0) -> DiagnosticReport:
+def measured(growth=4.0):
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3))
     batches = [(torch.randn(64, 8), torch.randint(3, (64,))) for _ in range(8)]
     return diagnose(net, batches, taps="0,1", frozen_baseline_acc=0.3)
 
 
-def test_every_number_of_an_audit_has_an_interval_around_it() -> None:
+def test_every_number_of_an_audit_has_an_interval_around_it():
     report = measured()
     for letter, value in report.numbers.items():
         ends = report.interval(letter)
-        assert ends is not None and value is not None and ends[0] <= value <= ends[1], letter
+        assert ends[0] <= value <= ends[1], letter
     assert report.intervals["acc"] == share_interval(round(report.headline_acc * 512), 512)
     assert report == DiagnosticReport.from_dict(report.to_dict()) or "verdict" in report.to_dict()
 
@@ -185,9 +178,7 @@ ROWS = st.integers(1, 40).flatmap(
 
 
 @given(ROWS, st.sampled_from([np.float16, np.float32, np.float64]))
-def test_growth_and_gradient_lie_in_their_intervals_whatever_was_measured(
-    rows: list[list[float]], arithmetic: type
-) -> None:
+def test_growth_and_gradient_lie_in_their_intervals_whatever_was_measured(rows, arithmetic):
     with np.errstate(over="ignore"):
         h = torch.tensor(np.array(rows).astype(arithmetic).astype(np.float64))
     medians = lower_median(h)
@@ -208,9 +199,7 @@ def test_growth_and_gradient_lie_in_their_intervals_whatever_was_measured(
     ),
     st.integers(1, 12),
 )
-def test_the_drift_lies_in_its_interval_whatever_was_measured(
-    rows: list[list[float]], equal: int
-) -> None:
+def test_the_drift_lies_in_its_interval_whatever_was_measured(rows, equal):
     rows[:equal] = [rows[0]] * len(rows[:equal])
     found = drift(torch.tensor(rows, dtype=torch.float64), least=3)
     if found.interval is not None:
@@ -218,21 +207,19 @@ def test_the_drift_lies_in_its_interval_whatever_was_measured(
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.data())
-def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(
-    counted: tuple[int, int], data
-) -> None:
+def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(counted, data):
     hits, n = counted
     low, high = share_interval(hits, n)
     assert 0 <= low <= hits / n <= high <= 1 and low < high
     ours, theirs = (data.draw(st.lists(st.booleans(), min_size=n, max_size=n)) for _ in range(2))
     report = DiagnosticReport(headline_acc=sum(ours) / n, frozen_baseline_acc=sum(theirs) / n)
-    low, high = paired_margin(packed(ours), packed(theirs)) or (1.0, 0.0)
+    low, high = paired_margin(packed(ours), packed(theirs))
     assert -100 <= low <= report.margin_pp <= high <= 100 and low < high
 
 
-def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_text_alone() -> None:
+def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_text_alone():
     report = measured()
-    low, high = report.interval("c") or (0.0, 0.0)
+    low, high = report.interval("c")
     for ceiling, undecided in ((low - 0.01, ""), ((low + high) / 2, "c"), (high + 0.01, "")):
         judged = report.with_thresholds(
             DiagnosticThresholds(stability_drift_ceiling=ceiling, frozen_acc_margin_pp=-90)
@@ -242,12 +229,12 @@ def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_tex
         assert ("undecided on c" in str(judged)) is bool(undecided)
 
 
-def test_a_number_that_is_not_finite_fires_and_is_never_undecided() -> None:
+def test_a_number_that_is_not_finite_fires_and_is_never_undecided():
     report = DiagnosticReport(cross_batch_stability=math.nan, intervals={"stability": (0.1, 0.5)})
     assert (report.flags, report.undecided) == ({"c"}, frozenset())
 
 
-def test_an_assumed_baseline_takes_the_interval_of_the_accuracy() -> None:
+def test_an_assumed_baseline_takes_the_interval_of_the_accuracy():
     report = DiagnosticReport(
         headline_acc=0.6,
         frozen_baseline_acc=0.5,
@@ -259,7 +246,7 @@ def test_an_assumed_baseline_takes_the_interval_of_the_accuracy() -> None:
     assert report.with_frozen_baseline(0.58).interval("d") == pytest.approx((-1.0, 5.0))
 
 
-def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds() -> None:
+def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds():
     report = DiagnosticReport(
         bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000
     )
@@ -270,11 +257,11 @@ def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds() -> None:
 
 
 @pytest.mark.parametrize("ends", [[2.0, 1.0], [math.nan, 1.0]])
-def test_an_interval_out_of_order_is_refused_with_its_place(ends: list[float]) -> None:
+def test_an_interval_out_of_order_is_refused_with_its_place(ends):
     with pytest.raises(InvalidReport, match=r"intervals\.growth is .*low end first"):
         DiagnosticReport.from_dict({"residual_norms": [1.0, 1.5], "intervals": {"growth": ends}})
 
 
-def test_the_looks_of_sequential_stopping_share_five_percent() -> None:
+def test_the_looks_of_sequential_stopping_share_five_percent():
     for k, t in LOOKS.items():
         assert t == pytest.approx(stats.t.ppf(1 - 0.05 / (2 * len(LOOKS)), k - 1), abs=1e-4)

@@ -1,26 +1,23 @@
 """The judge of many runs gives what each report gives, wherever the thresholds move."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, LETTERS, PROXY, mask_of
 from fa_core.report.judge import Judge
 from fa_core.report.thresholds import DiagnosticThresholds
+from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import reports, thresholds
 
 kinds = st.dictionaries(st.sampled_from(LETTERS + "?"), st.sampled_from([BOUND, PROXY]))
 
 
 @st.composite
-def odd_reports(draw: st.DrawFn) -> DiagnosticReport:
+def odd_reports(draw):
     """Any report, also with bounds in place of numbers and with a stream that is 0."""
     report = draw(reports(nonfinite=True))
     norms = report.residual_norms
@@ -29,20 +26,14 @@ def odd_reports(draw: st.DrawFn) -> DiagnosticReport:
     return replace(report, residual_norms=norms, evidence=draw(kinds))
 
 
-def _row(place: int, report: DiagnosticReport) -> AuditRow:
-    return AuditRow(source="a.json", key=str(place), method="dfa", seed=place, report=report)
-
-
 @settings(deadline=None, max_examples=100)
 @given(
     runs=st.lists(odd_reports(), max_size=8),
     moves=st.lists(thresholds(), min_size=1, max_size=4),
 )
-def test_report_judge_and_table_agree_after_every_move(
-    runs: list[DiagnosticReport], moves: list[DiagnosticThresholds]
-) -> None:
+def test_report_judge_and_table_agree_after_every_move(runs, moves):
     judge = Judge(runs, DiagnosticThresholds())
-    table = AuditTable.from_rows([_row(place, run) for place, run in enumerate(runs)])
+    table = AuditTable.from_rows([row_of("dfa_s1", report=run) for run in runs])
     for limits in moves:
         judge.move(limits)
         judged = [run.with_thresholds(limits) for run in runs]
@@ -56,9 +47,7 @@ def test_report_judge_and_table_agree_after_every_move(
 
 @settings(deadline=None, max_examples=60)
 @given(runs=st.lists(odd_reports(), max_size=8), data=st.data())
-def test_values_are_the_numbers_of_the_chosen_runs(
-    runs: list[DiagnosticReport], data: st.DataObject
-) -> None:
+def test_values_are_the_numbers_of_the_chosen_runs(runs, data):
     judge = Judge(runs, DiagnosticThresholds())
     chosen = data.draw(st.none() | st.sets(st.integers(0, len(runs) - 1)) if runs else st.none())
     places = range(len(runs)) if chosen is None else chosen

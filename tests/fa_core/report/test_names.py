@@ -1,11 +1,6 @@
 """What a run is called, by its key or path; names of many runs."""
 
-from __future__ import annotations
-
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -73,7 +68,7 @@ mine/d=64,seed=3/last.ckpt                              mine 3 d=64
 """Path, method, seed and axes."""
 
 
-def test_a_path_says_method_seed_and_axes_by_its_own_name_or_its_folders() -> None:
+def test_a_path_says_method_seed_and_axes_by_its_own_name_or_its_folders():
     for line in TABLE.strip().splitlines():
         path, *expected = line.split()
         _, method, seed, axes = name_of(path)
@@ -83,7 +78,7 @@ def test_a_path_says_method_seed_and_axes_by_its_own_name_or_its_folders() -> No
     assert split_key(f"dfa_s{'9' * 19}")[1] is None
 
 
-def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for() -> None:
+def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for():
     for method, axes, seed in (
         ("dfa", {"lam": 0.01, "L": 12}, 42),
         ("frozen", {"of": "mine"}, None),
@@ -92,7 +87,7 @@ def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for() -> None:
         assert split_key(key_of(method, axes, seed)) == (method, seed, axes)
 
 
-def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs: Path) -> None:
+def test_every_sample_run_is_called_in_its_key_what_its_record_says(sample_runs):
     found = scan([sample_runs])
     methods = {row.method for row in found.rows}
     assert len(found.rows) > 400 and len(methods) > 20
@@ -113,7 +108,7 @@ HOSTILE = st.text(
 
 
 @given(HOSTILE)
-def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path: str) -> None:
+def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path):
     for key, method, seed, axes in (name_of(path), ("", *split_key(path))):
         assert sanitize(key, WHITE_SPACE) == key
         assert method == canonical_method(method)
@@ -127,14 +122,14 @@ def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path: st
 
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "a#2", "b@x"]), st.sampled_from(["x", "y/x", ""]))))
-def test_every_run_has_a_name_of_its_own_that_holds_its_key(runs: list[tuple[str, str]]) -> None:
+def test_every_run_has_a_name_of_its_own_that_holds_its_key(runs):
     keys, places = [key for key, _ in runs], [place for _, place in runs]
     for names in (run_names(keys, places), unique_names(keys, places, places[::-1])):
         assert len(set(names)) == len(runs)
         assert all(name.startswith(key) for key, name in zip(keys, names, strict=True))
 
 
-def test_names_of_runs_in_any_order_are_the_same_and_the_shortest() -> None:
+def test_names_of_runs_in_any_order_are_the_same_and_the_shortest():
     keys = ["bp_s1", "bp_s1", "bp_s1", "dfa_s1"]
     sources = ["a/audits.json", "a/bp_s1/trace.jsonl", "b/bp_s1", "b/dfa_s1"]
     names = ["bp_s1@audits.json", "bp_s1@a/bp_s1", "bp_s1@b/bp_s1", "dfa_s1"]
@@ -146,12 +141,12 @@ def test_names_of_runs_in_any_order_are_the_same_and_the_shortest() -> None:
     "naming", [numbered, lambda names: run_names(names, ["a.json"] * len(names))]
 )
 def test_naming_equal_entries_takes_steps_in_proportion(
-    naming: Callable[[list[str]], list[str]],
-) -> None:
-    def steps(count: int) -> int:
+    naming,
+):
+    def steps(count):
         lines = 0
 
-        def trace(*_: object) -> Any:
+        def trace(*_):
             nonlocal lines
             lines += 1
             return trace
@@ -167,7 +162,7 @@ def test_naming_equal_entries_takes_steps_in_proportion(
     assert steps(100) > 100 and steps(400) < 5 * steps(100)
 
 
-def test_an_axis_that_differs_is_named_on_every_run_of_the_group_that_has_it() -> None:
+def test_an_axis_that_differs_is_named_on_every_run_of_the_group_that_has_it():
     runs = [("dfa", {"lam": lam, "d": 64}) for lam in (0.001, 0.01, 0.01)]
     runs += [("dfa", {"d": 64}), ("bp", {"lam": 0.5})]
     assert differing_axes(runs) == {"dfa": ["lam"], "bp": []}

@@ -1,7 +1,5 @@
 """One table names the numbers of a run, and every surface reads it."""
 
-from __future__ import annotations
-
 import pytest
 
 from fa_core.formats.audit_table_writer import SummaryRow
@@ -10,7 +8,7 @@ from fa_core.formats.rows import RECORDED
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.report.quantities import BY_NAME, JUDGED, QUANTITIES, Quantity
+from fa_core.report.quantities import BY_NAME, JUDGED, QUANTITIES
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.records import COLUMNS
 
@@ -28,7 +26,7 @@ NAMES = {
 """Name → field, column, name in logs: what files and scripts hold."""
 
 
-def test_the_names_in_files_are_those_of_the_contracts() -> None:
+def test_the_names_in_files_are_those_of_the_contracts():
     found = {each.name: (each.field, each.column, each.logged) for each in QUANTITIES}
     assert found == NAMES
     assert [each.field for each in RECORDED] == [
@@ -41,7 +39,7 @@ def test_the_names_in_files_are_those_of_the_contracts() -> None:
 
 
 @pytest.mark.parametrize("each", QUANTITIES, ids=lambda each: each.name)
-def test_every_name_leads_to_the_same_number(each: Quantity) -> None:
+def test_every_name_leads_to_the_same_number(each):
     report = DiagnosticReport(
         *("", "", [1.0, 8.0], [0.5, 0.25], 1, 0.125, 0.75, 0.5),
         credit={"gamma": [0.9, 0.25], "null": {"deep_gamma_mean": 0.0625}},
@@ -64,13 +62,13 @@ def test_every_name_leads_to_the_same_number(each: Quantity) -> None:
         assert columns_of([f"fa/{each.logged}"], {}), "the monitor's log is read back"
 
 
-def test_an_assumed_baseline_is_judged_and_not_recorded() -> None:
+def test_an_assumed_baseline_is_judged_and_not_recorded():
     report = DiagnosticReport(headline_acc=0.5).with_assumed_baseline(0.25)
     frozen = BY_NAME["frozen"]
     assert (frozen.of(report), frozen.recorded(report)) == (0.25, None)
 
 
-def test_a_diagnostic_judges_the_number_of_its_letter() -> None:
+def test_a_diagnostic_judges_the_number_of_its_letter():
     assert "".join(JUDGED) == LETTERS
     for letter, one in DIAGNOSTICS.items():
         assert one.quantity.letter == one.quantity.marks == letter
@@ -86,5 +84,5 @@ def test_a_diagnostic_judges_the_number_of_its_letter() -> None:
         *[("drift", float("nan"), "nan"), ("acc", None, "N/A"), ("growth", float("inf"), "inf")],
     ],
 )
-def test_a_number_is_written_with_the_digits_of_its_kind(name, value, text) -> None:
+def test_a_number_is_written_with_the_digits_of_its_kind(name, value, text):
     assert BY_NAME[name].text(value) == text

@@ -16,9 +16,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, TRUSTWORTHY, verdict_text
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
-
-def report(**fields):
-    return DiagnosticReport(**fields)
+report = DiagnosticReport
 
 
 def test_all_four_phrases_stand_in_the_fixed_order():

@@ -4,12 +4,11 @@ import csv
 import io
 import json
 
-import msgspec
 import pytest
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import timeline, timelines
+from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
@@ -103,12 +102,3 @@ def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
     assert found.first_fire["d"] == 1
     assert found.evidence == ({"d": "assumed"} if assumed else {})
     assert any("(d) is assumed" in note for note in found.skipped) == assumed
-
-
-def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both():
-    own = msgspec.structs.replace(rows()[1], source="run", method="ep")
-    table = AuditTable.from_rows([own])
-    (lent,) = timelines([RUN], table, assumed=FrozenBaseline(0.349))
-    assert (lent.points[0].margin_pp, lent.evidence) == (-20.0, {})
-    (aimed,) = timelines([RUN], table, assumed=FrozenBaseline(by_method={"ep": 0.1}))
-    assert (aimed.points[0].margin_pp, aimed.evidence) == (20.0, {"d": "assumed"})

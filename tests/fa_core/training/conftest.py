@@ -1,7 +1,5 @@
 """A task small enough to train in a tenth of a second."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -27,9 +25,9 @@ def data():
 
 def plan(method="dfa", **changes):
     """Four epochs of ten steps on a net of two blocks of width 8."""
-    recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))  # type: ignore[call-overload]
+    recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))
     settings = {"arch": "resmlp", "data": SPEC, "seed": 42, "arch_args": {"d": 8, "L": 2}} | changes
-    return RunPlan(method=method, recipe=Recipe(**recipe), **settings)  # type: ignore[arg-type]
+    return RunPlan(method=method, recipe=Recipe(**recipe), **settings)
 
 
 class Interrupt(JobProgress):

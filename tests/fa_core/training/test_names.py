@@ -1,7 +1,5 @@
 """Names that are known without torch are those that there are."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

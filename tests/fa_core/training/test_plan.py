@@ -1,7 +1,5 @@
 """Which runs a command means, and recipes that cannot be meant."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -45,7 +43,7 @@ def test_cosine_starts_at_the_rate_and_ends_near_zero():
 )
 def test_a_recipe_that_cannot_be_meant_is_refused(change, message):
     with pytest.raises(UsageError, match=message):
-        Recipe(**change)  # type: ignore[arg-type]
+        Recipe(**change)
 
 
 def test_a_control_beside_a_method_does_not_get_the_methods_options_but_frozen_blocks_are_trained_with_them():

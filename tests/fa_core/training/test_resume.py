@@ -1,8 +1,7 @@
 """An interrupted run goes on to the weights it would have reached anyway."""
 
-from __future__ import annotations
-
 import json
+import sys
 
 import pytest
 import torch
@@ -81,14 +80,11 @@ def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
 
 def test_a_run_killed_before_its_audit_gets_it(data, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(SystemExit):
-        patch.setattr(
-            run_module, "audit_run", lambda *args: (_ for _ in ()).throw(SystemExit("killed"))
-        )
+        patch.setattr(run_module, "audit_run", lambda *args: sys.exit("killed"))
         train_run(plan(), data, tmp_path)
     assert not (tmp_path / AUDIT).exists()
-    done = train_run(plan(), data, tmp_path, resume=True)
+    train_run(plan(), data, tmp_path, resume=True)
     assert (tmp_path / AUDIT).exists() and not (tmp_path / RESUME).exists()
-    assert done.report is not None
 
 
 @pytest.mark.parametrize(

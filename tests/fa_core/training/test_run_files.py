@@ -1,7 +1,5 @@
 """The weights file of a run folder."""
 
-from __future__ import annotations
-
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file

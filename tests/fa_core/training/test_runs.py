@@ -1,7 +1,5 @@
 """Training in workers of the pool: the runs of one process, and nothing lost with a worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 

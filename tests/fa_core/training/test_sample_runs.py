@@ -1,7 +1,5 @@
 """The sample runs: they are what their manifests say, and making one again gives the same."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil
@@ -23,7 +21,6 @@ SEEDS = (42, 123, 456)
 
 def load_script(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -44,12 +41,8 @@ def report_of(folder):
     return DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_text()))
 
 
-def main_report(sample_runs, method, seed):
-    return report_of(sample_runs / "main" / f"{method}_s{seed}")
-
-
 def wide_report(sample_runs, kind, seed):
-    return report_of(sample_runs / "wide" / f"{kind}_s{seed}")
+    return report_of(sample_runs / f"wide/{kind}_s{seed}")
 
 
 def growths(folder):
@@ -160,7 +153,7 @@ def test_the_same_diagnostics_fire_on_every_seed_as_the_pages_say(sample_runs):
 
 def test_growth_and_margins_are_in_the_published_regime(sample_runs):
     for seed in SEEDS:
-        fa, dfa = (main_report(sample_runs, method, seed) for method in ("fa", "dfa"))
+        fa, dfa = (report_of(sample_runs / f"main/{method}_s{seed}") for method in ("fa", "dfa"))
         assert fa.max_per_block_growth > dfa.max_per_block_growth
         for kind in ("dfa", "fa"):
             assert -13 < wide_report(sample_runs, kind, seed).margin_pp < -3.5
@@ -233,7 +226,7 @@ def test_every_planned_run_of_the_atlas_is_in_its_table_with_its_own_trace(atlas
 def test_the_atlas_has_healthy_methods_without_backprop_and_walked_back_ones(atlas):
     reports = {row.key: row.report for row in atlas.rows}
     traces = {trace.key: trace for trace in atlas.traces}
-    healthy = ("bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss")
+    healthy = ["bp", "dfa", "fa_weights", "usf", "kp", "weight_mirror", "dtp", "local_loss"]
     for seed in SEEDS:
         for method in healthy:
             assert not reports[f"{method}_arch-small_resnet_s{seed}"].flags

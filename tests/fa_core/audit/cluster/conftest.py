@@ -1,7 +1,5 @@
 """A Ray cluster for the session, and jobs that wait at a gate."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

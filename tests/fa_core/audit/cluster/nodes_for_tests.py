@@ -1,7 +1,5 @@
 """A Ray cluster on this machine: a head that measures nothing, and nodes of one core that can be killed or frozen."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
@@ -45,16 +43,8 @@ def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
     here = audit(scan([tmp_path / "runs"]).rows, how=Measuring(Execution(device="cpu")))
-    command = [
-        sys.executable,
-        "-m",
-        "fa_tui",
-        "audit",
-        str(tmp_path / "runs"),
-        "--out",
-        str(tmp_path / "there.json"),
-    ]
-    command += ["--engine", "ray", "--address", cluster.address]
+    words = f"-m fa_tui audit {tmp_path}/runs --out {tmp_path}/there.json --engine ray --address"
+    command = [sys.executable, *words.split(), cluster.address]
     (tmp_path / "temporary").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     there = subprocess.run(command, capture_output=True, text=True, env=environment)

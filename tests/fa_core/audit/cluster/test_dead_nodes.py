@@ -1,7 +1,5 @@
 """A cluster whose head answers while nodes of it come and go."""
 
-from __future__ import annotations
-
 import pytest
 
 from fa_core.audit.cluster import ClusterPool

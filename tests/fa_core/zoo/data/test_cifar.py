@@ -1,10 +1,7 @@
 """CIFAR readers, on tiny files in the true layouts."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +13,11 @@ from fa_core.zoo.data import load_data
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
 
-def pixels(count: int, seed: int) -> np.ndarray:
+def pixels(count, seed):
     return np.random.default_rng(seed).integers(0, 256, (count, 3072), dtype=np.uint8)
 
 
-def write_binary10(folder: Path) -> np.ndarray:
+def write_binary10(folder):
     """Two records per file: a label byte, then 1024 red, 1024 green, 1024 blue bytes."""
     folder.mkdir(parents=True)
     names = [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]
@@ -31,7 +28,7 @@ def write_binary10(folder: Path) -> np.ndarray:
     return pixels(2, 0)
 
 
-def write_python10(folder: Path, protocol: int = 2) -> None:
+def write_python10(folder, protocol=2):
     folder.mkdir(parents=True)
     names = [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]
     for index, name in enumerate(names):
@@ -44,7 +41,7 @@ def write_python10(folder: Path, protocol: int = 2) -> None:
         (folder / name).write_bytes(pickle.dumps(batch, protocol=protocol))
 
 
-def test_binary_and_python_layouts_of_the_same_images_agree(tmp_path: Path) -> None:
+def test_binary_and_python_layouts_of_the_same_images_agree(tmp_path):
     write_binary10(tmp_path / "bin")
     write_python10(tmp_path / "py")
     binary, python = (load_data(f"cifar10:{tmp_path / name}") for name in ("bin", "py"))
@@ -52,7 +49,7 @@ def test_binary_and_python_layouts_of_the_same_images_agree(tmp_path: Path) -> N
         assert torch.equal(getattr(binary, part), getattr(python, part))
 
 
-def test_pixels_are_standardised_per_channel_in_the_right_order(tmp_path: Path) -> None:
+def test_pixels_are_standardised_per_channel_in_the_right_order(tmp_path):
     raw = write_binary10(tmp_path / "bin")
     data = load_data(f"cifar10:{tmp_path / 'bin'}")
     assert data.train_x.shape == (10, 3, 32, 32) and data.test_x.shape == (2, 3, 32, 32)
@@ -62,7 +59,7 @@ def test_pixels_are_standardised_per_channel_in_the_right_order(tmp_path: Path) 
         assert float(data.train_x[1, channel, 5, 7]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_python_2_pickles_are_read(tmp_path: Path) -> None:
+def test_python_2_pickles_are_read(tmp_path):
     """The real files: protocol 2, written by Python 2, so text keys and array bytes are py2 strings."""
     write_python10(tmp_path / "py")
     row = pixels(1, 0)
@@ -82,7 +79,7 @@ def test_python_2_pickles_are_read(tmp_path: Path) -> None:
     )
 
 
-def test_cifar100_reads_the_fine_labels_of_both_layouts(tmp_path: Path) -> None:
+def test_cifar100_reads_the_fine_labels_of_both_layouts(tmp_path):
     binary, python = tmp_path / "cifar-100-binary", tmp_path / "cifar-100-python"
     binary.mkdir()
     python.mkdir()
@@ -101,14 +98,14 @@ def test_cifar100_reads_the_fine_labels_of_both_layouts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["data_batch_3.bin", "test_batch.bin"])
-def test_an_incomplete_folder_says_which_file_is_missing(tmp_path: Path, missing: str) -> None:
+def test_an_incomplete_folder_says_which_file_is_missing(tmp_path, missing):
     write_binary10(tmp_path / "cifar-10-batches-bin")
     (tmp_path / "cifar-10-batches-bin" / missing).unlink()
     with pytest.raises(UnreadableInput, match=rf"cifar-10-batches-bin: missing {missing}; unpack"):
         load_data(f"cifar10:{tmp_path}")
 
 
-def test_a_wrong_folder_says_what_it_should_hold(tmp_path: Path) -> None:
+def test_a_wrong_folder_says_what_it_should_hold(tmp_path):
     with pytest.raises(
         UnreadableInput, match=r"none of the data set's files is here; missing cifar-10-batches-bin"
     ):
@@ -117,7 +114,7 @@ def test_a_wrong_folder_says_what_it_should_hold(tmp_path: Path) -> None:
         load_data(f"cifar10:{tmp_path / 'nowhere'}")
 
 
-def test_a_cut_off_binary_file_is_named(tmp_path: Path) -> None:
+def test_a_cut_off_binary_file_is_named(tmp_path):
     write_binary10(tmp_path / "bin")
     path = tmp_path / "bin" / "data_batch_2.bin"
     path.write_bytes(path.read_bytes()[:-1])
@@ -131,14 +128,14 @@ def test_a_cut_off_binary_file_is_named(tmp_path: Path) -> None:
 class Runs:
     """A pickle of this would create the file when it is loaded."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self):
         return (Path.touch, (self.path,))
 
 
-def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path: Path) -> None:
+def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path):
     write_python10(tmp_path / "py")
     trace = tmp_path / "ran"
     (tmp_path / "py" / "data_batch_1").write_bytes(
@@ -164,9 +161,7 @@ def test_a_pickle_that_would_run_code_is_refused_and_does_not_run(tmp_path: Path
         (b"\x80\x04 cut off", "not a CIFAR batch"),
     ],
 )
-def test_a_broken_python_batch_is_named_with_what_is_wrong(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_a_broken_python_batch_is_named_with_what_is_wrong(tmp_path, content, message):
     write_python10(tmp_path / "py")
     (tmp_path / "py" / "test_batch").write_bytes(content)
     with pytest.raises(FaError, match=rf"test_batch: .*{message}"):

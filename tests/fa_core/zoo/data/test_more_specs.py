@@ -1,35 +1,20 @@
 """Folders of images, standardisation as an option, batches of the user's own making, labels that are one-hot."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import nn
 
-from fa_core.audit.jobs import Job, MeasureOptions
+from fa_core.audit.jobs import Job, JobProgress, MeasureOptions
 from fa_core.audit.measuring import measure_run
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
-from fa_core.zoo.data import DataSet, GivenBatches, load_data, load_test_data
+from fa_core.zoo.data import load_data, load_test_data
 from tests.fa_core.zoo.data.test_cifar import write_binary10
 
 
-class Quiet:
-    def update(self, done: int, total: int) -> None:
-        """Nothing to see."""
-
-    def note(self, text: str) -> None:
-        """Nothing to say."""
-
-
-def write_images(
-    folder: Path, classes: dict[str, int], size: tuple[int, int] = (8, 8), suffix: str = "png"
-) -> None:
+def write_images(folder, classes, size=(8, 8), suffix="png"):
     for number, (name, count) in enumerate(classes.items()):
         (folder / name).mkdir(parents=True)
         for index in range(count):
@@ -39,19 +24,13 @@ def write_images(
             )
 
 
-def test_images_are_those_that_torchvision_reads(tmp_path: Path) -> None:
+def test_images_are_those_that_torchvision_reads(tmp_path):
     vision = pytest.importorskip("torchvision")
     write_images(tmp_path / "train", {"cat": 3, "dog": 2}, (13, 9))
     write_images(tmp_path / "val", {"cat": 1, "dog": 2}, (13, 9))
-    transforms = vision.transforms
-    shaped = transforms.Compose(
-        [
-            transforms.Resize(6),
-            transforms.CenterCrop(6),
-            transforms.ToTensor(),
-            transforms.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1)),
-        ]
-    )
+    own = vision.transforms
+    usual = own.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.1))
+    shaped = own.Compose([own.Resize(6), own.CenterCrop(6), own.ToTensor(), usual])
     data = load_data(f"imagefolder:{tmp_path},size=6,mean=0.5/0.4/0.3,std=0.2/0.3/0.1")
     for part, x, y in (("train", data.train_x, data.train_y), ("val", data.test_x, data.test_y)):
         theirs = vision.datasets.ImageFolder(str(tmp_path / part), shaped)
@@ -60,16 +39,14 @@ def test_images_are_those_that_torchvision_reads(tmp_path: Path) -> None:
     assert (data.num_classes, data.scaling) == (2, "mean 0.5/0.4/0.3, std 0.2/0.3/0.1")
 
 
-def test_to_measure_the_test_part_is_read_alone(tmp_path: Path) -> None:
+def test_to_measure_the_test_part_is_read_alone(tmp_path):
     write_images(tmp_path / "test", {"cat": 3, "dog": 2})
     data = load_test_data(f"imagefolder:{tmp_path}")
-    assert isinstance(data, DataSet)
     assert (len(data.train_y), data.test_x.shape) == (0, (5, 3, 8, 8))
     assert 0 <= float(data.test_x.min()) < float(data.test_x.max()) <= 1
     with pytest.raises(UnreadableInput, match="train: no such folder"):
         load_data(f"imagefolder:{tmp_path}")
     flat = load_test_data(f"imagefolder:{tmp_path / 'test'},raw")
-    assert isinstance(flat, DataSet)
     assert torch.equal(flat.test_x, data.test_x)
     assert flat.test_y.tolist() == [0, 0, 0, 1, 1]
 
@@ -84,14 +61,14 @@ def test_to_measure_the_test_part_is_read_alone(tmp_path: Path) -> None:
         ("", "images of several sizes, 8×8 and 4×5; add a size: imagefolder:DIR,size=224"),
     ],
 )
-def test_options_that_cannot_be_meant_are_one_line(options: str, said: str, tmp_path: Path) -> None:
+def test_options_that_cannot_be_meant_are_one_line(options, said, tmp_path):
     write_images(tmp_path, {"a": 1})
     write_images(tmp_path, {"b": 1}, (4, 5))
     with pytest.raises(FaError, match=said):
         load_test_data(f"imagefolder:{tmp_path}{options}")
 
 
-def test_folders_without_images_say_what_is_missing(tmp_path: Path) -> None:
+def test_folders_without_images_say_what_is_missing(tmp_path):
     with pytest.raises(UnreadableInput, match=r"has no images in a folder per class; write DIR"):
         load_test_data(f"imagefolder:{tmp_path}")
     (tmp_path / "a").mkdir()
@@ -104,7 +81,7 @@ def test_folders_without_images_say_what_is_missing(tmp_path: Path) -> None:
         load_test_data("imagefolder:")
 
 
-def test_cifar_is_standardised_as_asked_and_says_how(tmp_path: Path) -> None:
+def test_cifar_is_standardised_as_asked_and_says_how(tmp_path):
     folder = tmp_path / "cifar"
     write_binary10(folder)
     usual, raw = load_data(f"cifar10:{folder}"), load_data(f"cifar10:{folder},raw")
@@ -141,7 +118,7 @@ def endless(): return "batches"
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def own(tmp_path, monkeypatch):
     name = f"own_data_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
@@ -149,9 +126,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("kind", ["loader", "batches", "generated", "mappings"])
-def test_batches_of_the_users_are_kept_as_they_are(kind: str, own: str) -> None:
+def test_batches_of_the_users_are_kept_as_they_are(kind, own):
     data = load_test_data(f"{own}:{kind}", allow_code=True)
-    assert isinstance(data, GivenBatches)
     assert [
         len(batch["labels"] if isinstance(batch, dict) else batch[1]) for batch in data.batches
     ] == [10] * 9 + [6]
@@ -160,7 +136,7 @@ def test_batches_of_the_users_are_kept_as_they_are(kind: str, own: str) -> None:
         load_data(f"{own}:{kind}", allow_code=True)
 
 
-def test_one_hot_labels_are_refused_with_the_line_that_helps(own: str, tmp_path: Path) -> None:
+def test_one_hot_labels_are_refused_with_the_line_that_helps(own, tmp_path):
     with pytest.raises(
         UnreadableInput, match=r"labels have shape \(96, 4\); give class indices: y.argmax\(1\)"
     ):
@@ -168,31 +144,31 @@ def test_one_hot_labels_are_refused_with_the_line_that_helps(own: str, tmp_path:
 
 
 class Watched(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.blocks = nn.Sequential(
             *(nn.Sequential(nn.Linear(12, 12), nn.Tanh()) for _ in range(3))
         )
         self.head = nn.Linear(12, 4)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.head(self.blocks(x))
 
 
-def test_given_batches_are_measured_in_their_order(own: str, tmp_path: Path) -> None:
+def test_given_batches_are_measured_in_their_order(own, tmp_path):
     torch.manual_seed(0)
     net = Watched()
     torch.save(net.state_dict(), tmp_path / "bp_s1.pt")
     (tmp_path / f"{own}_net.py").write_text(
         f"from {Watched.__module__} import Watched\ndef make(width=12): return Watched()\n"
     )
-    options: dict[str, Any] = {
+    options = {
         "model": f"{own}_net:make(width=12)",
         "batches": 9,
         "data": f"{own}:loader",
     }
     job = Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=MeasureOptions(**options))
-    report = measure_run(job, "cpu", Quiet())
+    report = measure_run(job, "cpu", JobProgress())
     batches = load_test_data(f"{own}:loader", allow_code=True).batches
     assert (report.n_batches, report.batch_size) == (9, 10)
     assert report.headline_acc == accuracy(net, batches)
@@ -201,7 +177,7 @@ def test_given_batches_are_measured_in_their_order(own: str, tmp_path: Path) -> 
     assert report.provenance["network"] == f"{Watched.__module__}.Watched"
 
 
-def test_classes_of_the_two_parts_must_agree(tmp_path: Path) -> None:
+def test_classes_of_the_two_parts_must_agree(tmp_path):
     write_images(tmp_path / "train", {"cat": 1, "dog": 1})
     write_images(tmp_path / "test", {"cat": 1, "emu": 1})
     with pytest.raises(UnreadableInput, match="test: holds other classes than the training part"):

@@ -1,9 +1,5 @@
 """Which data set a SPEC names, and what is said when it names none."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -25,23 +21,19 @@ from fa_core.zoo.data import load_data
         ("digits:test=1797", "leaves no training samples"),
     ],
 )
-def test_a_wrong_option_says_what_is_wrong(spec: str, message: str) -> None:
+def test_a_wrong_option_says_what_is_wrong(spec, message):
     with pytest.raises(UsageError, match=message):
         load_data(spec)
 
 
-def test_code_named_by_a_file_is_never_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="code named by a file is never run"):
         load_data("trap:make")
 
 
-def test_a_typed_callable_may_return_a_tuple(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_typed_callable_may_return_a_tuple(tmp_path, monkeypatch):
     (tmp_path / "my_lab.py").write_text(
         "import numpy as np\n"
         "def make():\n"
@@ -60,12 +52,12 @@ def test_a_typed_callable_may_return_a_tuple(
         ("json:__name__", "not callable"),
     ],
 )
-def test_a_callable_that_is_not_there_is_a_usage_error(spec: str, message: str) -> None:
+def test_a_callable_that_is_not_there_is_a_usage_error(spec, message):
     with pytest.raises(UsageError, match=message):
         load_data(spec, allow_code=True)
 
 
-def test_digits_are_real_images(tmp_path: Path) -> None:
+def test_digits_are_real_images(tmp_path):
     pytest.importorskip("sklearn")
     data = load_data("digits")
     assert (data.input_shape, data.num_classes) == ((1, 8, 8), 10)
@@ -73,7 +65,7 @@ def test_digits_are_real_images(tmp_path: Path) -> None:
     assert float(data.train_x.max()) == 1.0
 
 
-def test_npz_reads_both_spellings_and_scales_bytes(tmp_path: Path) -> None:
+def test_npz_reads_both_spellings_and_scales_bytes(tmp_path):
     x, y = np.full((4, 2, 2), 255, np.uint8), np.arange(4)
     for names in (
         ("train_x", "train_y", "test_x", "test_y"),
@@ -86,7 +78,7 @@ def test_npz_reads_both_spellings_and_scales_bytes(tmp_path: Path) -> None:
         assert data.input_shape == (2, 2)
 
 
-def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
+def test_npz_with_objects_is_refused_not_unpickled(tmp_path):
     path = tmp_path / "trap.npz"
     trap = np.array([{"a": 1}], dtype=object)
     np.savez(path, train_x=trap, train_y=trap, test_x=trap, test_y=trap)
@@ -117,9 +109,7 @@ def test_npz_with_objects_is_refused_not_unpickled(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_npz_that_does_not_fit_says_both_shapes(
-    tmp_path: Path, arrays: dict[str, object], message: str
-) -> None:
+def test_npz_that_does_not_fit_says_both_shapes(tmp_path, arrays, message):
     path = tmp_path / "data.npz"
     np.savez(path, **arrays)
     with pytest.raises(UnreadableInput, match=message):
@@ -127,14 +117,14 @@ def test_npz_that_does_not_fit_says_both_shapes(
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut off"])
-def test_npz_that_is_no_archive_is_told_by_name(tmp_path: Path, content: bytes) -> None:
+def test_npz_that_is_no_archive_is_told_by_name(tmp_path, content):
     path = tmp_path / "broken.npz"
     path.write_bytes(content)
     with pytest.raises(UnreadableInput, match=r"broken\.npz"):
         load_data(f"npz:{path}")
 
 
-def test_an_unknown_data_set_names_the_nearest_one() -> None:
+def test_an_unknown_data_set_names_the_nearest_one():
     with pytest.raises(
         UsageError, match=r"unknown data set 'cifar'; did you mean cifar10\? known: .*synthetic"
     ):

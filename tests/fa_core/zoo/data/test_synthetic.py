@@ -1,7 +1,5 @@
 """The teacher-student task against its definition, and the samples an audit uses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -14,7 +12,7 @@ from fa_core.zoo.data.synthetic import seen_through_map
 SMALL = "synthetic:input=5,train=300,test=200"
 
 
-def teacher_labels(x: np.ndarray, seed: int, alpha: float) -> list[int]:
+def teacher_labels(x, seed, alpha):
     """The labels, one sample at a time, straight from the definition."""
     rng = np.random.default_rng(np.random.PCG64(seed))
     inputs = x.shape[1]
@@ -22,24 +20,24 @@ def teacher_labels(x: np.ndarray, seed: int, alpha: float) -> list[int]:
     w2 = rng.standard_normal((256, 256)) / 16
     w3 = rng.standard_normal((256, 10)) / 16
 
-    def phi(z: np.ndarray) -> np.ndarray:
+    def phi(z):
         return (1 - alpha) * z + alpha * np.tanh(z)
 
     return [int(np.argmax(phi(3 * (phi(2 * (sample @ w1)) @ w2)) @ w3)) for sample in x]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 1.0])
-def test_labels_are_the_teachers(alpha: float) -> None:
+def test_labels_are_the_teachers(alpha):
     data = load_data(f"{SMALL},alpha={alpha},seed=3")
     assert data.test_y.tolist() == teacher_labels(data.test_x.double().numpy(), 3, alpha)
 
 
-def test_the_hash_is_known() -> None:
+def test_the_hash_is_known():
     """A changed generator would change every recorded run's samples."""
     assert load_data("synthetic:input=2,train=1,test=3").hash.startswith("sha256:5efd86980cd575c6")
 
 
-def test_samples_in_an_ambient_space_do_not_depend_on_the_order_of_the_sum() -> None:
+def test_samples_in_an_ambient_space_do_not_depend_on_the_order_of_the_sum():
     z = np.random.default_rng(1).standard_normal((3, 40))
     found, reversed_sum = seen_through_map(z, 5, 2), np.empty((3, 5), np.float32)
     rng = np.random.default_rng(np.random.PCG64([2, 5]))
@@ -52,7 +50,7 @@ def test_samples_in_an_ambient_space_do_not_depend_on_the_order_of_the_sum() -> 
     assert np.array_equal(found, reversed_sum)
 
 
-def test_an_ambient_space_has_the_same_labels_and_a_known_hash() -> None:
+def test_an_ambient_space_has_the_same_labels_and_a_known_hash():
     plain, seen = (load_data(f"{SMALL}{more}") for more in ("", ",ambient=64"))
     assert torch.equal(seen.train_y, plain.train_y) and torch.equal(seen.test_y, plain.test_y)
     assert seen.train_x.shape == (300, 64)
@@ -61,7 +59,7 @@ def test_an_ambient_space_has_the_same_labels_and_a_known_hash() -> None:
     )
 
 
-def numbered(count: int) -> DataSet:
+def numbered(count):
     x = torch.arange(count, dtype=torch.float32).unsqueeze(1)
     return DataSet(
         "numbered",
@@ -73,7 +71,7 @@ def numbered(count: int) -> DataSet:
     )
 
 
-def test_eval_batches_are_disjoint_and_fixed_by_the_seed() -> None:
+def test_eval_batches_are_disjoint_and_fixed_by_the_seed():
     data = numbered(200)
     batches = eval_batches(data, k=4, batch_size=40, seed=5)
     drawn = torch.cat([x for x, _ in batches]).flatten().tolist()
@@ -85,5 +83,5 @@ def test_eval_batches_are_disjoint_and_fixed_by_the_seed() -> None:
 
 
 @pytest.mark.parametrize(("samples", "sizes"), [(100, [40, 40]), (30, [30])])
-def test_a_small_test_part_gives_fewer_eval_batches(samples: int, sizes: list[int]) -> None:
+def test_a_small_test_part_gives_fewer_eval_batches(samples, sizes):
     assert [len(y) for _, y in eval_batches(numbered(samples), k=4, batch_size=40)] == sizes

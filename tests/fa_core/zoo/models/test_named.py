@@ -109,6 +109,12 @@ def hub(tmp_path):
     return tmp_path / "hub"
 
 
+def configured(hub, **changes):
+    """Change the configuration of a hub folder."""
+    config = json.loads((hub / "config.json").read_text())
+    (hub / "config.json").write_text(json.dumps({**config, **changes}))
+
+
 def test_a_hub_folder_gives_the_network_of_its_configuration(hub):
     net = network_of(f"hf:{hub}")
     assert type(net).__name__ == "GPT2LMHeadModel"
@@ -129,19 +135,19 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub, typed):
 
 def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path):
     transformers = pytest.importorskip("transformers")
-    sizes = {
-        "hidden_size": 8,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 8,
-    }
-    config = transformers.ViTConfig(image_size=16, patch_size=8, num_labels=3, **sizes)
+    config = transformers.ViTConfig(
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=8,
+        image_size=16,
+        patch_size=8,
+        num_labels=3,
+    )
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
     checkpoint = load_checkpoint(tmp_path / "model.safetensors")
-    ours, theirs = (
-        network_for(checkpoint),
-        transformers.ViTForImageClassification.from_pretrained(tmp_path),
-    )
+    ours = network_for(checkpoint)
+    theirs = transformers.ViTForImageClassification.from_pretrained(tmp_path)
     x = torch.randn(2, 3, 16, 16)
     assert torch.equal(ours.eval()(x).logits, theirs.eval()(x).logits)
     fewer = dict(list(checkpoint.tensors.items())[1:])
@@ -199,10 +205,9 @@ def test_a_configuration_that_leads_out_of_its_folder_is_refused_without_a_conne
 
 
 def test_keys_that_name_code_of_others_are_not_handed_on(hub, no_network):
-    config = json.loads((hub / "config.json").read_text())
-    config |= {"attn_implementation": "kernels-community/evil", "_attn_implementation": "evil/x"}
-    config |= {"auto_map": {"AutoConfig": "evil/x--theirs.Config"}, "id2label": {"0": "a/b"}}
-    (hub / "config.json").write_text(json.dumps(config))
+    attention = {"attn_implementation": "kernels-community/evil", "_attn_implementation": "evil/x"}
+    named = {"auto_map": {"AutoConfig": "evil/x--theirs.Config"}, "id2label": {"0": "a/b"}}
+    configured(hub, **attention, **named)
     net = network_of(f"hf:{hub}")
     assert net.config._attn_implementation in ("eager", "sdpa")
     assert net.config.num_labels == 1
@@ -216,9 +221,7 @@ def test_a_network_of_a_library_opens_no_connection(spec, no_network):
 
 
 def test_code_in_a_hub_folder_is_not_run(hub):
-    config = json.loads((hub / "config.json").read_text())
-    config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
-    (hub / "config.json").write_text(json.dumps(config))
+    configured(hub, model_type="theirs", auto_map={"AutoConfig": "theirs.Config"})
     (hub / "theirs.py").write_text("import sys\nsys.modules['they_ran'] = sys\n")
     with pytest.raises(
         UnreadableInput, match=r"config\.json: transformers cannot read it .* is not run: import it"
@@ -249,8 +252,7 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     ],
 )
 def test_sizes_far_beyond_the_weights_are_refused_before_anything_is_built(hub, sizes, said):
-    config = json.loads((hub / "config.json").read_text())
-    (hub / "config.json").write_text(json.dumps(config | sizes))
+    configured(hub, **sizes)
     with pytest.raises(UnreadableInput, match=said) as raised:
         network_for(load_checkpoint(hub / "model.safetensors"))
     assert "\n" not in str(raised.value)

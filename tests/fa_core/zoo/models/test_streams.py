@@ -20,13 +20,10 @@ SMALL = {
 
 
 def batch(net, size=5):
+    shape, draws = (size, *net.input_shape), torch.Generator().manual_seed(1)
     if "vocab" in net.arch_args:
-        return torch.randint(
-            net.arch_args["vocab"],
-            (size, *net.input_shape),
-            generator=torch.Generator().manual_seed(1),
-        )
-    return torch.randn(size, *net.input_shape, generator=torch.Generator().manual_seed(1))
+        return torch.randint(net.arch_args["vocab"], shape, generator=draws)
+    return torch.randn(shape, generator=draws)
 
 
 def small(arch, **changes):
