@@ -145,7 +145,7 @@ def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
         load_audits(tmp_path / "other.txt")
 
 
-BROKEN = "[fa_core.zoo.models]\nnet = bad_lab:net\n[fa_core.zoo.data]\ntask = bad_lab:task\n"
+BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
 READER = "[fa_core.formats]\nform = bad_lab:form\n"
 
 
@@ -172,7 +172,7 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
 def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
     install(
         site,
-        "[fa_core.zoo.models]\nresmlp = bad_lab:net\n[fa_core.zoo.data]\ndigits = bad_lab:x\n",
+        "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n",
         {},
         "bad_lab",
     )

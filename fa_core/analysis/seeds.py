@@ -158,7 +158,7 @@ def _group(
     for number in AVERAGED:
         marked = (runs.nonfinite & BIT[number.marks]) != 0
         values: Floats = getattr(runs, number.column)
-        stats[number.column] = stat_of(values, number.log, marked)
+        stats[number.stat] = stat_of(values, number.log, marked)
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
         stats[name] = stat_of(values, geometric=False)
     return SeedGroup(

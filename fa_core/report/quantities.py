@@ -63,6 +63,13 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
             return self.label
         return self.label + self.suffix
 
+    @property
+    def stat(self) -> str:
+        """Its name in statistics over seeds, as scripts read them."""
+        if self.name == "acc":
+            return self.field
+        return self.column
+
     def of(self, report: ReportFacts) -> float | None:
         """The number of a report, as it is judged; None if unmeasured."""
         value: float | None = getattr(report, self.reads or self.field)

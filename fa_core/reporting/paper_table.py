@@ -65,7 +65,7 @@ def _label(name: str) -> str:
 
 
 def _has(groups: Sequence[SeedGroup], column: Quantity) -> bool:
-    stats = [group.stats[column.column] for group in groups]
+    stats = [group.stats[column.stat] for group in groups]
     return any(stat.n or stat.nonfinite for stat in stats)
 
 
@@ -118,7 +118,7 @@ def _letters(group: SeedGroup) -> str:
 
 def _cell(group: SeedGroup, column: Quantity) -> str:
     """A number; bold if its diagnostic fires on every seed that measured it."""
-    stat = group.stats[column.column]
+    stat = group.stats[column.stat]
     number = _number(stat, column.places)
     if not number:
         return ""

@@ -145,7 +145,7 @@ def left_out_words(
 
 _LISTED = 60
 """Runs or seeds named in a list."""
-_LABELS = {**CREDIT, **{number.column: number.title for number in AVERAGED}}
+_LABELS = {**CREDIT, **{number.stat: number.title for number in AVERAGED}}
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:

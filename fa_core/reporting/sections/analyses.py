@@ -59,14 +59,14 @@ def _seed_record(group: SeedGroup) -> dict[str, str]:
     record["disagree"] = ", ".join(group.disagree) or "–"
     record["n"] = str(len(group.seeds))
     for number in AVERAGED:
-        record[number.heading] = stat_words(group.stats[number.column])
+        record[number.heading] = stat_words(group.stats[number.stat])
     return record
 
 
 def _range_record(group: SeedGroup) -> dict[str, str]:
     record = {"method": _full_name(group)}
     for number in AVERAGED:
-        stat = group.stats[number.column]
+        stat = group.stats[number.stat]
         ends = MISSING
         if stat.n:
             low, high = (brief_in(end, _END_CELLS) for end in (stat.min, stat.max))

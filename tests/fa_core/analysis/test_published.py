@@ -102,7 +102,7 @@ def test_cnn_mean_growth_and_fires(cnn):
 
 def test_seed_spread_is_the_published_sample_one(resmlp):
     group = groups_of(resmlp)["dfa"]
-    acc = group.stats["acc"]
+    acc = group.stats["headline_acc"]
     assert (acc.n, f"{acc.mean:.3f}", f"{acc.std:.3f}") == (3, "0.306", "0.008")
     assert acc.std == pytest.approx(np.std(resmlp.acc[resmlp.method == "dfa"], ddof=1))
     assert (group.disagree, group.verdict) == ("c", "walk-back")
