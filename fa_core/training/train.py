@@ -153,24 +153,10 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
     known = signature(ARCHS[arch]).parameters
     if "input_dim" in known:
         fitted = {"input_dim": math.prod(data.input_shape)}
-    elif "vocab" in known:
-        fitted = _token_args(arch, data)
     else:
         fitted = _image_args(arch, data)
     fitted["num_classes"] = data.num_classes
     return {**fitted, **given}
-
-
-def _token_args(arch: str, data: DataSet) -> dict[str, int]:
-    """Length and vocabulary of token data."""
-    x = data.train_x
-    if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
-        raise UsageError(
-            f"{arch} takes token numbers (samples, tokens), {_shape_of(data)}",
-            hint="choose data of whole numbers from 0 on, the label the token that follows",
-        )
-    top = max(int(x.max()), int(data.test_x.max()))
-    return {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
 
 
 def _image_args(arch: str, data: DataSet) -> dict[str, int]:

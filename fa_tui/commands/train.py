@@ -32,8 +32,7 @@ _DEVICE_HELP = "auto, cpu, cuda:all, cuda:1, or several with commas: a run at a 
 _JOBS = typer.Option(metavar="N", help="Runs at a time.", show_default="one per device")
 _OUT = typer.Option(metavar="PATH", help="Folder for the run folders.", parser=options.typed_path)
 _ARCH_HELP = (
-    "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, "
-    "resnet56 or decoder."
+    "resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20 or resnet56."
 )
 _DATA_HELP = (
     "synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, "

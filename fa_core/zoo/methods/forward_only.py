@@ -6,10 +6,9 @@ import math
 from abc import abstractmethod
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from fa_core.errors import UsageError
 from fa_core.zoo.methods.base import (
     Credit,
     Method,
@@ -32,16 +31,10 @@ class ForwardOnly(Method):
 
     Args:
         scale: standard deviation of an entry of F.
-
-    Raises:
-        UsageError: the network takes token numbers, to which F cannot be added.
     """
 
     def __init__(self, net: StreamNet, generator: torch.Generator, scale: float) -> None:
         super().__init__(net, generator)
-        if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
-            what = f"{self.name} adds numbers to the input, and {net.arch} takes token numbers"
-            raise UsageError(what, hint="train it with a method that has a credit")
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)

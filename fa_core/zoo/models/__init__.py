@@ -13,7 +13,6 @@ from torch.overrides import TorchFunctionMode
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.option_values import nearest, unknown_name
 from fa_core.zoo.models.base import Shape, StreamNet
-from fa_core.zoo.models.decoder import Decoder
 from fa_core.zoo.models.residual_mlp import ResMLP, StudentNet, WideResMLP
 from fa_core.zoo.models.resnet import ResNet20, ResNet56, SmallResNet
 from fa_core.zoo.models.smallcnn import SmallCNN
@@ -32,7 +31,6 @@ ARCHS: Mapping[str, type[StreamNet]] = {
         SmallResNet,
         ResNet56,
         ResNet20,
-        Decoder,
     )
 }
 """Registry name → network class, in the order in which `recognise` tries them."""

@@ -38,12 +38,10 @@ class Attention(nn.Module):
     Args:
         d: width of a token.
         heads: number of heads.
-        causal: whether a token attends to itself and earlier tokens only.
     """
 
-    def __init__(self, d: int, heads: int, causal: bool = False) -> None:
+    def __init__(self, d: int, heads: int) -> None:
         super().__init__()
-        self.causal = causal
         like = nn.Linear(d, 3 * d)
         self.qkv_weight = nn.Parameter(like.weight.detach().reshape(3, heads, d // heads, d))
         self.qkv_bias = nn.Parameter(like.bias.detach().reshape(3, heads, d // heads))
@@ -54,11 +52,7 @@ class Attention(nn.Module):
         _, heads, size, _ = self.qkv_weight.shape
         qkv = F.linear(tokens, self.qkv_weight.reshape(3 * d, d), self.qkv_bias.reshape(3 * d))
         q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) / size**0.5
-        if self.causal:
-            every = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
-            scores = scores.masked_fill(every.triu(1), -torch.inf)
-        weights = scores.softmax(-1)
+        weights = (q @ k.transpose(-1, -2) / size**0.5).softmax(-1)
         mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
         return mixed
 
@@ -66,10 +60,10 @@ class Attention(nn.Module):
 class TransformerBlock(nn.Module):
     """f(h) = A + M(h + A), with A = attention(LN(h)) and M(u) = W2·GELU(W1·LN(u))."""
 
-    def __init__(self, d: int, heads: int, hidden: int, causal: bool = False) -> None:
+    def __init__(self, d: int, heads: int, hidden: int) -> None:
         super().__init__()
         self.ln1 = nn.LayerNorm(d)
-        self.attention = Attention(d, heads, causal)
+        self.attention = Attention(d, heads)
         self.ln2 = nn.LayerNorm(d)
         self.fc1 = nn.Linear(d, hidden)
         self.fc2 = nn.Linear(hidden, d)
@@ -80,30 +74,7 @@ class TransformerBlock(nn.Module):
         return attended + mixed
 
 
-class TokenStream(StreamNet):
-    """A network with a stream of tokens, (T, d) per sample, and a head on one of them."""
-
-    @property
-    def credit_sizes(self) -> list[int]:
-        """d at every layer: all tokens of a sample share its feedback vector."""
-        return [shape[-1] for shape in self.state_shapes]
-
-    def place(self, l: int, vector: Tensor) -> Tensor:
-        """The vector (B, d) at every token, (B, T, d)."""
-        return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
-
-    @staticmethod
-    def block_args(shapes: Mapping[str, Shape], d: int) -> dict[str, int]:
-        """Arguments from the first block and the layers after the blocks."""
-        common = common_args(shapes)
-        heads, hidden = 1, 2 * d
-        if common["L"]:
-            heads = shapes["blocks.0.attention.qkv_weight"][1]
-            hidden = shapes["blocks.0.fc1.weight"][0]
-        return {"heads": heads, "hidden": hidden, **common}
-
-
-class ViTMini(TokenStream):
+class ViTMini(StreamNet):
     """Patches and a cls token; L transformer blocks; terminal LN and linear head on the cls token.
 
     Args:
@@ -147,6 +118,15 @@ class ViTMini(TokenStream):
         self.out_ln = terminal_norm(d, terminal_ln)
         self.head = nn.Linear(d, num_classes)
 
+    @property
+    def credit_sizes(self) -> list[int]:
+        """d at every layer: all tokens of a sample share its feedback vector."""
+        return [shape[-1] for shape in self.state_shapes]
+
+    def place(self, l: int, vector: Tensor) -> Tensor:
+        """The vector (B, d) at every token, (B, T, d)."""
+        return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
+
     def read(self, h: Tensor) -> Tensor:
         """The cls token."""
         return h[:, 0]
@@ -155,11 +135,17 @@ class ViTMini(TokenStream):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, int]:
         """Arguments from the patch convolution, the positions and the first block."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
-        image = patch * isqrt(shapes["embed.pos"][1] - 1)
+        common = common_args(shapes)
+        heads, hidden = 1, 2 * d
+        if common["L"]:
+            heads = shapes["blocks.0.attention.qkv_weight"][1]
+            hidden = shapes["blocks.0.fc1.weight"][0]
         return {
-            "image": image,
+            "image": patch * isqrt(shapes["embed.pos"][1] - 1),
             "channels": channels,
             "patch": patch,
             "d": d,
-            **cls.block_args(shapes, d),
+            "heads": heads,
+            "hidden": hidden,
+            **common,
         }

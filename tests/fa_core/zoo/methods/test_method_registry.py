@@ -81,13 +81,6 @@ def test_what_a_rule_cannot_take_is_refused_and_what_is_known_is_said(name, args
         make_method(name, net, **args)
 
 
-@pytest.mark.parametrize("name", ["pepita", "ff"])
-def test_token_numbers_cannot_be_added_to(name):
-    says = f"{name} adds numbers to the input, and decoder takes token numbers"
-    with pytest.raises(UsageError, match=says):
-        make_method(name, network("decoder"))
-
-
 def test_any_spelling_of_a_name_is_taken(net):
     assert make_method("State Bridge", net).name == "state_bridge"
 

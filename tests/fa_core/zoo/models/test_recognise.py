@@ -29,7 +29,6 @@ CASES = [
     ("small_resnet", {}),
     ("resnet20", {"channels": 1, "width": 3, "L": 6, "terminal_ln": True, "num_classes": 4}),
     ("resnet56", {"width": 4}),
-    ("decoder", {"vocab": 5, "length": 3, "d": 24, "L": 2, "heads": 3, "num_classes": 7}),
 ]
 
 

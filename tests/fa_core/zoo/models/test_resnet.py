@@ -1,10 +1,9 @@
-"""The CIFAR ResNets, written again with loops over their layers, and a decoder that cannot look ahead."""
+"""The CIFAR ResNets, written again with loops over their layers."""
 
 import pytest
 import torch
 from torch import nn
 
-from fa_core import diagnose
 from fa_core.errors import UsageError
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
@@ -64,24 +63,6 @@ def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(arch, n, paramete
     assert torch.allclose(ours(x), theirs(x), atol=1e-5)
     larger = torch.randn(2, 3, 40, 40)
     assert torch.allclose(ours(larger), theirs(larger), atol=1e-5)
-
-
-def test_a_decoder_does_not_look_ahead():
-    net = build("decoder", vocab=7, length=5, d=16, L=2, seed=0).eval()
-    x = torch.randint(7, (3, 5))
-    changed = x.clone()
-    changed[:, 3:] = (x[:, 3:] + 1) % 7
-    for h, other in zip(
-        net(x, return_hidden=True)[1], net(changed, return_hidden=True)[1], strict=True
-    ):
-        assert torch.equal(h[:, :3], other[:, :3])
-        assert not torch.equal(h[:, 3], other[:, 3])
-
-
-def test_a_decoder_is_read_at_its_last_token():
-    net = build("decoder", vocab=7, length=5, d=16, L=2, seed=0).eval()
-    report = diagnose(net, [(torch.randint(7, (8, 5)), torch.randint(7, (8,)))])
-    assert report.flatten == "last token"
 
 
 def test_fa_is_refused_where_the_head_pools():

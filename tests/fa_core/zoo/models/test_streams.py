@@ -15,7 +15,6 @@ SMALL = {
     "small_resnet": {"image": 8, "width": 4},
     "resnet20": {"image": 8, "width": 4, "L": 6},
     "resnet56": {"image": 8, "width": 3, "L": 3},
-    "decoder": {"vocab": 7, "length": 5, "d": 16, "L": 2},
 }
 
 
@@ -99,7 +98,6 @@ def test_data_that_do_not_fit_say_both_shapes():
         ("smallcnn", {"image": 12}),
         ("smallcnn", {"L": 2}),
         ("resnet20", {"L": 4}),
-        ("decoder", {"d": 10, "heads": 4}),
     ],
 )
 def test_sizes_that_cannot_be_meant_are_refused_with_their_value(arch, args):
