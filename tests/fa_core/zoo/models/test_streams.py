@@ -20,8 +20,6 @@ SMALL = {
 
 def batch(net, size=5):
     shape, draws = (size, *net.input_shape), torch.Generator().manual_seed(1)
-    if "vocab" in net.arch_args:
-        return torch.randint(net.arch_args["vocab"], shape, generator=draws)
     return torch.randn(shape, generator=draws)
 
 
