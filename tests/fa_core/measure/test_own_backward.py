@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.measure.diagnose import PassOptions, run_diagnosis
@@ -258,7 +258,7 @@ def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it
 
 def test_an_operator_with_a_derivative_of_its_own_is_no_reference():
     @torch.library.custom_op("fa_tests::feedback", mutates_args=())
-    def feedback(x, weight, back):
+    def feedback(x: Tensor, weight: Tensor, back: Tensor) -> Tensor:
         return x @ weight.T
 
     def backward(ctx, g):

@@ -218,7 +218,7 @@ def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure):
         assert len(ticks) >= 2 and all(
             math.log10(tick) == pytest.approx(round(math.log10(tick))) for tick in ticks
         )
-    assert "10⁻⁷" in [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert "10⁻⁸" in [label.get_text() for label in figure.axes[1].get_yticklabels()]
     assert {"limit\n50", "floor\n1e-7", "ceiling\n0.3"} <= set(texts(figure))
     dashed = [[line[0] for line in heights(panel, "--")] for panel in figure.axes]
     assert dashed == [[50.0], [1e-7], [0.3], [2.0]]
