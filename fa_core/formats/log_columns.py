@@ -126,7 +126,7 @@ def may_be_log(names: Iterable[str]) -> bool:
 
 def no_known_column(path: str, names: Collection[str]) -> UnreadableInput:
     """The error for a log without a column that is read."""
-    shown = [sanitize(name)[:_LONGEST_SHOWN] for name in names]
+    shown = [sanitize(name)[:_LONGEST_SHOWN] for name in names if name]
     documented = [name for field in DOCUMENTED if field in JUDGED for name in DOCUMENTED[field]]
     known = [name for name in documented if not name.startswith("fa/")]
     what = f"no column has a name that is read: {listed(shown, _MOST_SHOWN)}"

@@ -40,6 +40,7 @@ _LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
 """Marker of the databases of MLflow and Trackio."""
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_TABLE_SUFFIXES = (".csv", ".tsv")
 NOTHING_HERE = "nothing here that this project reads"
 """Message for a folder without a run (yet)."""
 
@@ -222,6 +223,8 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
             if is_log(names, given):
                 yield from csv_log.read(path, file, size, given)
                 return
+            if not path.lower().endswith(_TABLE_SUFFIXES):
+                names = []
         ours = _is_ours(place, head)
         head += file.read(HEAD - len(head)) if ours else b""
         if not ours or (size > len(head) and not (given or may_be_known(head))):

@@ -71,6 +71,7 @@ def test_a_log_of_other_names_gets_one_line_with_them_escaped_and_bounded(tmp_pa
     names = ["epoch", "\x1b[2J", "x" * 90, *map(str, range(30))]
     table = logs.put(tmp_path / "a.csv", ",".join(names) + "\n" + "1," * 33 + "\n")
     logs.lines(tmp_path / "b.jsonl", *[{"epoch": 1, "val_acc": 0.5}] * 2)
+    logs.put(tmp_path / "README.md", "Accuracy, one line per epoch\n")
     problems = [problem.message for problem in scan([tmp_path]).problems]
     assert len(problems) == 2
     assert "no column has a name that is read: epoch, \\x1b[2J, xxxx" in problems[0]
