@@ -219,12 +219,12 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         if _TABLE.match(head):
             from fa_core.formats import csv_log
 
-            names = csv_log.header(head)
-            if is_log(names, given):
+            columns = csv_log.header(head)
+            if is_log(columns, given):
                 yield from csv_log.read(path, file, size, given)
                 return
-            if not path.lower().endswith(_TABLE_SUFFIXES):
-                names = []
+            # other texts have commas, too
+            names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
         ours = _is_ours(place, head)
         head += file.read(HEAD - len(head)) if ours else b""
         if not ours or (size > len(head) and not (given or may_be_known(head))):
