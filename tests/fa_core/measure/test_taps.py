@@ -126,10 +126,10 @@ def test_what_is_no_state_of_the_stream_is_refused_with_the_reason(show, said):
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        (lambda logits, h: logits, ""),
-        (lambda logits, h: (logits, []), ""),
-        (lambda logits, h: (logits, h, 3), ""),
-        (lambda logits, h: (logits, ["h"]), ""),
+        (lambda logits, h: logits, r"a float32 tensor of shape \(16, 4\); it must return"),
+        (lambda logits, h: (logits, []), "a list of 0"),
+        (lambda logits, h: (logits, h, 3), "a tuple of 3"),
+        (lambda logits, h: (logits, ["h"]), "is a str; return float tensors"),
         (lambda logits, h: (logits, torch.stack(h)), r"a float32 tensor of shape \(4, 16, 6\)"),
     ],
 )
