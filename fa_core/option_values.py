@@ -66,7 +66,7 @@ def is_callable_name(text: str) -> bool:
 
 ARCHS = (
     *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
-    *("small_resnet", "resnet56", "resnet20", "decoder"),
+    *("small_resnet", "resnet56", "resnet20"),
 )
 """The built-in networks, as in `fa_core.zoo.models.ARCHS`, without importing torch."""
 

@@ -166,7 +166,7 @@ _fa_tui() {
             "report --frozen-baseline") : ;;
             "train --method") words="bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets" ;;
             "train --out") : ;;
-            "train --arch") words="resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20 decoder" ;;
+            "train --arch") words="resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20" ;;
             "train --data") : ;;
             "train --seeds") : ;;
             "train --epochs") : ;;

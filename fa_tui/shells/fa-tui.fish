@@ -196,7 +196,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from report' -l frozen-baseline -r
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l help -d 'Show the help'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l method -x -a 'bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets' -d 'Credit rules, e.g. bp,dfa'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l out -r -d 'Folder for the run folders'
-complete -c fa-tui -n '__fish_seen_subcommand_from train' -l arch -x -a 'resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20 decoder' -d 'resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…'
+complete -c fa-tui -n '__fish_seen_subcommand_from train' -l arch -x -a 'resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20' -d 'resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l data -r -d 'synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l seeds -r -d 'One run each'
 complete -c fa-tui -n '__fish_seen_subcommand_from train' -l epochs -r -d 'Passes over the training samples'

@@ -223,7 +223,7 @@ _fa-tui() {
                 '*--help[Show the help]' \
                 '*--method=[Credit rules, e.g. bp,dfa]:STR:(bp fa dfa state_bridge credit_bridge ep fa_weights usf brsf frsf kp weight_mirror dfa_layers sparse_dfa drtp dtp pc local_loss pepita ff frozen shallow random_init random_targets)' \
                 '*--out=[Folder for the run folders]:PATH:_files' \
-                '*--arch=[resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…]:STR:(resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20 decoder)' \
+                '*--arch=[resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…]:STR:(resmlp resmlp_wide vit_mini studentnet smallcnn small_resnet resnet56 resnet20)' \
                 '*--data=[synthetic\[\:input=16,ambient=1024\], cifar10\:DIR, cifar100\:DIR,…]:SPEC:_files' \
                 '*--seeds=[One run each]:STR:_files' \
                 '*--epochs=[Passes over the training samples]:INT:_files' \
