@@ -523,8 +523,6 @@ _WHY_NOT = {
     "app.show_problems": "nothing to report: every file was read whole, in the same settings",
     "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
     "ask": "the long view has no axes: t goes back to the matrix",
-    "rescale": "no bars on this screen: they need more room",
-    "healthy": "groups of methods belong to the sweep: 1 opens it",
     "restore": "this threshold is at its default",
     "travel": "nothing to undo or redo",
 }

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fa_tui.sharing.pieces import Shared
     from fa_tui.threshold_history import ThresholdHistory
     from fa_tui.views.grid import Axes
-    from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -32,7 +31,6 @@ class MainScreen(Protocol):
 
     shown_runs: RunsShown
     matrix: Matrix
-    charts: LineCharts | None
 
     @property
     def runs(self) -> Matrix | RunTable:

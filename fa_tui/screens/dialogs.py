@@ -118,14 +118,12 @@ def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
     judged, names = session.thresholds, runs_words(len(exported))
     copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
     copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
-    drawn = app.explorer.charts.charts if app.explorer.charts is not None else ()
     return Shared(
         copies,
         exported,
         names,
         judged,
         partial(shared_traces, session, None if indices is None else exported),
-        charts=drawn,
     )
 
 
