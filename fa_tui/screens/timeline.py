@@ -13,7 +13,6 @@ from textual.widget import Widget
 
 from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.names import run_names
 from fa_core.report.numbers import count_text
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.records import timeline_record
@@ -74,6 +73,7 @@ class TimelineScreen(JudgedScreen):
         super().__init__(session)
         self._at = at
         self._shown = SHOWN[0]
+        self._found: list[Timeline] = []
         self._lines: list[tuple[str, list[Timeline]]] = []
 
     def body(self) -> Iterable[Widget]:
@@ -102,17 +102,14 @@ class TimelineScreen(JudgedScreen):
         self._traces = traces_in_scope(session)
         baselines = frozen_baselines(self._traces, session.table, session.baseline)
         self._replay = Replay(self._traces, baselines)
-        self._names = run_names(
-            [trace.key for trace in self._traces], [trace.source for trace in self._traces]
-        )
         self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
         self.set_class(not self._traces, "-empty")
 
     def judge(self) -> None:
-        found = self._replay.timelines(self.session.thresholds)
-        self._lines = by_condition(found)
-        self._blocks = list(timeline_blocks(found))
-        if found:
+        self._found = self._replay.timelines(self.session.thresholds)
+        self._lines = by_condition(self._found)
+        self._blocks = list(timeline_blocks(self._found))
+        if self._found:
             first = self._blocks[0]
             assert isinstance(first, Grid)
             self.table.set_grid(first)
@@ -120,12 +117,10 @@ class TimelineScreen(JudgedScreen):
 
     def _go_to(self, index: int) -> None:
         """Put the cursor on the line of a run."""
-        own = {
-            (trace.source, trace.key)
-            for trace in traces_of([self.session.rows[index]], self._traces)
-        }
+        own = traces_of([self.session.rows[index]], self._traces)
+        keys = {self._found[self._traces.index(trace)].key for trace in own}
         for line, (_, runs) in enumerate(self._lines):
-            if any((run.source, run.key) in own for run in runs):
+            if any(run.key in keys for run in runs):
                 self.table.move_to(line)
 
     def action_open(self, place: int) -> None:
@@ -192,8 +187,8 @@ class TimelineScreen(JudgedScreen):
 
     def shared(self) -> Shared:
         """The table of first fires, and the chart."""
-        found = [run for _, runs in self._lines for run in runs]
-        table = Table("timeline", self._blocks, self.table.line, partial(timeline_record, found))
+        record = partial(timeline_record, self._found)
+        table = Table("timeline", self._blocks, self.table.line, record)
         charts = []
         if self.canvas.chart is not None:
             charts.append((self._shown.label, self.canvas.chart))
