@@ -12,6 +12,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
+from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
 from fa_core.reporting.blocks import Grid
@@ -36,6 +37,16 @@ _HOW_TO = (
     "In your own training loop, ProtocolMonitor writes them.",
     "Open the folder or the log: fa-tui PATH.",
 )
+
+
+def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
+    """Whether both are of one run."""
+    return (one.source, one.method, one.seed, one.axes) == (
+        other.source,
+        other.method,
+        other.seed,
+        other.axes,
+    )
 
 
 class TimelineScreen(JudgedScreen):
@@ -89,12 +100,12 @@ class TimelineScreen(JudgedScreen):
         self.reread()
         self.judge()
         if self._at is not None:
-            self._go_to(self._at)
+            self._go_to(traces_of([self.session.rows[self._at]], self._traces))
         self.table.focus()
 
     def on_resize(self) -> None:
         # a larger terminal has a larger chart, whatever else it shows
-        self.canvas.styles.height = ceil(self.size.height / 2)
+        self.canvas.styles.height = ceil(self.app.size.height / 2)
 
     def reread(self) -> None:
         """Read the traces of the runs in scope."""
@@ -106,6 +117,8 @@ class TimelineScreen(JudgedScreen):
         self.set_class(not self._traces, "-empty")
 
     def judge(self) -> None:
+        # new runs may come before the line under the cursor
+        chosen = self._lines[self.table.line][1] if self._lines else ()
         self._found = self._replay.timelines(self.session.thresholds)
         self._lines = by_condition(self._found)
         self._blocks = list(timeline_blocks(self._found))
@@ -113,15 +126,15 @@ class TimelineScreen(JudgedScreen):
             first = self._blocks[0]
             assert isinstance(first, Grid)
             self.table.set_grid(first)
+        self._go_to(chosen)
         self._draw()
 
-    def _go_to(self, index: int) -> None:
-        """Put the cursor on the line of a run."""
-        own = traces_of([self.session.rows[index]], self._traces)
-        keys = {self._found[self._traces.index(trace)].key for trace in own}
+    def _go_to(self, wanted: Sequence[Timeline | Trace]) -> None:
+        """Put the cursor on the line of some runs."""
         for line, (_, runs) in enumerate(self._lines):
-            if any(run.key in keys for run in runs):
+            if any(_same(run, one) for run in runs for one in wanted):
                 self.table.move_to(line)
+                return
 
     def action_open(self, place: int) -> None:
         """Draw another quantity."""

@@ -159,12 +159,12 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
-        app.session.traces = [*four_traces(), longer, trace("fa", 1, 1.3)]
+        app.session.traces = [*four_traces(), longer, trace("brsf", 1, 1.3)]
         screen.runs_changed()
         await settled(pilot, screen)
-        assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa", "fa"]
+        assert [row[0] for row in screen.table.text[1:]] == ["bp", "brsf", "dfa"]
         assert "dfa" in screen_text(app).splitlines()[0]
-        await pilot.press("up")
+        await pilot.press("home")
         await settled(pilot, screen)
         assert "△ s3   still growing" in screen_text(app).splitlines()[0]
         assert screen.canvas.chart is not None and screen.canvas.chart.x.hi == 25.0
