@@ -329,9 +329,6 @@ def opened_on(
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
-    charts = app.explorer.charts
-    if charts is not None and charts.waiting is not None:
-        return True
     if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
         # what is found is listed in several steps
         return True
