@@ -112,7 +112,7 @@ class AnalysisScreen(JudgedScreen):
         if not self.session.in_scope:
             self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
         elif width:
-            lines = lines_of(self._blocks, width)
+            lines = [line.text for line in lines_of(self._blocks, width)]
             self.text.set_lines([*map(with_keys, chain(lines, self._left_out()))])
 
     def _left_out(self) -> Iterable[str]:
