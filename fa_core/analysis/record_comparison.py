@@ -78,6 +78,7 @@ QUANTITIES: Mapping[str, Rule] = {
     "provenance.hashes.credit": Rule(kind="file"),
     "provenance.data_hash": Rule(kind="data"),
     **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
+    "partial_stream": _SAME,
     "residual_norms": _NORM,
     "bp_grad_norms": _NORM,
     "cross_batch_stability": _COSINE,

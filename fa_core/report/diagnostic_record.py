@@ -163,7 +163,7 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
-    if letter == "a" and letter in run.unproven and run.is_dead:
+    if letter == "a" and letter in run.unproven and letter not in run.evidence:
         return [why_unproven(run, letter)]
     if letter == "a":
         return list(filter(None, [scale_text(run)]))
@@ -172,6 +172,8 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
     remarks = batch_texts(run, letter)
     if letter == "c":
         remarks += filter(None, [mean_error_remark(run)])
+    if letter == "b" and run.partial_stream and letter in run.unproven:
+        remarks.append(why_unproven(run, letter))
     if letter == "b" and letter in run.flags:
         remarks += filter(None, [reference_text(run)])
     return remarks

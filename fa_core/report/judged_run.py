@@ -213,11 +213,14 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def inconclusive(self) -> frozenset[str]:
         """The diagnostics that cannot pass, only fire.
 
-        Only a lower bound is known; or (a) of a stream that is 0, whose ratios are meaningless.
+        Only a lower bound is known; (a) of a stream that is 0, whose ratios are meaningless; (a)
+        and (b) of a part of the stream.
         """
         found = {letter for letter in LETTERS if self.evidence.get(letter) == BOUND}
         if self.is_dead:
             found.add("a")
+        if self.partial_stream:
+            found.update("ab")
         return frozenset(found)
 
     @property

@@ -220,8 +220,15 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
     return NO_REASON
 
 
+def left_out_text(run: JudgedRun) -> str:
+    """What of the stream was not measured; ``""`` where it is whole."""
+    return run.partial_stream and f"left out of the stream: {run.partial_stream}"
+
+
 def why_unproven(run: JudgedRun, letter: str) -> str:
     """Why a diagnostic that does not fire does not pass either."""
+    if run.partial_stream and letter in "ab":
+        return f"a part of the stream can fire and not pass; {left_out_text(run)}"
     if letter == "a" and run.is_dead:
         norms = enumerate(run.residual_norms)
         layer = next(layer for layer, norm in norms if norm < NORM_RATIO_EPS)

@@ -184,6 +184,21 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
     assert (one.reference_drift_dominated, one.frozen_baseline_undercut) == (None, True)
 
 
+@pytest.mark.parametrize(("growth", "deepest"), [(2.0, 1e-3), (60.0, 1e-3), (2.0, 1e-9)])
+def test_a_part_of_the_stream_fires_and_never_passes(growth, deepest):
+    report = DiagnosticReport(
+        residual_norms=[1.0, growth],
+        bp_grad_norms=[1e-3, deepest],
+        cross_batch_stability=0.1,
+        partial_stream="blocks.1, blocks.2",
+    )
+    fired = {"a"} if growth > 50 else {"b"} if deepest < 1e-7 else set()
+    assert report.flags == fired and report.undecided == {"a", "b"} - fired
+    assert report.words.endswith("; left out of the stream: blocks.1, blocks.2")
+    assert DiagnosticReport.from_dict(report.to_dict()).partial_stream == report.partial_stream
+    assert "partial_stream" not in msgspec.structs.replace(report, partial_stream="").to_dict()
+
+
 def test_the_text_has_every_layer_and_the_notes():
     text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
     assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e9" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
