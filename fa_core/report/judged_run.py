@@ -213,11 +213,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def inconclusive(self) -> frozenset[str]:
         """The diagnostics that cannot pass, only fire.
 
-        Only a lower bound is known; (a) of a stream that is 0, whose ratios are meaningless; (a)
-        and (b) of a part of the stream.
+        Only a lower bound is known; (a) with a dead layer; (a) and (b) of a part of the stream.
         """
         found = {letter for letter in LETTERS if self.evidence.get(letter) == BOUND}
-        if self.is_dead:
+        if self.dead_layers:
             found.add("a")
         if self.partial_stream:
             found.update("ab")
@@ -232,10 +231,12 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return found
 
     @property
-    def is_dead(self) -> bool:
-        """Whether some norm of the stream is below 1e-30, the smallest denominator of a growth
-        ratio."""
-        return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
+    def dead_layers(self) -> list[int]:
+        """Layers with a median norm below 1e-30: growth into and out of them is undefined."""
+        norms = self.residual_norms
+        if len(norms) < 2 or min(norms) >= NORM_RATIO_EPS:
+            return []
+        return [layer for layer, norm in enumerate(norms) if norm < NORM_RATIO_EPS]
 
     @property
     def noise_scale(self) -> float | None:

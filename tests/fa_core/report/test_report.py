@@ -47,8 +47,23 @@ def test_growth_is_per_block_and_not_relative_to_the_first_layer():
     assert not healthy.flags
 
 
-def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator():
-    assert report(residual_norms=[0.0, 2.0]).max_per_block_growth == 2.0 / 1e-30
+@pytest.mark.parametrize(
+    ("norms", "growth", "fires"),
+    [
+        ([3.5, 1.5, 0.0, 0.41, 0.36], 0.36 / 0.41, False),
+        ([1.0, 60.0, 0.0, 2.0], 60.0, True),
+        ([0.0, 2.0], 0.0, False),
+        ([0.0, 0.0, 0.0], 0.0, False),
+        ([1.0, 2.0, 1e-31], 2.0, False),
+    ],
+)
+def test_a_dead_layer_is_named_and_leaves_growth_to_the_defined_blocks(norms, growth, fires):
+    judged = report(residual_norms=norms)
+    assert judged.max_per_block_growth == pytest.approx(growth)
+    assert (judged.flags, judged.undecided) == (({"a"}, set()) if fires else (set(), {"a"}))
+    for layer, norm in enumerate(norms):
+        assert (f"‖h_{layer}‖" in judged.describe()[0]) is (norm < 1e-30)
+    assert json.loads(json.dumps(judged.to_dict(), allow_nan=False))["residual_norms"] == norms
 
 
 def test_only_the_deepest_gradient_is_judged():
