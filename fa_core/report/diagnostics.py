@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -168,8 +169,8 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
 
 
 def block_growths(norms: Sequence[float]) -> list[float]:
-    """Growth per block: ‖h_{l+1}‖/‖h_l‖, l = 0..L−1; NaN, undefined, next to a norm that is not
-    finite or of a dead layer (below 1e-30).
+    """Growth per block: ‖h_{l+1}‖/‖h_l‖, l = 0..L−1, at most the largest float; NaN, undefined,
+    next to a norm that is not finite or of a dead layer (below 1e-30).
 
     >>> block_growths([1.0, 2.0, 8.0, math.inf]), block_growths([1.0, 3.0, 0.0, 2.0])
     ([2.0, 4.0, nan], [3.0, nan, nan])
@@ -178,7 +179,7 @@ def block_growths(norms: Sequence[float]) -> list[float]:
     for before, after in itertools.pairwise(norms):
         # false for NaN too
         if NORM_RATIO_EPS <= before < math.inf and NORM_RATIO_EPS <= after < math.inf:
-            growths.append(after / before)
+            growths.append(min(after / before, sys.float_info.max))
         else:
             growths.append(math.nan)
     return growths
@@ -204,4 +205,4 @@ def largest_growth(norms: Sequence[float], bound: float | None = None) -> float 
         return math.nan
     if len(norms) < 2:
         return bound
-    return max(filter(math.isfinite, block_growths(norms)), default=0.0)
+    return max((ratio for ratio in block_growths(norms) if not math.isnan(ratio)), default=0.0)
