@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -17,18 +16,14 @@ from fa_core.report.measurements import Interval
 DRAWS = 1000
 """Minimum draws of an interval."""
 
-DRAWS_PER_BLOCK = 200
-"""Draws per block, so that 5 of them lie beyond each end of an interval."""
+DRAWS_PER_BLOCK = 100
+"""Draws per block, so that 2 of them lie beyond each end of an interval."""
 
-MOST_DRAWS = 4000
-"""Maximum draws of an interval; from 20 blocks on fewer than 5 lie beyond an end."""
+MOST_DRAWS = 2000
+"""Maximum draws of an interval; from 80 blocks on none lies beyond an end."""
 
-_AT_ONCE = 1 << 22
-"""Drawn samples that are held at once."""
-
-_WINDOW = 3.75
-"""Half the width, in √n, of the places in which a drawn median is looked for: 7.5 of its standard
-errors."""
+_DRAWN_UP_TO = 400
+"""Maximum samples that are drawn one by one."""
 
 
 def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
@@ -74,6 +69,8 @@ def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
 def resampled_medians(residual_norms: Tensor, draws: int, seed: int = 0) -> Tensor:
     """Medians over samples drawn with replacement, the same samples at every layer.
 
+    Of more than `_DRAWN_UP_TO` samples, the places of the medians are drawn by their limiting law.
+
     Args:
         residual_norms: (L+1, n) ‖h_l,i‖, without NaN.
         draws: R.
@@ -83,29 +80,38 @@ def resampled_medians(residual_norms: Tensor, draws: int, seed: int = 0) -> Tens
         (R, L+1), so that ratios of neighbours are paired.
     """
     ordered, order = residual_norms.cpu().sort(dim=-1)
-    n = ordered.shape[1]
-    middle = (n + 1) // 2
-    half = int(_WINDOW * math.sqrt(n)) + 2
-    first, last = max(middle - half, 0), min(middle + half, n)
-    parts = []
-    for counts in _drawn(n, draws, seed):
-        places = []
-        for layer in order:
-            # how often each sample was drawn, in the order of this layer's norms
-            seen = counts[layer[first:last]].cumsum(0) + counts[layer[:first]].sum(0)
-            places.append(first + (seen < middle).sum(0))
-        parts.append(torch.stack(places).clamp_(max=n - 1))
-    return ordered.gather(1, torch.cat(parts, dim=1)).T
-
-
-def _drawn(n: int, draws: int, seed: int) -> Iterator[Tensor]:
-    """(n, R') how often each of n samples is among n that are drawn, for parts of the draws."""
     generator = torch.Generator().manual_seed(seed)
-    left = draws
-    while left:
-        part = min(left, max(1, _AT_ONCE // n))
-        drawn = torch.randint(n, (part, n), generator=generator)
-        # float32 counts up to 2^24 exactly
-        counts = torch.zeros(part, n).scatter_add_(1, drawn, torch.ones(1).expand(part, n))
-        yield counts.T.contiguous()
-        left -= part
+    law = _drawn_places if ordered.shape[1] <= _DRAWN_UP_TO else _normal_places
+    return ordered.gather(1, law(order, draws, generator)).T
+
+
+def _drawn_places(order: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """(L+1, R) places of the medians of drawn samples among all samples in order.
+
+    Args:
+        order: (L+1, n) the samples by rising norm.
+    """
+    n = order.shape[1]
+    drawn = torch.randint(n, (draws, n), generator=generator)
+    counts = torch.zeros(draws, n).scatter_add_(1, drawn, torch.ones(1).expand(draws, n))
+    counts = counts.T.contiguous()
+    middle, places = (n + 1) // 2, []
+    for samples in order:
+        # how often a sample or one before it was drawn
+        missing = middle - counts[samples].cumsum(0)
+        places.append(missing.sign_().clamp_(min=0).sum(0))
+    return torch.stack(places).long()
+
+
+def _normal_places(order: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """The same for n → ∞: how many of the samples up to the median are drawn is normal, with the
+    covariance of being up to the median at two layers."""
+    n = order.shape[1]
+    middle = (n + 1) // 2
+    lower = torch.zeros(order.shape, dtype=torch.float64).scatter_(1, order[:, :middle], 1.0)
+    lower -= middle / n
+    values, vectors = torch.linalg.eigh(lower @ lower.T)
+    root = vectors * values.clamp(min=0).sqrt()
+    shape = (len(order), draws)
+    extra = root @ torch.randn(shape, dtype=torch.float64, generator=generator)
+    return (middle - 1 - extra).round().clamp(0, n - 1).long()

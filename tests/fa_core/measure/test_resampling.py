@@ -20,12 +20,26 @@ def test_a_median_of_drawn_samples_has_its_binomial_law_and_layers_share_the_see
     assert torch.equal(*drawn[:2]) and not torch.equal(*drawn[1:])
 
 
-@pytest.mark.parametrize("samples", [1, 2, 20, 128, 1281, 5000])
+@pytest.mark.parametrize("samples", [1, 2, 20, 128, 400])
 def test_the_medians_are_those_of_the_drawn_samples(samples):
     norms = torch.randn(3, samples, dtype=torch.float64).exp()
     drawn = torch.randint(samples, (50, samples), generator=torch.Generator().manual_seed(3))
     expected = torch.stack([layer[drawn].median(dim=1).values for layer in norms], dim=1)
     assert torch.equal(resampled_medians(norms, 50, seed=3), expected)
+
+
+def test_of_many_samples_the_places_follow_the_law_of_drawn_ones():
+    torch.manual_seed(0)
+    n = 2001
+    first = torch.rand(n, dtype=torch.float64)
+    stream = torch.stack([first, first, torch.where(torch.rand(n) < 0.6, first, torch.rand(n))])
+    medians = resampled_medians(stream, 4000)
+    assert torch.equal(medians[:, 0], medians[:, 1])
+    drawn = torch.randint(n, (4000, n))
+    expected = torch.stack([layer[drawn].median(dim=1).values for layer in stream], dim=1)
+    for found, written_out in ((medians, expected), (medians.diff(), expected.diff())):
+        assert found.std(dim=0) == pytest.approx(written_out.std(dim=0), rel=0.1, abs=1e-12)
+        assert found.mean(dim=0) == pytest.approx(written_out.mean(dim=0), abs=1e-3)
 
 
 def test_the_ends_are_percentiles_of_the_medians_law_for_all_blocks_together():
