@@ -26,7 +26,10 @@ from fa_core.report.provenance import OTHER_BASELINES
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
 from fa_core.report.verdict import (
+    FIRES,
     NOT_MEASURED,
+    PASSES,
+    UNDECIDED,
     recorded_flags,
     short_verdict,
     standing,
@@ -237,6 +240,27 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         if len(norms) < 2 or min(norms) >= NORM_RATIO_EPS:
             return []
         return [layer for layer, norm in enumerate(norms) if norm < NORM_RATIO_EPS]
+
+    @cached_property
+    def states(self) -> dict[str, str]:
+        """Diagnostic letter → ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
+
+        Without an interval the number decides.
+
+        >>> run = JudgedRun(cross_batch_stability=0.4, intervals={"stability": (0.2, 0.6)})
+        >>> run.states["c"], run.judgement
+        ('undecided', 'undecided')
+        """
+        found = dict.fromkeys(LETTERS, NOT_MEASURED)
+        for letter in self.coverage:
+            found[letter] = FIRES if letter in self.flags else PASSES
+        return found | dict.fromkeys(self.undecided, UNDECIDED)
+
+    @property
+    def judgement(self) -> str:
+        """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
+        ``"trustworthy"`` on its coverage, or ``"not measured"``."""
+        return standing(self.flags - self.undecided, self.coverage, self.undecided)
 
     @property
     def noise_scale(self) -> float | None:

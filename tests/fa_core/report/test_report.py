@@ -199,6 +199,29 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
     assert (one.reference_drift_dominated, one.frozen_baseline_undercut) == (None, True)
 
 
+@pytest.mark.parametrize(
+    ("measured", "states", "judgement"),
+    [
+        ({}, "not measured", "not measured"),
+        ({"cross_batch_stability": 0.4}, "fires", "walk-back"),
+        ({"cross_batch_stability": math.nan}, "fires", "walk-back"),
+        ({"cross_batch_stability": 0.2}, "passes", "trustworthy"),
+        ({"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.5)}},)
+        + ("undecided", "undecided"),
+        ({"cross_batch_stability": 0.4, "intervals": {"stability": (0.31, 0.5)}},)
+        + ("fires", "walk-back"),
+        ({"cross_batch_stability": 0.2, "intervals": {"stability": (0.1, 0.4)}},)
+        + ("undecided", "undecided"),
+    ],
+)
+def test_a_diagnostic_has_one_of_four_states_and_a_run_one_judgement(measured, states, judgement):
+    found = report(**measured)
+    assert found.states == {**dict.fromkeys("abd", "not measured"), "c": states}
+    assert found.judgement == judgement
+    also = msgspec.structs.replace(found, bp_grad_norms=[1e-9])
+    assert also.states["b"] == "fires" and also.judgement == "walk-back"
+
+
 @pytest.mark.parametrize(("growth", "deepest"), [(2.0, 1e-3), (60.0, 1e-3), (2.0, 1e-9)])
 def test_a_part_of_the_stream_fires_and_never_passes(growth, deepest):
     report = DiagnosticReport(
