@@ -200,23 +200,20 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
 
 
 @pytest.mark.parametrize(
-    ("measured", "states", "judgement"),
+    ("drift", "ends", "state", "judgement"),
     [
-        ({}, "not measured", "not measured"),
-        ({"cross_batch_stability": 0.4}, "fires", "walk-back"),
-        ({"cross_batch_stability": math.nan}, "fires", "walk-back"),
-        ({"cross_batch_stability": 0.2}, "passes", "trustworthy"),
-        ({"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.5)}},)
-        + ("undecided", "undecided"),
-        ({"cross_batch_stability": 0.4, "intervals": {"stability": (0.31, 0.5)}},)
-        + ("fires", "walk-back"),
-        ({"cross_batch_stability": 0.2, "intervals": {"stability": (0.1, 0.4)}},)
-        + ("undecided", "undecided"),
+        (None, None, "not measured", "not measured"),
+        (0.4, None, "fires", "walk-back"),
+        (math.nan, (0.1, 0.2), "fires", "walk-back"),
+        (0.2, None, "passes", "trustworthy"),
+        (0.4, (0.2, 0.5), "undecided", "undecided"),
+        (0.4, (0.31, 0.5), "fires", "walk-back"),
+        (0.2, (0.1, 0.4), "undecided", "undecided"),
     ],
 )
-def test_a_diagnostic_has_one_of_four_states_and_a_run_one_judgement(measured, states, judgement):
-    found = report(**measured)
-    assert found.states == {**dict.fromkeys("abd", "not measured"), "c": states}
+def test_a_diagnostic_has_one_of_four_states_and_a_run_one_judgement(drift, ends, state, judgement):
+    found = report(cross_batch_stability=drift, intervals={"stability": ends} if ends else {})
+    assert found.states == {**dict.fromkeys("abd", "not measured"), "c": state}
     assert found.judgement == judgement
     also = msgspec.structs.replace(found, bp_grad_norms=[1e-9])
     assert also.states["b"] == "fires" and also.judgement == "walk-back"
