@@ -90,10 +90,13 @@ def drift_interval(
         c ± t_{K−1}·√(4(K−2)/(K(K−1))·s²(c_k) + 2/(K(K−1))·s²(c_jk)),  c_k = mean_{j≠k} c_jk
 
     s² are sample variances: of the mean cosine of each batch with the others, and of the cosines of
-    pairs, Hoeffding's two terms. Where the mean gradients lie on one line (`is_on_a_line`), batches
-    that agree do not show that no batch points the other way: then the ends also hold (2q − 1)²
-    times the mean |c_jk|, q within Wilson's interval of the share of batches that point one way;
-    and fewer than `FEWEST_ON_A_LINE` say nothing.
+    pairs, Hoeffding's two terms. The low end is also that of artanh c, at t_{(K−1)/2}: batches that
+    agree may have missed those few that do not, and a cosine ends at 1.
+
+    Where the mean gradients lie on one line (`is_on_a_line`), batches that agree do not show that
+    no batch points the other way: then the ends also hold (2q − 1)² times the mean |c_jk|, q within
+    Wilson's interval of the share of batches that point one way; and fewer than `FEWEST_ON_A_LINE`
+    say nothing.
 
     Args:
         drift: c, as it is reported.
@@ -103,8 +106,8 @@ def drift_interval(
     Returns:
         Within [−1, 1], and holds c; None for K < 3 or a value that is not finite.
 
-    Source: Hoeffding, Annals of Mathematical Statistics 19, 1948; the line is ours. Coverage:
-    docs/protocol/intervals.md.
+    Source: Hoeffding, Annals of Mathematical Statistics 19, 1948; the second low end and the line
+    are ours. Coverage: docs/protocol/intervals.md.
 
     >>> alike = [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
     >>> drift_interval(0.5, alike)
@@ -119,8 +122,12 @@ def drift_interval(
     pairs = _pairs(cosines)
     error = 4 * (k - 2) / (k * (k - 1)) * _variance(means)
     error += 2 / (k * (k - 1)) * _variance(pairs)
-    half = t_quantile(k - 1, z) * math.sqrt(error)
+    error = math.sqrt(error)
+    half = t_quantile(k - 1, z) * error
     ends = [drift, drift - half, drift + half]
+    if error and abs(drift) < 1:
+        stretched = t_quantile((k - 1) / 2, z) * error / (1 - drift**2)
+        ends.append(math.tanh(math.atanh(drift) - stretched))
     if is_on_a_line(cosines):
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]

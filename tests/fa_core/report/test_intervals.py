@@ -74,10 +74,14 @@ def test_the_two_terms_of_the_drifts_variance_written_out(signal, z):
     pairs = [gram[i, j] for i in range(10) for j in range(i)]
     means = [np.mean([gram[i, j] for j in range(10) if j != i]) for i in range(10)]
     variance = 4 * 8 / 90 * np.var(means, ddof=1) + 2 / 90 * np.var(pairs, ddof=1)
-    half = stats.t.ppf(stats.norm.cdf(z), 9) * math.sqrt(variance)
+    half, wider = (
+        stats.t.ppf(stats.norm.cdf(z), freedom) * math.sqrt(variance) for freedom in (9, 4.5)
+    )
     middle = float(np.mean(pairs))
     low, high = drift_interval(middle, gram.tolist(), z)
-    assert (low, high) == pytest.approx((middle - half, middle + half), abs=1e-3)
+    stretched = np.tanh(np.arctanh(middle) - wider / (1 - middle**2))
+    assert high == pytest.approx(middle + half, abs=1e-3)
+    assert low == pytest.approx(min(middle - half, stretched), abs=5e-3)
 
 
 def one_line(batches, flipped, noise=0.0):
