@@ -113,5 +113,6 @@ def _normal_places(order: Tensor, draws: int, generator: torch.Generator) -> Ten
     values, vectors = torch.linalg.eigh(lower @ lower.T)
     root = vectors * values.clamp(min=0).sqrt()
     shape = (len(order), draws)
-    extra = root @ torch.randn(shape, dtype=torch.float64, generator=generator)
-    return (middle - 1 - extra).round().clamp(0, n - 1).long()
+    extra: Tensor = root @ torch.randn(shape, dtype=torch.float64, generator=generator)
+    places: Tensor = (middle - 1 - extra).round().clamp(0, n - 1).long()
+    return places
