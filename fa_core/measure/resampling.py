@@ -22,7 +22,7 @@ DRAWS_PER_BLOCK = 100
 MOST_DRAWS = 2000
 """Maximum draws of an interval; from 80 blocks on none lies beyond an end."""
 
-_DRAWN_UP_TO = 400
+_DRAWN_UP_TO = 200
 """Maximum samples that are drawn one by one."""
 
 
