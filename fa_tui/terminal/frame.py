@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from unicodedata import category
@@ -11,7 +12,14 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from fa_tui.terminal.sgr import PLAIN, Codes, change_of_colours, codes_of, shows_on_blanks
+from fa_tui.terminal.sgr import (
+    PLAIN,
+    Codes,
+    change_of_colours,
+    codes_of,
+    same_blank,
+    shows_on_blanks,
+)
 
 Cell = tuple[str, Codes]
 """A character and its colours; ``""`` = the cell is covered by the wide character before it."""
@@ -22,6 +30,8 @@ Piece = tuple[int, int, list[Segment]]
 _JOIN = 4
 """Maximum of unchanged cells sent between changed ones, instead of a cursor move."""
 
+_BLANKS = re.compile(" {12,}")
+
 _Line = list[Cell | None]
 
 
@@ -31,10 +41,14 @@ class Frame:
     Args:
         width, height: the terminal's size.
         colours: number of its colours.
+        erases: whether it erases characters to the current background (ECH).
     """
 
-    def __init__(self, width: int, height: int, colours: ColorSystem) -> None:
+    def __init__(
+        self, width: int, height: int, colours: ColorSystem, *, erases: bool = False
+    ) -> None:
         self.size = (width, height)
+        self._erases = erases
         self._colours = colours
         self._lines: list[_Line] = [[None] * width for _ in range(height)]
 
@@ -51,15 +65,27 @@ class Frame:
                 line[x : x + len(cells)] = cells
                 del line[width:]
                 _blank_halves(line)
-        out: list[str] = []
-        pen: Codes | None = None
-        for y, was in sorted(before.items()):
+        texts: list[tuple[Codes, int, int, str]] = []
+        for y, was in before.items():
             for x, run in _runs(was, self._lines[y]):
-                text, pen = _drawn(x, y, run, pen)
-                out.append(text)
-        if out:
-            out.append("\x1b[0m")
-        return "".join(out)
+                texts += [(codes, y, at, text) for at, codes, text in _by_colour(x, run)]
+        return "".join(self._drawn(sorted(texts)))
+
+    def _drawn(self, texts: Sequence[tuple[Codes, int, int, str]]) -> Iterator[str]:
+        """The texts, those of one colour after each other, each with its place."""
+        pen: Codes | None = None
+        for codes, y, x, text in texts:
+            if codes != pen:
+                yield change_of_colours(pen, codes)
+                pen = codes
+            width = cell_len(text)
+            if not _is_simple(text):
+                # terminals disagree on its width: it is drawn over blanks
+                yield f"{_move(x, y)}{' ' * width}"
+            yield _move(x, y)
+            yield _BLANKS.sub(_erased, text) if self._erases else text
+        if pen is not None:
+            yield "\x1b[0m"
 
     def _cells(self, segments: Sequence[Segment]) -> list[Cell]:
         cells: list[Cell] = []
@@ -110,23 +136,25 @@ def _runs(was: _Line, now: _Line) -> Iterator[tuple[int, list[Cell]]]:
         yield start, run[: end + 1 - start]
 
 
-def _drawn(x: int, y: int, run: Sequence[Cell], pen: Codes | None) -> tuple[str, Codes | None]:
-    """The text that draws a run, and the colours after it.
+def _by_colour(x: int, run: Sequence[Cell]) -> Iterator[tuple[int, Codes, str]]:
+    """The texts of a run, each in one colour; a character of unusual width is one."""
+    start, text, pen = x, "", PLAIN
+    for place, (sign, codes) in enumerate(run, start=x):
+        fits = codes == pen or (sign == " " and same_blank(codes, pen))
+        if text and not (fits and _is_simple(text) and _is_simple(sign)):
+            yield start, pen, text
+            text = ""
+        if not text:
+            start, pen = place, codes
+        text += sign
+    if text:
+        yield start, pen, text
 
-    Terminals disagree on the width of some characters: these are drawn over blanks, and the cursor
-    is moved behind them.
-    """
-    parts = [_move(x, y)]
-    for place, (text, codes) in enumerate(run, start=x):
-        if text and codes != pen:
-            parts.append(change_of_colours(pen, codes))
-            pen = codes
-        if _is_simple(text):
-            parts.append(text)
-        else:
-            width = cell_len(text)
-            parts += [" " * width, _move(place, y), text, _move(place + width, y)]
-    return "".join(parts), pen
+
+def _erased(blanks: re.Match[str]) -> str:
+    """Codes that erase blanks and jump over them, in place of many blanks."""
+    count = len(blanks[0])
+    return f"\x1b[{count}X\x1b[{count}C"
 
 
 def _move(x: int, y: int) -> str:

@@ -217,7 +217,8 @@ class Painter:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
-            self._frame = Frame(size.width, size.height, colours)
+            erases = self._terminal.erases
+            self._frame = Frame(size.width, size.height, colours, erases=erases)
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # cells outside this update are unknown
                 app.screen.call_next(app.screen.refresh)

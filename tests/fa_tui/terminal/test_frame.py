@@ -75,13 +75,13 @@ def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(paints, max_size=4))
+@given(st.lists(paints, max_size=4), st.booleans())
 def test_the_screen_is_the_same_as_with_everything_sent(
-    shown: list[list[tuple[int, int, Painted]]],
+    shown: list[list[tuple[int, int, Painted]]], erases: bool
 ) -> None:
     frugal, frugal_stream = screen()
     plain, plain_stream = screen()
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=erases)
     frugal_stream.feed(frame.show([(0, y, [Segment(" " * WIDTH)]) for y in range(HEIGHT)]))
     for painted in shown:
         together: list[Piece] = [(x, y, fitted(x, row)) for x, y, row in painted]
@@ -111,7 +111,7 @@ def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
     frame.show([(0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])])
     assert (
         frame.show([(0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])])
-        == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
+        == "\x1b[0;31;40m\x1b[2;9Hb\x1b[0m"
     )
 
 
