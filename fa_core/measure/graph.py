@@ -72,7 +72,9 @@ _DATA = cast(GetSetDescriptorType, Tensor.data)
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 _DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
 
-_WRITING = re.compile(r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
+_WRITING = re.compile(
+    r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__"
+)
 _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 
@@ -275,8 +277,9 @@ class LostGradientRecorder(TorchFunctionMode):
 
     A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
     numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`.
-    Values of parameters alone do not count. A lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
-    of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
+    Values of parameters alone do not count. A lost value need not reach the logits (see
+    `reaches_logits`). Custom Functions and backward hooks of modules are found elsewhere
+    (`custom_functions`, `backward_hooks`). Not recorded: values from
     `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
     torch's own sharding does around a module (`_is_of_sharding`).
 
