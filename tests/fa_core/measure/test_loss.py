@@ -187,6 +187,21 @@ def test_logits_that_may_be_probabilities_are_said():
     assert "the outputs of the first batch lie in [0, 1] and are taken for logits" in notes
 
 
+def test_a_function_may_write_into_its_arguments():
+    def writing(z, y):
+        z -= targets(z, y)
+        y += 1
+        return z.square().sum(1)
+
+    def plain(z, y):
+        return (z - targets(z, y)).square().sum(1)
+
+    net = Residual()
+    expected, wrote = (diagnose(net, DATA, loss=loss) for loss in (plain, writing))
+    assert wrote.bp_grad_norms == expected.bp_grad_norms
+    assert wrote.headline_acc == expected.headline_acc
+
+
 def unlinked(z, y):
     return z.detach().sum(1)
 
