@@ -121,9 +121,7 @@ class ExplorerApp(ExplorerApplication):
         ),
         # a focused slider shows these bindings itself
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
-        Binding(
-            "ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"
-        ),
+        Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(
             "f",
             "widen",
@@ -151,13 +149,6 @@ class ExplorerApp(ExplorerApplication):
             "Help",
             key_display="?",
             tooltip="what this pane shows and its keys",
-        ),
-        Binding(
-            "ctrl+o",
-            "jump",
-            "Jump",
-            show=False,
-            tooltip="a letter on every pane; typing it goes there",
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
@@ -388,24 +379,6 @@ class ExplorerApp(ExplorerApplication):
 
         self.push_screen(JobsScreen(self.jobs))
 
-    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Explain why a key does nothing here: no key in the help is silent."""
-        if await super()._check_bindings(key, priority):
-            return True
-        if priority or self.screen.is_modal:
-            return False
-        for _, bindings in self.screen._modal_binding_chain:
-            for binding in bindings.key_to_bindings.get(key, ()):
-                action, usual = binding.action, f"{binding.description}: nothing to do here"
-                if action == "measure":
-                    self.explorer.action_measure()  # shows the reason
-                    return True
-                self.say(
-                    _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim"
-                )
-                return True
-        return False
-
     def action_restore_all(self) -> None:
         """Reset all thresholds to their defaults as one step of undo."""
         from fa_tui.screens.dialogs import use_preset
@@ -436,14 +409,6 @@ class ExplorerApp(ExplorerApplication):
         from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session))
-
-    def action_jump(self) -> None:
-        """Show a jump letter on every pane."""
-        from fa_tui.screens.help import JumpScreen, targets_of
-
-        screen = self.screen
-        jump = JumpScreen(list(targets_of(screen)))
-        self.push_screen(jump, lambda pane: None if pane is None else screen.set_focus(pane))
 
     def action_ask(self, name: str) -> None:
         """Open a dialog: copy, export, presets, what_if."""
@@ -517,15 +482,3 @@ class ExplorerApp(ExplorerApplication):
                 self.exit(0)
 
         self.push_screen(QuitScreen(unfinished), leave)
-
-
-_WHY_NOT = {
-    "app.show_problems": "nothing to report: every file was read whole, in the same settings",
-    "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
-    "ask": "the long view has no axes: t goes back to the matrix",
-    "rescale": "no bars on this screen: they need more room",
-    "healthy": "groups of methods belong to the sweep: 1 opens it",
-    "restore": "this threshold is at its default",
-    "travel": "nothing to undo or redo",
-}
-"""Why an action is not available."""

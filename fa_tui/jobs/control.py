@@ -65,7 +65,7 @@ class JobControl:
     Attributes:
         measuring: the runs that are measured.
         writings: the files that are written.
-        again: row → its new measurement next to its audit, until it replaces that.
+        again: row → its new measurement next to its audit.
         answers: row → the data and network that were typed for its folder.
     """
 
@@ -116,7 +116,7 @@ class JobControl:
         tone = "good" if compared.agrees else "warn"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
         if not compared.agrees:
-            yield "M shows every difference, and replaces the audit", "dim"
+            yield "fa-tui verify prints every difference", "dim"
 
     def _outcome(self, row: int, words: str) -> str:
         """The verdict of a measured run; of one measured again, how it compares with its audit."""
@@ -321,7 +321,7 @@ class JobControl:
         else:
             text = f"{name} measured again: {again_words(compared, app.terminal.glyphs)}"
         app.say(
-            f"{text}; M shows the differences",
+            f"{text}; fa-tui verify prints the differences",
             "warn" if deviating else "good",
             aloud=bool(deviating),
         )

@@ -15,7 +15,6 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.jobs.writing import saved_text
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
@@ -381,44 +380,6 @@ async def choose_flip(app: ExplorerApplication) -> None:
     explorer.runs.go_to(row)
 
 
-async def replace_audits(app: ExplorerApplication) -> None:
-    """Show how new measurements differ from the recorded audits, and offer to replace these."""
-    explorer, again = app.explorer, app.jobs.again
-    rows = [row for row in explorer.chosen if row in again]
-    if not rows:
-        app.say(
-            "nothing measured again here: m measures a run with an audit again and compares", "dim"
-        )
-        return
-    lost = sorted({name for row in rows for name in lost_with(again[row])})
-    if len(rows) == 1:
-        what, note = run_name(app.session, rows[0]), "the old file is kept"
-    else:
-        what, note = runs_words(len(rows)), "the old files are kept"
-    if lost:
-        note += f"; {' and '.join(lost)} only there"
-    choices = [
-        Choice("c", "keep the audit as it is", "", None),
-        Choice("r", "replace it by the new one", note, rows),
-    ]
-    for row in rows:
-        compared = again[row].comparison
-        choices.append(Choice("", run_name(app.session, row), compared.headline, None))
-        choices += [Choice("", "", line, None) for line in compared.lines()]
-    await choose(app, f"{what} measured again", choices)
-    for row in rows:
-        app.following.own_rows.add(row)
-        measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
-        app.session.states.pop(row, None)
-        app.session.replace_rows({row: measured})
-        message = f"{run_name(app.session, row)}: audit replaced"
-        if kept:
-            message += f", the old one is {short_path(str(kept))}"
-        app.say(message, "good")
-    app.rows_changed(only=rows)
-    app.following.own_rows.difference_update(rows)
-
-
 async def ask_measure(app: ExplorerApplication) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
@@ -452,7 +413,6 @@ DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
     "flips": choose_flip,
-    "replace": replace_audits,
     "measure": ask_measure,
 }
 

@@ -80,13 +80,6 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="show only the runs that match what you type",
     ),
     Binding(
-        "M",
-        "app.ask('replace')",
-        "Replace",
-        show=False,
-        tooltip="compare a new measurement (m); replace the audit",
-    ),
-    Binding(
         "n",
         "next_flip",
         "Next flip",
@@ -126,13 +119,6 @@ EXPLORER_KEYS: list[BindingType] = [
         show=False,
         key_display=">",
         tooltip="its pane narrower",
-    ),
-    Binding(
-        "z",
-        "maximise",
-        "Maximise",
-        show=False,
-        tooltip="the runs, or the run's pane, on all of the width",
     ),
     Binding(
         "escape",
@@ -341,7 +327,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             "ask": (parameters == ("order",)) == in_table,
             "back": in_table or self.shows_run_alone or self.focused is not self.runs,
             "filter": self._filter_line is None or not self._filter_line.has_focus_within,
-            "measure": bool(self.session.measurable(self.chosen)),
         }
         return offered.get(action, True)
 
@@ -361,7 +346,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Go back: from a run or the sliders to the runs, from the long view to the matrix; a
         filter stays."""
         if self.shows_run_alone:
-            self.action_maximise()
+            self.remove_class("-run-alone")
+            self._side.fit()
+            self.set_focus(self.runs)
+            self.call_after_refresh(self._draw_charts)
         elif self.focused is self.runs and self.shown_runs.in_table:
             await self.action_toggle_table()
         else:
@@ -371,26 +359,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Move the border of the detail pane; its position is saved."""
         pane = self._side
         if pane.is_below:
-            self.say("the run has all of the width: z shows the runs alone", "dim")
             return
         pane.widen(pane.size.width + 2 + cells)
         after(0.5, self, pane.keep)
-
-    def action_maximise(self) -> None:
-        """Show only the pane with the focus, from the long view the run; again: both panes."""
-        opened = self.shows_run_alone
-        if self.shown_runs.in_table and not opened:
-            self.action_open_run()
-            return
-        alone = self.has_class("-runs-alone") or opened
-        self.remove_class("-runs-alone", "-run-alone")
-        if not alone:
-            on_run = self.detail is not None and self.detail.has_focus
-            self.add_class("-run-alone" if on_run else "-runs-alone")
-        self._side.fit()
-        if opened:
-            self.set_focus(self.runs)
-        self.call_after_refresh(self._draw_charts)
 
     @property
     def shows_run_alone(self) -> bool:
@@ -403,7 +374,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.row is None or self.detail is None:
             self.say("no run here", "dim")
             return
-        self.remove_class("-runs-alone")
         self.add_class("-run-alone")
         self._side.fit()
         self.call_after_refresh(self._focus_detail)

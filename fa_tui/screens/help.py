@@ -13,13 +13,11 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
 
 from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question, helping, leaving
+from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
@@ -27,7 +25,6 @@ from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
 from fa_tui.widgets.painted import Place
-from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
     from fa_tui.screens.application import ExplorerApplication
@@ -187,72 +184,6 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         does.setdefault(active.binding.tooltip, []).append(key)
     for tooltip, keys in does.items():
         yield f"  {' '.join(keys):<12} {tooltip}"
-
-
-_LETTERS = "sfghjkleriouwnmvtyxz"
-"""Jump letters, home row first; a b c d are the sliders'."""
-
-
-class JumpLabel(Static):
-    """A pane's jump letter."""
-
-    def __init__(self, letter: str, at: Offset) -> None:
-        super().__init__(f"[{letter}]", markup=False)
-        self.letter = letter
-        self.styles.offset = (at.x, at.y)
-
-
-class JumpScreen(Question[Widget | None]):
-    """Jump letters over the panes; returns the pane whose letter was typed or clicked, or None.
-
-    Args:
-        targets: the panes by their letters.
-    """
-
-    BINDINGS = [
-        leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        helping("what the letters are"),
-    ]
-
-    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
-        super().__init__()
-        self._targets = dict(targets)
-        self._opened_at: Size | None = None
-
-    def compose(self) -> ComposeResult:
-        for letter, pane in self._targets.items():
-            yield JumpLabel(letter, pane.region.offset)
-        yield KeyBar()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.character in self._targets:
-            event.stop()
-            self.dismiss(self._targets[event.character])
-
-    def on_click(self, event: events.Click) -> None:
-        if not isinstance(event.widget, KeyBar):
-            self.dismiss(
-                self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None
-            )
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._opened_at = self._opened_at or event.size
-        self.on_screen_resume()
-
-    def on_screen_resume(self) -> None:
-        """Close when the terminal is resized: the letters would be misplaced."""
-        if self._opened_at not in (None, self.app.size):
-            self.dismiss(None)
-
-
-def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
-    """Letter → focusable pane of a screen; sliders have their own letters."""
-    letters = iter(_LETTERS)
-    for pane in screen.focus_chain:
-        if pane.region.area:
-            letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
-            if letter is not None:
-                yield letter, pane
 
 
 class Palette(CommandPalette, Question[None]):

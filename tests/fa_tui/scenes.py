@@ -297,7 +297,6 @@ SCENES = {
     "problems": Scene((), staging=problems, shows="2 not opened, 1 in settings"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
     "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth"),
-    "jump": Scene(("ctrl+o",), shows="[s]"),
 }
 
 
