@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fa_tui.session import Flip
     from fa_tui.sharing.pieces import Shared
     from fa_tui.threshold_history import ThresholdHistory
-    from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -49,9 +48,6 @@ class MainScreen(Protocol):
     @property
     def moved(self) -> str:
         """The thresholds that the last step moved, with their values, as text."""
-
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the matrix out along other axes."""
 
     def action_lens(self, name: str) -> None:
         """Open a screen of the same runs."""

@@ -31,7 +31,7 @@ from fa_tui.views.comparison import (
     place_of,
 )
 from fa_tui.views.filters import picking
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid
+from fa_tui.views.grid import Grid
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
@@ -47,7 +47,6 @@ class CompareScreen(JudgedScreen):
         session: the runs and what judges them.
         at: the run whose line comes first if fewer than two runs are marked.
         grid: the matrix of the scope, if already laid out.
-        axes: of the matrix.
     """
 
     tab = "Compare"
@@ -76,11 +75,10 @@ class CompareScreen(JudgedScreen):
         *,
         at: int | None = None,
         grid: Grid | None = None,
-        axes: Axes = METHODS_BY_SEEDS,
     ) -> None:
         super().__init__(session)
-        self._scope, self._axes = session.scope, axes
-        self._groups = groups_of(session, session.scope, grid, axes)
+        self._scope = session.scope
+        self._groups = groups_of(session, session.scope, grid)
         # the marked runs, else those around the cursor
         start = (
             place
@@ -139,7 +137,7 @@ class CompareScreen(JudgedScreen):
     def reread(self) -> None:
         # the user's choice returns as soon as it is in scope
         self._scope = self.session.scope
-        self._groups = groups_of(self.session, self._scope, axes=self._axes)
+        self._groups = groups_of(self.session, self._scope)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._read()
         self._show()

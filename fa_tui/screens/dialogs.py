@@ -1,4 +1,4 @@
-"""Dialogs of the explorer: copy, export, presets, baselines, axes, orders."""
+"""Dialogs of the explorer: copy, export, presets, baselines, orders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from fa_tui.sharing.pieces import Piece, Shared, runs_words
 from fa_tui.sharing.writer import order_of
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import ViewState, picking
-from fa_tui.views.grid import axes_of, homes_of, plural, value_on
+from fa_tui.views.grid import homes_of
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
@@ -315,31 +315,6 @@ _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Keys of choices, without h j k, which move the cursor."""
 
 
-async def choose_axis(app: ExplorerApplication, place: str) -> None:
-    """Choose the columns or lines of the matrix."""
-    session, matrix = app.session, app.explorer.matrix
-    if place == "columns":
-        now, other = matrix.axes.columns, matrix.axes.lines
-    else:
-        now, other = matrix.axes.lines, matrix.axes.columns
-    homes = homes_of([row.source for row in session.rows])
-    choices = []
-    for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
-        if axis == now:
-            note = "now"
-        elif axis == other:
-            note = f"changes places with {plural(now)}"
-        else:
-            count = len(set(map(partial(value_on, axis), session.rows, homes)))
-            note = "1 value" if count == 1 else f"{count} values"
-        choices.append(Choice(key, plural(axis), note, axis))
-    chosen = await choose(app, f"The {place} of the matrix", choices)
-    axes = matrix.axes
-    if chosen != now:
-        axes = axes.having(place, chosen)
-    app.explorer.lay_out_along(axes)
-
-
 async def choose_order(app: ExplorerApplication) -> None:
     """Choose the order of the long view."""
     # a key typed ahead may have left the long view
@@ -409,8 +384,6 @@ DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
     "settings": change_setting,
     "what_if": ask_what_if,
     "factor": ask_factor,
-    "columns": partial(choose_axis, place="columns"),
-    "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
     "flips": choose_flip,
     "measure": ask_measure,

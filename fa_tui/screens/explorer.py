@@ -18,7 +18,6 @@ from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
-from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
     from fa_tui.views.filters import ViewState
-    from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
@@ -94,16 +92,6 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="every run that flipped with the last step",
     ),
     Binding("S", "ask('order')", "Sort by", show=False, tooltip="sort the long view by any column"),
-    Binding(
-        "x",
-        "ask('columns')",
-        "Columns",
-        show=False,
-        tooltip="other columns: seeds, λ, sources, ...",
-    ),
-    Binding(
-        "X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."
-    ),
     Binding(
         "less_than_sign",
         "divide(4)",
@@ -324,7 +312,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         in_table = self.shown_runs.in_table
         offered = {
-            "ask": (parameters == ("order",)) == in_table,
+            "ask": in_table,
             "back": in_table or self.shows_run_alone or self.focused is not self.runs,
             "filter": self._filter_line is None or not self._filter_line.has_focus_within,
         }
@@ -399,7 +387,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.status.table = self.shown_runs.table if in_table else None
 
     def action_ask(self, what: str) -> None:
-        """Choose the order of the long view, or the axes of the matrix."""
+        """Choose the order of the long view."""
         self.app.action_ask(what)
 
     async def action_filter(self) -> None:
@@ -413,12 +401,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._filter_line = line
         await self.mount(line, after=self._sliders_place)
         self.set_focus(line.entry)
-
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the matrix out along other axes; the cursor stays on its run."""
-        self.matrix.axes = axes
-        self.shown_runs.lay_out()
-        self._show_around()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Close the filter line when it loses the focus: no key would close it any more."""
@@ -504,9 +486,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if name == "compare":
             from fa_tui.screens.compare import CompareScreen
 
-            shown = self.shown_runs
-            axes = METHODS_BY_SEEDS if shown.in_table else shown.matrix.axes
-            return CompareScreen(self.session, at=self.row, grid=shown.grid, axes=axes)
+            return CompareScreen(self.session, at=self.row, grid=self.shown_runs.grid)
         if name == "timeline":
             from fa_tui.screens.timeline import timeline_screen
 

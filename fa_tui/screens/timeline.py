@@ -317,7 +317,7 @@ class TimelineScreen(JudgedScreen):
         place = (lines.index(matrix.line) + step) % len(lines)
         cells = matrix.grid.lines[lines[place]].cells
         [first, *_] = cells.values()
-        matrix.go_to(cells.get(matrix.column, first)[0])
+        matrix.go_to(cells.get(matrix.column, first))
 
     def action_scrub(self, step: int) -> None:
         """Go to the next or previous recorded epoch."""

@@ -62,14 +62,6 @@ def published() -> tuple[AuditRow, ...]:
     return tuple(msgspec.structs.replace(row, source=OPEN) for row in scan([PUBLISHED]).rows)
 
 
-def by_penalty() -> Session:
-    """The published runs, each with a λ, so that several share a cell."""
-    return Session(
-        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
-        for row in published()
-    )
-
-
 def with_intervals() -> Session:
     """The published runs with an interval of each number; those of (c) are wide."""
     rows = []
@@ -260,9 +252,6 @@ SCENES = {
     "matrix": Scene(("down",), shows="DFA"),
     "matrix_of_growth": Scene(("down", "v"), shows="showing growth"),
     "matrix_of_a_margin": Scene((*"vvvvv",), shows="showing "),
-    "matrix_along_other_axes": Scene(
-        ("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"
-    ),
     "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_05"),
     "matrix_of_checkpoints": Scene(
         ("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"
@@ -284,7 +273,6 @@ SCENES = {
     "export": Scene(("e",), shows="Export"),
     "export_to_a_file": Scene(("e", Sees("Export"), "m"), shows="export .md to"),
     "presets": Scene(("p",), shows="save as"),
-    "axes_to_choose_from": Scene(("x",), by_penalty, shows="The columns"),
     "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
     "timeline": Scene(("T", Sees("epoch"), "down", *["left"] * 8), epochs, shows="epoch"),
     "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),

@@ -15,7 +15,6 @@ from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.session import Session
-from fa_tui.views.grid import Axes
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
@@ -104,26 +103,3 @@ async def test_the_copied_command_prints_just_the_runs_compared(
         "dfa_s123",
         "dfa_s456",
     ]
-
-
-async def test_the_line_of_the_matrix_is_compared_along_its_axes(published_table: Path) -> None:
-    """Where seeds are lines and files are columns, a seed's files are compared."""
-    rows = scan([published_table]).rows
-    again = [replace(row, source="after.json") for row in rows]
-    session = Session([row for row in [*rows, *again] if row.method == "dfa"])
-    app = ExplorerApp(session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        app.explorer.lay_out_along(Axes("seed", "source"))
-        await pilot.press("down", "C")
-        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        group = app.screen.group
-        assert group is not None
-        compared = [session.rows[row] for row in group.rows]
-        assert [row.seed for row in compared] == [123, 123]
-        assert {row.source for row in compared} == {rows[0].source, "after.json"}
-        assert "runs agree" in app.screen.agreement.text, "they are no seeds"
-        await pilot.press("n")
-        group = app.screen.group
-        assert group is not None
-        assert {session.rows[row].seed for row in group.rows} == {456}

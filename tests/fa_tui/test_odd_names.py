@@ -74,7 +74,6 @@ def views(of: Widget) -> list[LineTable]:
     [
         ViewState(),
         ViewState(show="growth"),
-        ViewState(rows="seed", columns="method"),
         ViewState(long=True),
     ],
     ids=str,
