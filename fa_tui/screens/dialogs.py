@@ -142,7 +142,7 @@ async def copy_something(app: ExplorerApplication) -> None:
     )
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
     choices = [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces]
-    piece = await choose(app, "Copy", choices, "Copy")
+    piece = await choose(app, "Copy", choices)
     # apart from the dialog, for which the next keys would wait
     app.run_worker(_copy(app, piece), group="copy", exclusive=True)
 
@@ -224,7 +224,7 @@ async def choose_preset(app: ExplorerApplication) -> None:
         await _save_preset(app, presets, known)
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
-        name = await choose(app, "Remove", mine, "Remove")
+        name = await choose(app, "Remove", mine)
         presets.remove(name)
         removed.append((name, known[name]))
         app.say(f"preset {name} removed: p r brings it back", "good")
@@ -259,7 +259,7 @@ async def change_setting(app: ExplorerApplication) -> None:
     """Choose a setting and its value, which is saved and applies from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
-    name = await choose(app, "Settings", choices, "Change")
+    name = await choose(app, "Settings", choices)
     text = await ask(
         app,
         name,
@@ -329,7 +329,7 @@ async def choose_order(app: ExplorerApplication) -> None:
         else:
             note = ""
         choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices, "Sort")
+    chosen = await choose(app, "Sort by", choices)
     if chosen and chosen == table.order:
         chosen = f"-{chosen}"
     table.sort_by(chosen)
@@ -351,7 +351,7 @@ async def choose_flip(app: ExplorerApplication) -> None:
     title = "Flipped"
     if explorer.moved:
         title += f" at {explorer.moved}"
-    row = await choose(app, title, choices, "Go there")
+    row = await choose(app, title, choices)
     explorer.runs.go_to(row)
 
 
