@@ -373,7 +373,7 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
     file.write_text("theme = 'nope'\n")
     app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
     async with app.run_test(size=(80, 24)) as pilot:
-        said = "settings.toml: line 1: theme: there is no 'nope'; write one of"
+        said = "settings.toml: line 1: theme: there is no 'nope'; defaults are used"
         await until(pilot, lambda: said in screen_text(app))
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
