@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.report.manifest import is_run
-from fa_tui.jobs.listing import Listed, MachineWatch
+from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
 from fa_tui.terminal.painting import after
@@ -85,20 +83,10 @@ class JobControl:
         self.answers: dict[int, MeasureAnswer] = {}
         self._names: dict[int, str] = {}
         self._named = 0
-        self._machine_watch: MachineWatch | None = None
         self._moved_due = False
-        self._asked_to_stop: int | None = None
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
-
-    @property
-    def machine_watch(self) -> MachineWatch:
-        """Looks at the machine, from the first time that a screen shows it."""
-        if self._machine_watch is None:
-            self._machine_watch = MachineWatch()
-            self._machine_watch.start()
-        return self._machine_watch
 
     def listed(self) -> list[Listed]:
         """All jobs; a measured run has its verdict under the current thresholds."""
@@ -159,28 +147,7 @@ class JobControl:
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
-        if job_id.startswith(_ELSEWHERE):
-            self._stop(int(job_id.removeprefix(_ELSEWHERE)))
-            return True
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
-
-    def _stop(self, row: int) -> None:
-        """Stop the process that works on a run, when it is asked for twice: it may have others."""
-        app, session = self._app, self._app.session
-        progress = session.work[row].progress
-        name, pid = run_name(session, row), progress.pid
-        if not progress.is_here:
-            app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
-        elif self._asked_to_stop != pid:
-            self._asked_to_stop = pid
-            app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
-        elif progress.has_process():
-            self._asked_to_stop = None
-            os.kill(pid, signal.SIGTERM)
-            kept = "its finished runs"
-            if progress.doing == "training":
-                kept = f"complete epochs of {name}"
-            app.say(f"process {pid} stops; {kept} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""
@@ -242,8 +209,6 @@ class JobControl:
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""
-        if self._machine_watch is not None:
-            self._machine_watch.stop()
         self.writings.close()
         self.measuring.close()
 

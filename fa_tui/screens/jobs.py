@@ -1,9 +1,9 @@
-"""The jobs screen: queue, progress, notes, load of the machine, log; cancel and retry."""
+"""The jobs screen: queue, progress, notes, log; cancel and retry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, partialmethod
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,8 +14,9 @@ from textual.containers import Vertical
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed, Machine
+from fa_tui.jobs.listing import Listed
 from fa_tui.screens.application import ApplicationScreen
+from fa_tui.screens.questions import SureScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
 from fa_tui.views.text import cut, padded, width_of
@@ -214,7 +215,7 @@ class JobLog(TextLines):
 
 
 class JobsScreen(ApplicationScreen[None]):
-    """The jobs, the load of the machine, and the log of the job under the cursor.
+    """The jobs, and the log of the job under the cursor.
 
     Args:
         jobs: the jobs.
@@ -230,18 +231,18 @@ class JobsScreen(ApplicationScreen[None]):
         Binding(
             "x,delete",
             "cancel",
-            "Cancel",
+            "End",
             key_display="x",
-            tooltip="cancel the job under the cursor",
+            tooltip="end the job under the cursor, after a question",
         ),
         Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding(
             "X",
             "cancel_all",
-            "Cancel all",
+            "End all",
             key_display="X",
-            tooltip="cancel everything that is not finished",
+            tooltip="end everything that is not finished, after a question",
         ),
         Binding(
             "R",
@@ -255,12 +256,7 @@ class JobsScreen(ApplicationScreen[None]):
     def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
-        self.table, self.written, self.machine = (
-            JobsTable(),
-            JobLog(id="log"),
-            TextLines(id="machine"),
-        )
-        self.machine.can_focus = False
+        self.table, self.written = JobsTable(), JobLog(id="log")
         # created here: jobs change even while the screen closes
         self._head, self._log_title = Line(id="title"), Line(id="log-title")
         self._log: tuple[str, list[str]] = ("", [])
@@ -269,7 +265,6 @@ class JobsScreen(ApplicationScreen[None]):
         with Place(id="sheet"):
             yield TabBar(self.tab)
             yield self._head
-            yield self.machine
             yield self.table
             yield TextLines(_NONE_YET.splitlines(), id="none-yet")
             with Vertical(id="log-pane"):
@@ -280,16 +275,8 @@ class JobsScreen(ApplicationScreen[None]):
     def on_mount(self) -> None:
         self.table.focus()
         self.jobs_changed()
-        self.app.jobs.machine_watch.report = partial(self.app.post_call, self.show_machine)
-
-    def on_unmount(self) -> None:
-        self.app.jobs.machine_watch.report = None
-
-    def show_machine(self, machine: Machine) -> None:
-        """Show how busy the machine is, and the jobs: the times left are others."""
-        glyphs = self.app.terminal.glyphs
-        self.machine.set_lines(listing.machine_lines(machine, glyphs, self._jobs.listed()))
-        self.jobs_changed()
+        # the times left are others
+        self.set_interval(1.0, self.jobs_changed)
 
     def jobs_changed(self) -> None:
         """Show the jobs, unless the screen is opening or closing."""
@@ -309,7 +296,7 @@ class JobsScreen(ApplicationScreen[None]):
     def _targets(self) -> dict[str, list[Listed]]:
         """Action → jobs it applies to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active = [job for job in jobs if not job.over]
+        active = [job for job in jobs if not (job.over or job.elsewhere)]
         failed = [job for job in jobs if job.can_retry]
         # the line may be a tenth of a second old
         here = under.id if under is not None else ""
@@ -356,15 +343,17 @@ class JobsScreen(ApplicationScreen[None]):
         self.dismiss()
 
     def action_cancel(self, which: str = "cancel") -> None:
-        """Cancel the job under the cursor, or all unfinished jobs."""
-        stopped = set()
-        for job in self._targets()[which]:
-            # a process of another shell is stopped as a whole, and asked about once
-            if job.elsewhere and job.pid in stopped:
-                continue
-            if job.elsewhere:
-                stopped.add(job.pid)
-            self._jobs.cancel(job.id)
+        """End the job under the cursor, or all unfinished jobs of this explorer, after a
+        question."""
+        jobs = self._targets()[which]
+        what = jobs[0].name if len(jobs) == 1 else f"{len(jobs)} jobs"
+
+        def end(answer: bool | None) -> None:
+            for job in jobs if answer else ():
+                self._jobs.cancel(job.id)
+
+        note = "Finished runs are kept; r begins an ended one again."
+        self.app.push_screen(SureScreen(f"End {what}?", note), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 

@@ -224,33 +224,46 @@ class EntryScreen(Question[str | None]):
             self.dismiss(self.entry.value)
 
 
-class QuitScreen(Dialog[bool]):
-    """Asks whether to quit while jobs run.
+class SureScreen(Dialog[bool]):
+    """Asks before something ends.
+
+    Args:
+        asks: the question.
+        note: what is lost, and what is kept.
+    """
+
+    BINDINGS = [
+        Binding("y,enter", "dismiss(True)", "Yes", key_display="y", tooltip="end it"),
+        Binding("n,escape,q,ctrl+c", "dismiss(False)", "No", key_display="n", tooltip="go on"),
+        helping("what each answer does"),
+    ]
+
+    def __init__(self, asks: str, note: str) -> None:
+        super().__init__()
+        self._asks, self._note = asks, note
+
+    def body(self) -> Iterable[Widget]:
+        yield Line((f" {self._asks}", "strong"), id="question")
+        yield Line((f" {self._note}", "dim"), id="answer")
+
+
+class QuitScreen(SureScreen):
+    """Asks whether to quit while jobs run; the keys that quit say yes.
 
     Args:
         jobs: number of queued and running jobs.
     """
 
     BINDINGS = [
-        Binding(
-            "y,q,enter,ctrl+c,ctrl+q",
-            "dismiss(True)",
-            "Leave",
-            key_display="y",
-            tooltip="cancel the jobs and leave",
-        ),
-        Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
-        helping("what each answer does"),
+        Binding("q,ctrl+c,ctrl+q", "dismiss(True)", show=False),
     ]
 
     def __init__(self, jobs: int) -> None:
-        super().__init__()
-        self._jobs = jobs
-
-    def body(self) -> Iterable[Widget]:
-        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
-        yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
-        yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
+        waiting = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+        super().__init__(
+            f"{waiting} not finished. Leave?",
+            "Leaving ends the jobs; finished runs are on disk.",
+        )
 
 
 def _no_fault(text: str) -> str:

@@ -13,12 +13,11 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.audit.devices import Device
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Listed, Machine
+from fa_tui.jobs.listing import Listed
 from fa_tui.screens.help import ProblemsScreen
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
@@ -215,12 +214,6 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     screen = JobsScreen(jobs)
     await app.push_screen(screen)
     await pilot.press("up")
-    gib = 1 << 30
-    gpu = Device(
-        name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87
-    )
-    cpu = Device(name="cpu", label="16 cores", load=0.5)
-    screen.show_machine(Machine([gpu, cpu]))
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -278,7 +271,7 @@ SCENES = {
     "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),
     "utility": Scene(("A", Sees("sweep"), "2", "down"), shows="S_full"),
     "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
-    "jobs": Scene((), staging=jobs_in_every_state, shows="cuda:0   NVIDIA"),
+    "jobs": Scene((), staging=jobs_in_every_state, shows="credit_bridge"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
     "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),

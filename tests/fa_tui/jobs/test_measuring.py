@@ -167,7 +167,7 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
         await until(pilot, lambda: "running" in screen_text(app))
-        await pilot.press("x")
+        await pilot.press("x", "y")
         await until(pilot, lambda: "cancelled" in screen_text(app))
         assert app.session.measured() == 0
     app.close_jobs()

@@ -89,7 +89,7 @@ async def test_an_export_is_a_job_that_x_stops_without_a_trace(
         await pilot.press("J")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         await until(pilot, lambda: "fa-tui-report.html" in screen_text(app))
-        await pilot.press("x")
+        await pilot.press("x", "y")
         await until(pilot, lambda: app.jobs.listed()[0].state == "cancelled")
         await until(pilot, lambda: not list(tmp_path.iterdir()))
         await until(pilot, lambda: not app.jobs.unfinished())
