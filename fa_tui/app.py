@@ -107,11 +107,19 @@ class ExplorerApp(ExplorerApplication):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", tooltip="copy the value under the cursor"),
         Binding(
-            "y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"
+            "Y",
+            "copy(True)",
+            "Copy command",
+            show=False,
+            tooltip="copy the command that prints what is shown",
         ),
         Binding(
-            "e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"
+            "e",
+            "ask('export')",
+            "Export",
+            tooltip="write what is shown as CSV or JSON, or a report, into a file",
         ),
         Binding(
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
@@ -410,8 +418,19 @@ class ExplorerApp(ExplorerApplication):
 
         self.push_screen(ProblemsScreen(self.session))
 
+    def action_copy(self, command: bool = False) -> None:
+        """Copy the value under the cursor, or the command that prints what is shown."""
+        from fa_tui.screens.dialogs import copy_text, shared_by
+        from fa_tui.share import typed
+
+        shared = shared_by(self)
+        if shared.value and not command:
+            copy_text(self, shared.value)
+        else:
+            copy_text(self, typed(shared.command) if shared.command else "")
+
     def action_ask(self, name: str) -> None:
-        """Open a dialog: copy, export, presets, what_if."""
+        """Open a dialog: export, presets, what_if."""
         from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)

@@ -51,11 +51,6 @@ def config_folder() -> Path:
     return platformdirs.user_config_path("fa-tui")
 
 
-def state_folder() -> Path:
-    """Folder of files that an explorer writes, e.g. text for no clipboard."""
-    return platformdirs.user_state_path("fa-tui")
-
-
 def settings_file() -> Path:
     """Path of the settings file."""
     return config_folder() / FILE
@@ -412,7 +407,7 @@ class Presets:
             UsageError: an invalid name, or a file with errors.
             FaError: the file cannot be written.
         """
-        if problem := name_problem(name):
+        if problem := preset_problem(name):
             raise UsageError(problem)
         self._write(name.strip(), msgspec.structs.asdict(thresholds))
 
@@ -434,10 +429,10 @@ class Presets:
         _rewrite(self.path, name, values, head=_HEAD)
 
 
-def name_problem(name: str) -> str:
+def preset_problem(name: str) -> str:
     """Why a preset's name is invalid, or ``""``.
 
-    >>> name_problem("strict"), name_problem("protocol")
+    >>> preset_problem("strict"), preset_problem("protocol")
     ('', "'protocol' is the protocol's own: choose another name")
     """
     name = name.strip()

@@ -79,7 +79,7 @@ class JobControl:
             on_saving=app.following.own_rows.add,
         )
         saved = partial(call, partial(app.say, tone="good"))
-        self.writings = Writings(partial(call, self.moved), saved, app.host)
+        self.writings = Writings(partial(call, self.moved), saved)
         self.answers: dict[int, MeasureAnswer] = {}
         self._names: dict[int, str] = {}
         self._named = 0

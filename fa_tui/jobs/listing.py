@@ -215,8 +215,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
         running, queued = queued[:1], queued[1:]
     if running:
         first = running[0]
-        done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"{first.doing} {first.name} {done}", "accent"))
+        done = f" {first.done}/{first.total}" if first.total else ""
+        if not done and first.doing == "measuring":
+            done = " starting"
+        pieces.append((f"{first.doing} {first.name}{done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:

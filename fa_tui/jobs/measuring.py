@@ -56,32 +56,6 @@ class Setup(msgspec.Struct, frozen=True):
     options: MeasureOptions | None = None
     out: Path | None = None
 
-    def as_options(self) -> list[str]:
-        """The options of `fa-tui open` for this setup, without defaults.
-
-        >>> from fa_core.audit.devices import Execution
-        >>> from fa_core.audit.jobs import MeasureOptions
-        >>> Setup(Execution(device="cpu"), MeasureOptions(data="digits", taps=["embed",
-        ...     "blocks.*"])).as_options()
-        ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
-        """
-        from fa_core.audit.devices import Execution
-
-        usual = msgspec.structs.asdict(Execution())
-        chosen = msgspec.structs.asdict(self.execution or Execution())
-        given = {name: value for name, value in chosen.items() if value != usual[name]}
-        if self.options is not None:
-            given |= {
-                "data": self.options.data,
-                "model": self.options.model,
-                "taps": ",".join(self.options.taps),
-            }
-        words: list[str] = []
-        for name, value in given.items():
-            if value:
-                words += [f"--{name}", str(value)]
-        return words
-
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
         from fa_core.audit.devices import LOCAL, Execution

@@ -9,13 +9,13 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from fa_tui.application import Application
+from fa_tui.share import Shared
 from fa_tui.widgets.line import TABS
 
 if TYPE_CHECKING:
     from fa_core.report.thresholds import DiagnosticThresholds
     from fa_tui.screens.explorer_panes import RunsShown
     from fa_tui.session import Flip
-    from fa_tui.sharing.pieces import Shared
     from fa_tui.threshold_history import ThresholdHistory
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
@@ -112,7 +112,5 @@ class ApplicationScreen(Screen[ResultT]):
     sliders: SlidersPanel | None = None
 
     def shared(self) -> Shared:
-        """The texts and runs that can be copied and exported."""
-        from fa_tui.sharing.pieces import Shared
-
-        return Shared([])
+        """What can be copied and exported."""
+        return Shared()

@@ -17,6 +17,7 @@ from fa_core.errors import FaError
 from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
+from fa_tui.share import Shared
 from fa_tui.terminal.painting import after
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
@@ -30,7 +31,6 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
-    from fa_tui.sharing.pieces import Shared
     from fa_tui.views.filters import ViewState
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
@@ -468,11 +468,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def shared(self) -> Shared:
-        """Copies of the marked runs, else of the one under the cursor; exports of the marked runs,
-        else of all shown."""
-        from fa_tui.screens.dialogs import given_runs
+        """The cell under the cursor, and the runs in scope."""
+        from fa_tui.screens.dialogs import command_for
 
-        return given_runs(self.app, self.chosen)
+        order = self.shown_runs.order
+        command = command_for(self.app, "show", *(["--sort", order] if order else []))
+        return Shared(self.shown_runs.cell_text(), command, self.session.scoped)
 
     def action_lens(self, name: str) -> None:
         """Open a screen of the same runs, imported then; a threshold moved there is moved here

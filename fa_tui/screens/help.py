@@ -21,7 +21,7 @@ from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.questions import Choice, Dialog, Question, shown_choices
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Piece, Shared
+from fa_tui.share import Shared
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
@@ -143,9 +143,7 @@ class ProblemsScreen(ApplicationScreen[None]):
 
     def shared(self) -> Shared:
         """The list."""
-        return Shared(
-            [Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")]
-        )
+        return Shared(self.pane.text)
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):

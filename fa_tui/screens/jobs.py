@@ -12,13 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 
-from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
 from fa_tui.jobs.listing import Listed
 from fa_tui.screens.application import ApplicationScreen
 from fa_tui.screens.questions import SureScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
-from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
+from fa_tui.share import Shared
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TabBar, TextLines
 from fa_tui.widgets.painted import Place, Row
@@ -313,24 +312,8 @@ class JobsScreen(ApplicationScreen[None]):
         return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
-        """The log and the list."""
-        job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
-        rows = []
-        for each in jobs:
-            took = "" if each.took is None else listing.time_words(each.took)
-            rows.append(
-                (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
-            )
-        grid = Grid(
-            headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
-        )
-        pieces = []
-        if job is not None and log:
-            pieces.append(Piece("g", "log", job.log, lambda: f"{log}\n"))
-        if not jobs:
-            return Shared(pieces)
-        table = Table("jobs", [grid])
-        return Shared([*pieces, *table_pieces(table)], table=table)
+        """The log of the job under the cursor."""
+        return Shared(self.written.text if self.table.job else "")
 
     def action_go(self) -> None:
         """Close, with the cursor on the job's run in the matrix or the long view."""

@@ -21,7 +21,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -376,24 +376,6 @@ class ViewState(NamedTuple):
     filter: str = ""
     sort: str = ""
     long: bool = False
-
-    def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
-        """The options of `fa-tui open` for this state.
-
-        Args:
-            usual: what a cell shows without an option.
-
-        >>> list(ViewState(show="growth", sort="-acc").options())
-        ['--show', 'growth', '--sort', '-acc']
-        """
-        if self.show and not self.show == usual == CELL_LETTERS:
-            yield from ("--show", self.show)
-        if self.filter:
-            yield from ("--filter", self.filter)
-        if self.sort:
-            yield from ("--sort", self.sort)
-        elif self.long:
-            yield "--long"
 
 
 def understood(view: ViewState, session: Session) -> ViewState:

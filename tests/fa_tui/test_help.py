@@ -32,7 +32,6 @@ SCREENS = {
     "sweep": ("A",),
     "jobs": ("J",),
     "problems": ("P",),
-    "copy": ("y",),
     "presets": ("p",),
     "what if": ("w",),
     "healthy methods": ("A", "M"),

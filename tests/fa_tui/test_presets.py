@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fa_core.errors import UsageError
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.settings import PROTOCOL, Presets, name_problem
+from fa_tui.settings import PROTOCOL, Presets, preset_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
 
@@ -38,7 +38,7 @@ def test_what_is_saved_is_read_back_by_another_explorer(presets: Presets) -> Non
 
 @configure(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    name=st.text(min_size=1, max_size=40).filter(lambda text: not name_problem(text)),
+    name=st.text(min_size=1, max_size=40).filter(lambda text: not preset_problem(text)),
     value=st.floats(allow_nan=False),
 )
 def test_any_name_and_any_number_come_back(presets: Presets, name: str, value: float) -> None:
