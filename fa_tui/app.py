@@ -27,9 +27,9 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_tui.follow import Following
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
-from fa_tui.live import Following
 from fa_tui.reading import Reading
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.session import Flip, Session
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
 _WATCH_SECONDS = 0.3
-"""Seconds after which the watchers start."""
+"""Seconds after which the open folders are followed."""
 
 _LEAST_SHOWN_SECONDS = 0.5
 
@@ -136,6 +136,13 @@ class ExplorerApp(ExplorerApplication):
             "All runs",
             show=False,
             tooltip="all runs, or again only those that pass the filter",
+        ),
+        Binding(
+            "r",
+            "rescan",
+            "Look again",
+            show=False,
+            tooltip="look at the open files and folders again",
         ),
         Binding(
             "R",
@@ -286,18 +293,23 @@ class ExplorerApp(ExplorerApplication):
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 # these end the alternate screen and the mouse mode
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
-        if self.paths:
-            # files written by this explorer are shown at once
-            results = self.jobs.measuring.results
-            after(_WATCH_SECONDS, self, partial(self.following.watch, self.paths, [results.out]))
+        if self.paths and self.settings.live == "auto":
+            after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
             self.session.problems += self._complaints
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def close_jobs(self) -> None:
-        """End watchers and workers, even if the connection is lost."""
-        self.following.stop()
+        """End the workers, even if the connection is lost."""
         self.jobs.close()
+
+    def _follow(self) -> None:
+        self.run_worker(self.following.run(), group="follow")
+
+    async def action_rescan(self) -> None:
+        """Look at the open files and folders again."""
+        if self.paths and not await self.following.look():
+            self.say("looked again: nothing changed", "dim")
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
         news, text = self.following.take(readings)

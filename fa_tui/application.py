@@ -12,10 +12,10 @@ from textual.app import App
 
 if TYPE_CHECKING:
     from fa_core.formats.run_progress import RunWork
+    from fa_tui.follow import Following
     from fa_tui.jobs.control import JobControl
     from fa_tui.jobs.listing import Listed
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.live import Following
     from fa_tui.reading import Reading
     from fa_tui.session import Flip, Session
     from fa_tui.settings import Settings
@@ -33,7 +33,7 @@ class Application(App[int]):
         setup: how to measure.
         terminal: the abilities of the terminal.
         painter: sends frames to the terminal.
-        following: watches the paths.
+        following: follows the paths.
         jobs: measures runs.
     """
 

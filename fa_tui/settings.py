@@ -64,9 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         glyphs: auto asks the locale. FA_TUI_GLYPHS in the environment goes before it.
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, a number, or norms, bars of ‖h‖ and ‖g‖.
-        live: follow folders by events of the system (auto: by polling on network disks), by
-            polling, or not at all.
-        poll_seconds: how often to look where polling is needed.
+        live: follow the open folders (auto), or not (off; r looks again).
         side: cells of the run's pane, next to the runs; 0: by the window's width.
         columns: of logs that other tools wrote, as `--columns` takes them.
         thresholds: where the sliders start.
@@ -76,8 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     device: str = "auto"
     show: Quantity = "letters"
-    live: Literal["auto", "polling", "off"] = "auto"
-    poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 2.0
+    live: Literal["auto", "off"] = "auto"
     side: Annotated[int, msgspec.Meta(ge=0)] = 0
     columns: str = ""
     thresholds: DiagnosticThresholds = DiagnosticThresholds()

@@ -235,7 +235,7 @@ class JobsScreen(ApplicationScreen[None]):
             tooltip="end the job under the cursor, after a question",
         ),
         Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
-        Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
+        Binding("m", "retry", "Again", tooltip="begin a failed or ended job again"),
         Binding(
             "X",
             "cancel_all",
@@ -244,11 +244,11 @@ class JobsScreen(ApplicationScreen[None]):
             tooltip="end everything that is not finished, after a question",
         ),
         Binding(
-            "R",
+            "M",
             "retry_all",
-            "Retry all",
-            key_display="R",
-            tooltip="begin all failed and cancelled jobs again",
+            "All again",
+            key_display="M",
+            tooltip="begin all failed and ended jobs again",
         ),
     ]
 
@@ -335,7 +335,7 @@ class JobsScreen(ApplicationScreen[None]):
             for job in jobs if answer else ():
                 self._jobs.cancel(job.id)
 
-        note = "Finished runs are kept; r begins an ended one again."
+        note = "Finished runs are kept; m begins an ended one again."
         self.app.push_screen(SureScreen(f"End {what}?", note), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")

@@ -30,7 +30,7 @@ def test_no_file_means_defaults_and_no_complaint(file: Path) -> None:
 
 def test_what_the_file_says_counts(file: Path) -> None:
     file.write_text(
-        'theme = "fa-light"\nglyphs = "ascii"\nshow = "growth"\nlive = "polling"\n'
+        'theme = "fa-light"\nglyphs = "ascii"\nshow = "growth"\nlive = "off"\n'
         "[thresholds]\nh_norm_explosion_ratio = 12\n"
     )
     settings, problems = load_settings(file)
@@ -39,7 +39,7 @@ def test_what_the_file_says_counts(file: Path) -> None:
         "fa-light",
         "ascii",
         "growth",
-        "polling",
+        "off",
     )
     assert settings.thresholds.h_norm_explosion_ratio == 12
     assert settings.thresholds.g_norm_floor == 1e-7
@@ -52,7 +52,7 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("\n\nthem = 'fa-dark'", 3, "them: unknown setting; did you mean theme?"),
         ("glyphs = 7", 1, "glyphs: expected str, got int"),
         ("live = 'sometimes'", 1, "live: there is no 'sometimes'"),
-        ("poll_seconds = 0", 1, "poll_seconds: expected float >= 0.1"),
+        ("side = -1", 1, "side: expected int >= 0"),
         ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor: expected float"),
         ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor: expected float"),
         ("[thresholds]\nstability_drift_ceiling = nan", 1, "thresholds: threshold stability_drift"),
@@ -98,7 +98,7 @@ def test_the_schema_describes_every_setting() -> None:
     schema = schema_of(Settings)
     assert set(schema["properties"]) == set(Settings.__struct_fields__)
     assert all(entry.get("description") for entry in schema["properties"].values())
-    assert schema["properties"]["live"]["enum"] == ["auto", "off", "polling"]
+    assert schema["properties"]["live"]["enum"] == ["auto", "off"]
 
 
 def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_settings_are_listed_got_and_set_by_name(
         ("theme", "pink"),
         ("thme", "fa-dark"),
         ("thresholds.g_norm_floor", "-1"),
-        ("poll_seconds", "never"),
+        ("side", "never"),
         ("", ""),
     ],
 )
