@@ -8,6 +8,7 @@ another machine writes on a network drive, the look now and then finds it.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,11 +32,11 @@ STILL_SECONDS = 2.0
 EVERY_SECONDS = 5.0
 """At least so often everything is looked at."""
 
-_SHARE = 20
-"""A look takes at most one in so many seconds."""
+_SHARE = 10
+"""Looks take at most one of so many seconds."""
 
-_CHUNK, _PAUSE_SECONDS = 16, 0.002
-"""Number of files read after which the screen's thread gets a turn."""
+_CHUNK, _PAUSE_SECONDS = 64, 0.002
+"""Number of places after which the screen's thread gets a turn."""
 
 _CLOCKS_SECONDS = 2.0
 """Tolerance between the clocks of files and of this machine."""
@@ -67,6 +68,7 @@ class Folders:
         self._paths, self._read, self._own = paths, read, own
         self._since: float | None = since - _CLOCKS_SECONDS
         self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
+        self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
         self._work: dict[str, RunWork] = {}
 
     def look(self) -> tuple[list[Reading], dict[str, RunWork | None]]:
@@ -74,7 +76,9 @@ class Folders:
         or ended."""
         now: dict[str, _Stamp] = {}
         working = set(self._work)
-        for place in self._places():
+        for number, place in enumerate(self._places()):
+            if number % _CHUNK == 0:
+                time.sleep(_PAUSE_SECONDS)
             stamp = _stamp(place)
             now[place] = tuple(each for each in stamp if each[0] != PROGRESS)
             if len(now[place]) < len(stamp):
@@ -85,8 +89,6 @@ class Folders:
                 self._stamps[place] = stamp
             elif reading := self._reading(place, stamp):
                 readings.append(reading)
-                if len(readings) % _CHUNK == 0:
-                    time.sleep(_PAUSE_SECONDS)
         for place in self._stamps.keys() - now.keys():
             if not _is_there(Path(place)):
                 del self._stamps[place]
@@ -99,15 +101,33 @@ class Folders:
         seen: set[Identity] = set()
         for path in self._paths:
             for place in places(str(path), seen):
-                if isinstance(place, Problem) or Path(place.path).absolute() == self._own:
+                if isinstance(place, Problem):
                     continue
                 if not place.is_folder:
-                    yield place.path
-                elif sniff(Path(place.path)):
+                    if not self._is_own(place.path):
+                        yield place.path
+                elif self._is_run(place.path):
                     place.skip = RUN_FILES
                     yield str(Path(place.path))
                 else:
                     place.skip = frozenset({CREDIT})
+
+    def _is_own(self, path: str) -> bool:
+        own = self._own
+        return own is not None and path.endswith(own.name) and Path(path).absolute() == own
+
+    def _is_run(self, folder: str) -> bool:
+        """Whether a folder is a run; its manifest is read again where it changed."""
+        try:
+            status = Path(folder, MANIFEST).stat()
+        except OSError:
+            return sniff(Path(folder))
+        stamp = status.st_size, status.st_mtime
+        before, is_run = self._manifests.get(folder, (None, False))
+        if stamp != before:
+            is_run = sniff(Path(folder))
+            self._manifests[folder] = stamp, is_run
+        return is_run
 
     def _is_as_read(self, place: str, stamp: _Stamp) -> bool:
         """Whether a place is as it was when it was read last."""
@@ -146,16 +166,19 @@ class Folders:
 
 def _stamp(place: str) -> _Stamp:
     """The stamp of a file, or of a run folder's own files."""
-    found = []
-    path = Path(place)
-    for file in [path / name for name in sorted(RUN_FILES)] if path.is_dir() else [path]:
-        try:
-            status = file.stat()
-        except OSError:
-            continue
-        # a copy may keep the time of its original, but not that of its entry in the folder
-        found.append((file.name, status.st_size, max(status.st_mtime, status.st_ctime)))
-    return tuple(found)
+    try:
+        if not Path(place).is_dir():
+            files = [("", Path(place).stat())]
+        else:
+            with os.scandir(place) as listing:
+                files = [(each.name, each.stat()) for each in listing if each.name in RUN_FILES]
+    except OSError:
+        return ()
+    # a copy may keep the time of its original, but not that of its entry in the folder
+    return tuple(
+        (name, status.st_size, max(status.st_mtime, status.st_ctime))
+        for name, status in sorted(files)
+    )
 
 
 def _is_there(place: Path) -> bool:

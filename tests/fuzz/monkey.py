@@ -52,7 +52,6 @@ from fa_tui.screens import dialogs
 from fa_tui.screens.explorer import ExplorerScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
-from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.painting import ASK
 from fa_tui.terminal.typed import Parser
@@ -137,7 +136,7 @@ class Ran:
         errors: the explorer's own errors, with what was sent just before.
         asked_to_leave: how often it would have left.
         screens: how many events each kind of screen got.
-        jobs: how many jobs ended in each state, and how many audits were replaced.
+        jobs: how many jobs ended in each state.
     """
 
     events: int = 0
@@ -287,7 +286,7 @@ def alone(folder):
     try:
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(dialogs, "copy", lambda text, send: Copied("the clipboard")),
+            mock.patch.object(dialogs, "copy_text", lambda app, text: None),
         ):
             yield
     finally:
@@ -470,7 +469,6 @@ def run(count, seed, say=lambda text: None, life=LIFE):
                 asyncio.run(live(folder, events_now, f"{seed}.{number}", terminal, ran, say))
                 number += 1
             gc.collect()  # a task whose exception nobody took is told when it goes
-        ran.jobs["replaced"] = len(list(folder.rglob(f"{AUDIT}.~*")))
         return ran, lost(before, hashes(folder))
 
 
