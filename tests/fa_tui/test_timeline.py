@@ -464,7 +464,6 @@ async def test_gamma_is_shown_per_layer_and_deep_on_its_null(
         assert len({curve.style for curve in chart.curves}) == 5
         assert [curve.points[-1][1] for curve in chart.curves] == found.traces[1].epochs[-1].gamma
         assert all(f"l={layer}\n" in text for layer in (1, 3, 4))
-        assert ("Γ per layer", chart) in screen.shared().charts
 
 
 async def test_a_null_that_is_not_known_and_a_gamma_without_layers_are_said(
@@ -555,17 +554,6 @@ def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
     )
     epochs = EpochSession(Replay([wide, narrow, trace("dfa", 1, 1.5)]), DiagnosticThresholds())
     assert [epochs.name(run) for run in range(3)] == ["bp s1 d=128", "bp s1 d=64", "dfa s1"]
-
-
-async def test_what_is_copied_names_the_run_and_its_own_epoch() -> None:
-    runs = Session([], traces=[trace("bp", 1, 1.01, epochs=4), trace("dfa", 1, 1.5)])
-    async with app_on(runs).run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot)
-        assert "bp s1 at its last epoch, 4: " in screen_text(screen.app)
-        assert any(
-            "bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}"
-            for piece in screen.shared().pieces
-        )
 
 
 async def test_the_screen_says_what_is_by_proxy() -> None:

@@ -157,7 +157,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
         await pilot.press("m", "J")
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
         (tmp_path / "go").touch()
-        await pilot.press("r")
+        await pilot.press("m")
         await until(pilot, lambda: app.session.walk_backs() == 1)
     app.close_jobs()
 
