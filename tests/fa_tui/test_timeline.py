@@ -20,7 +20,6 @@ from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
-from fa_tui.sharing.export import CHARTS, charts_picture, kinds_of
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
@@ -576,25 +575,6 @@ async def test_the_screen_says_what_is_by_proxy() -> None:
         assert "(b [proxy])" in text and "‖g_L‖ 1e-9 [proxy]" in text
         screen.matrix.go_to(1)
         await until(pilot, lambda: "[proxy]" not in screen_text(app))
-
-
-@pytest.mark.parametrize(
-    ("kind", "begins"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")]
-)
-async def test_every_chart_on_the_screen_is_exported_as_a_figure(
-    app: ExplorerApp, kind: str, begins: bytes
-) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot)
-        shared = screen.shared()
-        assert CHARTS in kinds_of(shared)
-        assert [title for title, _ in shared.charts] == [
-            "growth",
-            "‖g_L‖",
-            "drift",
-            "accuracy",
-        ]
-    assert charts_picture(shared.charts, kind).startswith(begins)
 
 
 def test_an_epoch_whose_stream_is_0_passes_no_growth() -> None:
