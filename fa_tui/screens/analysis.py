@@ -13,15 +13,14 @@ from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import SeedTable, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities
 from fa_core.formats.table import AuditTable
-from fa_core.reporting.blocks import Block
+from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
-from fa_tui.screens.dialogs import commands, look_now
+from fa_tui.screens.dialogs import command_for
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Shared, Table, table_pieces
+from fa_tui.share import Shared, Table
 from fa_tui.views.analysed import left_out_words
-from fa_tui.views.filters import ViewState
 from fa_tui.views.printed import lines_of
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.line import TabLine, TextLines
@@ -135,10 +134,11 @@ class AnalysisScreen(JudgedScreen):
         return sweep_record(self._table, self.session.thresholds, self._sweep())
 
     def shared(self) -> Shared:
-        """The open table."""
-        name = NAMES[self._open]
-        table = Table(name, self._blocks, record=self._record)
-        look = look_now(self.app)
-        options = ViewState(filter=look.filter).options()
-        copies = [*table_pieces(table), *commands(self.app, look, name, *options)]
-        return Shared(copies, table=table)
+        """The open table and its runs."""
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        if not grids:
+            return Shared()
+        command = command_for(self.app, NAMES[self._open])
+        return Shared(
+            command=command, rows=self.session.scoped, table=Table(grids[0], self._record)
+        )

@@ -26,16 +26,3 @@ async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_th
     again = ExplorerApp(app.session, settings=load_settings())
     async with again.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: again.explorer.query_one(SidePane).region.width == kept)
-
-
-async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_both(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.detail is not None)
-        await pilot.press("z")
-        await until(pilot, lambda: app.explorer.matrix.region.width == 120)
-        await pilot.press("z")
-        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width > 20)
-        await pilot.press("tab", "z")
-        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width == 120)
