@@ -11,7 +11,7 @@ import msgspec
 
 from fa_core.analysis.record_comparison import BY_UNIT, Rule, excess, relative_tolerance
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, judged_fields
 from fa_core.report.quantities import Quantity, named
 
 SAME, ROUNDING, CHANGED, CAME, WENT = "same", "rounding", "changed", "came", "went"
@@ -61,7 +61,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict_changed(self) -> bool:
-        """Whether both audits have it, and one walks it back while the other does not."""
+        """Whether both audits have it, and judge it differently."""
         if self.before is None or self.after is None:
             return False
         return self.before.standing() != self.after.standing()
@@ -87,10 +87,8 @@ def _side(row: AuditRow | None) -> Json | None:
     report = row.report
     return {
         "source": row.source,
-        "flags": "".join(sorted(report.flags)),
         "coverage": report.measured,
-        "undecided": "".join(sorted(report.undecided)),
-        "verdict": report.verdict,
+        **judged_fields(row, report),
     }
 
 

@@ -61,7 +61,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in table order; None for a run without a seed.
         stats: column of `AuditTable`, of `AVERAGED` and `CREDIT` → `Stat`.
-        verdicts: verdict text → runs.
+        verdicts: judgement → runs; `CONTROL` for controls.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         undecided: letter → runs on which it is undecided.
@@ -151,6 +151,7 @@ def _members(table: AuditTable) -> tuple[tuple[str, ...], dict[_Key, list[int]]]
 def _group(
     runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds
 ) -> SeedGroup:
+    standings = runs.standings(thresholds)
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
@@ -167,12 +168,12 @@ def _group(
         collection=home,
         seeds=tuple(runs.seed),
         stats=stats,
-        verdicts=dict(Counter(runs.verdicts(thresholds))),
+        verdicts=dict(standings),
         fired=fired,
         measured=measured,
         undecided={letter: count for letter, count in undecided.items() if count},
-        verdict=_verdict(runs.standings(thresholds)),
-        disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
+        verdict=_verdict(standings),
+        disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
         notes=_notes(runs, measured),
     )

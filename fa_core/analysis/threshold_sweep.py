@@ -1,12 +1,14 @@
-"""Exact flips of verdicts as one threshold moves, from the sorted values and not from a grid.
+"""Exact flips of states as one threshold moves, from the sorted ends and not from a grid.
 
-For a diagnostic that fires above its threshold t, run i fires iff v_i > t, so its flag changes
-exactly at t = v_i: the step functions below are constant on [v_(k), v_(k+1)). For one that fires
-below, it fires iff v_i < t and they are constant on (v_(k), v_(k+1)].
+A diagnostic's state on a run changes at the two ends that decide it: those of its interval, or
+twice its number (`fa_core.report.judged_run.reach_of`). For a diagnostic that fires above its
+threshold t, end e fires iff e > t: the step functions below are constant on [e_(k), e_(k+1)). For
+one that fires below, it fires iff e < t and they are constant on (e_(k), e_(k+1)].
 """
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -16,13 +18,14 @@ from msgspec import structs
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
 from fa_core.formats.table import AuditTable, Floats, Indices, read_only
-from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
+from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 
 
 def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
-    """The widest interval around a threshold in which no verdict flips; O(n), no sort.
+    """The widest interval around a threshold in which no state changes.
 
     Args:
         table: n runs.
@@ -30,62 +33,59 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
         value: the threshold.
 
     Returns:
-        (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and
-        (d).
+        (lo, hi): points of the table (`AuditTable.points`) or ±inf. Closed at lo for (a) and (c),
+        at hi for (b) and (d).
 
     Raises:
         ValueError: the threshold is NaN.
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    values, finite, _ = table.judged(letter)
-    points = values[finite]
-    below = points < value
-    if DIAGNOSTICS[letter].fires_above:
-        below = points <= value
-    lo = np.max(points, initial=-math.inf, where=below)
-    hi = np.min(points, initial=math.inf, where=~below)
-    return float(lo), float(hi)
+    points = table.points(letter)
+    step = _step(points, value, DIAGNOSTICS[letter].fires_above)
+    ends = [-math.inf, *points.tolist(), math.inf]
+    return ends[step], ends[step + 1]
+
+
+def _step(points: Floats, value: float, closed_left: bool) -> int:
+    """Which interval between the points holds a threshold."""
+    if closed_left:
+        return bisect.bisect_right(points, value)
+    return bisect.bisect_left(points, value)
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
-    """Numbers of runs that fire and of walk-backs as functions of one threshold.
+    """Numbers of runs by state and by judgement as functions of one threshold.
 
     Attributes:
         letter: whose threshold moves; the other three stay.
-        points: the flip points v_1 < … < v_k, float64 (k,); all three arrays are read-only.
+        points: where a state changes, e_1 < … < e_k, float64 (k,); all arrays are read-only.
         fired: number of runs this diagnostic fires on, per interval between the points, int64
             (k+1,).
+        undecided: number of runs it is undecided on, int64 (k+1,).
         walk_backs: number of runs that any diagnostic fires on, int64 (k+1,).
+        open: number of runs judged undecided, int64 (k+1,).
         closed: the closed end of the intervals: ``"left"`` (a, c) or ``"right"`` (b, d).
     """
 
     letter: str
     points: Floats
     fired: Indices
+    undecided: Indices
     walk_backs: Indices
+    open: Indices
     closed: str
 
-    def at(self, value: float) -> tuple[int, int]:
-        """(fired, walk_backs) at one threshold."""
-        step = self._step(value)
-        return int(self.fired[step]), int(self.walk_backs[step])
-
-    def unchanged(self, value: float) -> tuple[float | None, float | None]:
-        """The interval around a threshold in which no verdict changes; None for an open end."""
-        # counts are monotone: equal counts mean equal verdicts
-        same = np.flatnonzero(self.walk_backs == self.walk_backs[self._step(value)])
-        ends = [None, *self.points.tolist(), None]
-        return ends[same[0]], ends[same[-1] + 1]
-
-    def _step(self, value: float) -> int:
-        if self.closed == "left":
-            return int(np.searchsorted(self.points, value, side="right"))
-        return int(np.searchsorted(self.points, value, side="left"))
+    def at(self, value: float) -> tuple[int, int, int, int]:
+        """(fired, undecided, walk_backs, open) at one threshold."""
+        step = _step(self.points, value, self.closed == "left")
+        counts = (self.fired, self.undecided, self.walk_backs, self.open)
+        fired, undecided, walk_backs, left = (int(count[step]) for count in counts)
+        return fired, undecided, walk_backs, left
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
-    """Verdict counts as an exact step function of one threshold.
+    """Counts of states and judgements as an exact step function of one threshold.
 
     Args:
         table: n runs.
@@ -94,33 +94,35 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
 
     Controls make no claim and are not counted.
 
-    Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) +
-    (always) for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
+    Source: with F the empirical distribution of the ends that fire for sure (of those that may),
+    fired(t) = n·(1 − F(t)) for a diagnostic that fires above, n·F(t⁻) for one that fires below.
     """
-    claims = ~table.controls
-    diagnostic = DIAGNOSTICS[letter]
-    values, finite, always = table.judged(letter)
-    values, finite, always = values[claims], finite[claims], always[claims]
-    # runs on which none of the other diagnostics fires
-    undecided = (table.flags(thresholds)[claims] & (0b1111 ^ BIT[letter])) == 0
-    points = read_only(np.unique(values[finite]))
-    fired = _steps(diagnostic, values[finite], points) + int(always.sum())
-    decided = int((always | ~undecided).sum())
-    walk_backs = _steps(diagnostic, values[finite & undecided], points) + decided
+    table = table.select(~table.controls)
+    diagnostic, others = DIAGNOSTICS[letter], mask_of(LETTERS) ^ BIT[letter]
+    points = table.points(letter)
+    fires = (table.flags(thresholds) & others) != 0
+    not_passed = fires | ((table.undecided(thresholds) & others) != 0)
+    sure, possible = table.ends(letter)
+    fired = _steps(diagnostic, sure, points)
+    walk_backs = _steps(diagnostic, sure[~fires], points) + int(fires.sum())
+    either = _steps(diagnostic, possible[~not_passed], points) + int(not_passed.sum())
     return VerdictCurve(
         letter=letter,
-        points=points,
+        points=read_only(points),
         fired=read_only(fired),
+        undecided=read_only(_steps(diagnostic, possible, points) - fired),
         walk_backs=read_only(walk_backs),
+        open=read_only(either - walk_backs),
         closed="left" if diagnostic.fires_above else "right",
     )
 
 
-def _steps(diagnostic: Diagnostic, values: Floats, points: Floats) -> Indices:
-    """Number of values that fire, per interval between the points."""
-    below: Indices = np.append(np.searchsorted(np.sort(values), points), len(values))
+def _steps(diagnostic: Diagnostic, ends: Floats, points: Floats) -> Indices:
+    """Number of ends that fire, per interval between the points; NaN fires nowhere."""
+    measured = np.sort(ends[~np.isnan(ends)])
+    below: Indices = np.searchsorted(measured, np.append(points, math.inf))
     if diagnostic.fires_above:
-        return len(values) - below
+        return len(measured) - below
     return below
 
 
@@ -137,6 +139,7 @@ class Spread(Result, frozen=True, kw_only=True):
         median: over runs (mean of the two middle values of an even count).
         max: largest finite value.
         fired: runs the diagnostic fires on at the current threshold.
+        undecided: runs it is undecided on there.
     """
 
     methods: tuple[str, ...]
@@ -147,6 +150,7 @@ class Spread(Result, frozen=True, kw_only=True):
     median: float | None = None
     max: float | None = None
     fired: int = 0
+    undecided: int = 0
 
 
 class Sensitivity(Result, frozen=True, kw_only=True):
@@ -163,11 +167,11 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         neither: methods in neither group.
         separable: whether some threshold passes every healthy and fires on every degenerate
             measured run; None if a group has no measured run.
-        gap: ratio ((a) and (b)) or difference ((c) and (d)) of the groups' nearest values; None if
-            not separable.
-        gap_interval: the two nearest values.
-        plateau: interval of thresholds with unchanged letters; None for an open end. None if no run
-            has a finite value.
+        gap: ratio ((a) and (b)) or difference ((c) and (d)) of the groups' nearest ends: of
+            intervals, or the numbers; None if not separable.
+        gap_interval: the two nearest ends.
+        plateau: interval of thresholds in which no state changes; None for an open end. None if
+            no run has a finite value.
         skipped: what is assumed, what could not be said, and the missing inputs.
     """
 
@@ -198,12 +202,12 @@ def sensitivity(
     healthy: Sequence[str] | None = None,
     degenerate: Sequence[str] | None = None,
 ) -> Sensitivity:
-    """Separation and plateau of one diagnostic, exact from the sorted values.
+    """Separation and plateau of one diagnostic, exact from the sorted ends.
 
     For a diagnostic that fires above, the groups are separable iff max(healthy) < min(degenerate),
-    and gap = min(degenerate)/max(healthy), or their difference on a linear scale; mirrored for one
-    that fires below. Between these two values every threshold separates. Controls, which make no
-    claim, are left out.
+    of the upper ends of intervals and of the lower ones, and gap = min(degenerate)/max(healthy), or
+    their difference on a linear scale; mirrored for one that fires below. Between these two every
+    threshold separates. Controls, which make no claim, are left out.
 
     Args:
         table: n runs.
@@ -217,15 +221,16 @@ def sensitivity(
 
     Source: docs/protocol.md §9, threshold sensitivity.
     """
-    diagnostic = DIAGNOSTICS[letter]
-    limit = diagnostic.limit(thresholds or DiagnosticThresholds())
+    diagnostic, judge = DIAGNOSTICS[letter], thresholds or DiagnosticThresholds()
+    limit = diagnostic.limit(judge)
     controls = controls_note(table.method)
     table = table.select(~table.controls)
     masks = split_groups(table, healthy, degenerate)
-    good, bad = (_spread(table.select(mask), diagnostic, limit) for mask in masks)
-    every = _spread(table, diagnostic, limit)
+    groups = [table.select(mask) for mask in masks]
+    good, bad = (_spread(group, diagnostic, judge) for group in groups)
+    every = _spread(table, diagnostic, judge)
     left_out = table.method[~masks[0] & ~masks[1]].tolist()
-    separable, interval = _separation(diagnostic, good, bad)
+    separable, interval = _separation(diagnostic, *groups)
     unchanged = None
     if every.max is not None:
         lo, hi = plateau(table, letter, limit)
@@ -260,17 +265,20 @@ def sensitivities(
     return tuple(sensitivity(table, letter, thresholds, healthy, degenerate) for letter in LETTERS)
 
 
-def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
-    values, finite, always = runs.judged(diagnostic.letter)
-    inside = np.sort(values[finite])
-    nonfinite = int(always.sum())
+def _spread(runs: AuditTable, diagnostic: Diagnostic, thresholds: DiagnosticThresholds) -> Spread:
+    letter, bit = diagnostic.letter, BIT[diagnostic.letter]
+    values: Floats = getattr(runs, JUDGED[letter].column)
+    broken = (runs.nonfinite & bit) != 0
+    measured = (runs.coverage & bit) != 0
     spread = Spread(
         methods=tuple(runs.methods),
         runs=len(runs),
-        measured=len(inside) + nonfinite,
-        nonfinite=nonfinite,
-        fired=int(diagnostic.beyond(inside, limit).sum()) + nonfinite,
+        measured=int(measured.sum()),
+        nonfinite=int(broken.sum()),
+        fired=int(np.count_nonzero(runs.flags(thresholds) & bit)),
+        undecided=int(np.count_nonzero(runs.undecided(thresholds) & bit)),
     )
+    inside = np.sort(values[measured & ~broken])
     if not len(inside):
         return spread
     return structs.replace(
@@ -279,19 +287,19 @@ def _spread(runs: AuditTable, diagnostic: Diagnostic, limit: float) -> Spread:
 
 
 def _separation(
-    diagnostic: Diagnostic, good: Spread, bad: Spread
+    diagnostic: Diagnostic, healthy: AuditTable, degenerate: AuditTable
 ) -> tuple[bool | None, tuple[float, float] | None]:
-    """Whether a threshold separates the groups, and their nearest values (low, high)."""
-    if not good.measured or not bad.measured:
+    """Whether a threshold passes all of one group and fires on all of the other, and the nearest
+    ends (low, high) of the two, if finite."""
+    _, good = healthy.ends(diagnostic.letter)
+    bad, _ = degenerate.ends(diagnostic.letter)
+    good, bad = good[~np.isnan(good)], bad[~np.isnan(bad)]
+    if not len(good) or not len(bad):
         return None, None
-    if good.nonfinite or good.max is None or good.min is None:
-        return False, None
-    if bad.min is None or bad.max is None:
-        return True, None
-    low, high = bad.max, good.min
+    low, high = float(bad.max()), float(good.min())
     if diagnostic.fires_above:
-        low, high = good.max, bad.min
-    return low < high, (low, high)
+        low, high = float(good.max()), float(bad.min())
+    return low < high, (low, high) if math.isfinite(high - low) else None
 
 
 _CHOOSE = "choose the groups with --healthy and --degenerate"

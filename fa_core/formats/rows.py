@@ -47,11 +47,11 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return self.method in CONTROLS
 
     def standing(self) -> str:
-        """A judged run's standing, as shown by all front ends."""
+        """A judged run's judgement, or that it is a control."""
         return self.report.standing(self.is_control)
 
     def words(self, *, short: bool = False) -> str:
-        """A judged run's verdict text; for a control, a note that it is one."""
+        """A judged run's judgement as text (`verdict_words`)."""
         return verdict_words(self.report, self.is_control, short=short)
 
     def cell(self, *, ascii_only: bool = False) -> str:
@@ -71,6 +71,18 @@ RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
 """The numbers of a report that every record of a run has."""
 
 
+def judged_fields(row: AuditRow, report: DiagnosticReport) -> Json:
+    """A run's judgement in every record: what fires, what is undecided, its value and its text;
+    and the letters of the published rule, which knows no intervals."""
+    return {
+        "flags": "".join(sorted(report.flags)),
+        "undecided": "".join(sorted(report.undecided)),
+        "judgement": report.standing(row.is_control),
+        "verdict": verdict_words(report, row.is_control),
+        "by_numbers": "".join(sorted(report.by_numbers)),
+    }
+
+
 def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
     """The common fields of all records of a run; None for unmeasured values."""
     return {
@@ -78,9 +90,8 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "method": row.method,
         "seed": row.seed,
         **fields_of(report, RECORDED),
-        "flags": "".join(sorted(report.flags)),
+        **judged_fields(row, report),
         "coverage": report.measured,
-        "verdict": report.verdict,
         "recorded_verdict": report.recorded_verdict,
         "key": row.key,
         "axes": row.axes,

@@ -18,13 +18,13 @@ from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, une
 from fa_core.option_values import listed
 from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.judge import Judge
 from fa_core.report.numbers import brief
-from fa_core.report.quantities import JUDGED, named
+from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, standing, verdict_text
+from fa_core.report.verdict import standing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -149,13 +149,13 @@ class AuditTable:
         return as_bits(fired)
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """The diagnostics that neither fire nor pass for sure (`DiagnosticReport.undecided`), as
-        bits per row."""
+        """The diagnostics that neither fire nor pass (`DiagnosticReport.undecided`), as bits per
+        row."""
         _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         return as_bits(undecided)
 
     def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
-        """Number of rows by standing (`fa_core.report.verdict.standing`)."""
+        """Number of rows by judgement, or as controls (`fa_core.report.verdict.standing`)."""
         fired, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
@@ -164,26 +164,15 @@ class AuditTable:
             counts[standing(*map(letters_of, bits), control=control)] += runs
         return counts
 
-    def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
-        """A diagnostic's numbers, with masks of the runs they judge.
+    def ends(self, letter: str) -> tuple[Floats, Floats]:
+        """Per row, the end of a diagnostic's number that fires for sure and the one that may
+        (`fa_core.report.judged_run.reach_of`); NaN where it was not measured."""
+        sure, possible = map(np.array, self._judge.ends(letter))
+        return sure, possible
 
-        Returns:
-            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf
-            in some layer, which fires at every threshold.
-        """
-        values: Floats = getattr(self, JUDGED[letter].column)
-        measured = (self.coverage & BIT[letter]) != 0
-        always = (self.nonfinite & BIT[letter]) != 0
-        return values, measured & ~always & np.isfinite(values), always
-
-    def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
-        """The verdict text of each row."""
-        fired, _ = self._judge.at(thresholds or DiagnosticThresholds())
-        texts = [verdict_text(letters_of(mask), LETTERS) for mask in range(1 << len(LETTERS))]
-        verdicts = []
-        for flags, coverage in zip(fired, self._judge.coverage, strict=True):
-            verdicts.append(texts[flags] if coverage else NOT_MEASURED)
-        return verdicts
+    def points(self, letter: str) -> Floats:
+        """The thresholds at which a row's state changes, rising."""
+        return np.array(self._judge.points(letter))
 
     def numbers(self, name: str) -> list[float | None]:
         """A column as Python numbers: None if unmeasured (a measured NaN is kept).
@@ -251,7 +240,7 @@ class AuditTable:
         """The runs as a data frame, one row per run.
 
         Columns: `source`, `key`, `method`, `seed`, the numbers of `fa_core.formats.rows.RECORDED`
-        (NaN where not measured), `flags`, `coverage`, `verdict`, the axes by their names, and
+        (NaN where not measured), those of `judged_fields`, `coverage`, the axes by their names, and
         ``residual_norms`` and ``bp_grad_norms`` as lists.
 
         Args:

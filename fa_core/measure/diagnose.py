@@ -246,8 +246,8 @@ def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
 
 
 def needs_precision(report: DiagnosticReport) -> bool:
-    """Whether (b) fires on finite numbers, so that the reference is to be checked."""
-    return "b" in report.flags and "b" not in report.nonfinite
+    """Whether (b)'s finite number is below the floor, so that the reference is to be checked."""
+    return "b" in report.by_numbers and "b" not in report.nonfinite
 
 
 def with_precision(

@@ -97,7 +97,7 @@ def scale_text(run: JudgedRun) -> str:
     limit = run.thresholds.h_norm_explosion_ratio
     if found is None:
         return ""
-    if "a" in run.flags:
+    if found.largest > limit:
         return _first_block_text(run, found, limit)
     if found.total > limit:
         whole = f"‖h_L‖ is {brief(found.total, 2)}·‖h_0‖"

@@ -107,12 +107,12 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     """The failure modes of a run.
 
     *Scale*: (a) fires, or (b) does under CE while there is an error to send back. *Depth unused*:
-    (d) fires while (a) and (b) were measured and do not fail so. It is a *direction* failure only
+    (d) fires while (a) and (b) are decided and do not fail so. It is a *direction* failure only
     if deep Γ was measured and lies within its null: the credit is then no better than that of fresh
     feedback.
     BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
-    interprets the gradient: *drift* if it fires (one direction in every batch), *noise* if it is
-    below 0.1 (no common one), else neither.
+    interprets the gradient unless it is undecided: *drift* if it fires (one direction in every
+    batch), *noise* if it is below 0.1 (no common one), else neither.
 
     Source: docs/protocol.md §9, modes.
 
@@ -124,7 +124,7 @@ def failure_modes(run: JudgedRun) -> FailureModes:
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     if "a" in run.flags or floored:
         failure = "scale failure"
-    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage):
+    elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage) - run.undecided:
         failure = ""
     elif _credit_is_chance(run):
         failure = "direction failure"
@@ -135,7 +135,9 @@ def failure_modes(run: JudgedRun) -> FailureModes:
 
 def _direction(run: JudgedRun) -> str:
     cosine = run.cross_batch_stability
-    if not run.flags & {"b", "c"} or cosine is None or not math.isfinite(cosine):
+    if not run.flags & {"b", "c"} or "c" in run.undecided:
+        return ""
+    if cosine is None or not math.isfinite(cosine):
         return ""
     if "c" in run.flags:
         return "drift"

@@ -20,8 +20,9 @@ from fa_core.report.notes import (
 )
 from fa_core.report.numbers import brief, short
 from fa_core.report.quantities import JUDGED, Quantity
+from fa_core.report.verdict import FIRES, NOT_MEASURED
 
-FIRES, PASSES, UNDECIDED, UNMEASURED = "FIRES", "passes", "undecided", "not measured"
+UNMEASURED = NOT_MEASURED
 
 
 class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +30,7 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         letter: ``"a"`` to ``"d"``.
-        state: ``"FIRES"``, ``"passes"``, ``"FIRES, undecided"``, ``"passes, undecided"``,
-            ``"undecided"`` or ``"not measured"``.
+        state: ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
         number: its name and number with interval and basis; ``""`` if there is none.
         limit: name and value of its threshold.
         distance: distance to flipping; ``""`` if it cannot flip.
@@ -53,7 +53,8 @@ class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The record on one line, e.g. ``"(a) FIRES: growth per block 694 (limit 50)"``."""
-        return "; ".join([f"({self.letter}) {self.state}: {self.text}", *self.beside])
+        state = self.state.upper() if self.state == FIRES else self.state
+        return "; ".join([f"({self.letter}) {state}: {self.text}", *self.beside])
 
     @property
     def text(self) -> str:
@@ -86,7 +87,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         return DiagnosticRecord(letter=letter, state=UNMEASURED, reason=reason)
     return DiagnosticRecord(
         letter=letter,
-        state=_state(run, letter),
+        state=run.states[letter],
         number=_number(run, diagnostic.quantity, value),
         limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
         distance=distance_text(run, diagnostic),
@@ -143,15 +144,6 @@ def _factor(ratio: float) -> str:
     return "1"
 
 
-def _state(run: JudgedRun, letter: str) -> str:
-    if letter in run.unproven:
-        return UNDECIDED
-    state = FIRES if letter in run.flags else PASSES
-    if letter in run.undecided:
-        return f"{state}, {UNDECIDED}"
-    return state
-
-
 def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
     number = quantity.text(value)
     if not quantity.log:
@@ -164,6 +156,12 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
+    if letter in run.undecided & run.by_numbers:
+        return ["by its number alone it fires", *_remarks_on_number(run, letter)]
+    return _remarks_on_number(run, letter)
+
+
+def _remarks_on_number(run: JudgedRun, letter: str) -> list[str]:
     if letter == "a":
         part = ""
         if run.partial_stream and letter in run.unproven:

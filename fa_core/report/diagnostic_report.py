@@ -50,8 +50,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
     @property
     def words(self) -> str:
-        """The verdict with its grounds and undecided diagnostics; for a control, a note that it is
-        one."""
+        """The judgement as text (`fa_core.report.verdict_text.verdict_words`)."""
         return verdict_words(self)
 
     @property
@@ -66,8 +65,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         return _known(mean)
 
     def describe(self) -> list[str]:
-        """A line per diagnostic: whether it fires, number with interval, threshold; or why
-        unmeasured."""
+        """A line per diagnostic: its state, number with interval, threshold; or why unmeasured."""
         return [record.line for record in records_of(self)]
 
     def __str__(self) -> str:
@@ -124,8 +122,8 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
     def to_dict(self) -> Json:
         """The report as a JSON-ready dict: the fixed fields always, the others unless empty.
 
-        ``verdict`` is recomputed; a differing recorded verdict is kept as ``recorded_verdict``. An
-        assumed baseline is left out.
+        ``verdict`` is the published text, recomputed; a differing recorded one is kept as
+        ``recorded_verdict``. An assumed baseline is left out.
         """
         report = self.as_recorded()
         data: Json = msgspec.to_builtins(report, enc_hook=as_json)

@@ -93,9 +93,15 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         """How a number that fires compares with the threshold: ``>`` or ``<``."""
         return ">" if self.fires_above else "<"
 
+    @property
+    def always(self) -> float:
+        """The value that fires at every threshold, which none can equal: ±inf."""
+        return math.inf if self.fires_above else -math.inf
+
     def beyond(self, values: Comparable[Result], limit: float) -> Result:
         """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
         NaN."""
+        limit = finite(limit)
         if self.fires_above:
             return values > limit
         return values < limit
@@ -109,10 +115,14 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
             return high / low
         return None
 
-    def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
-        """Whether a number fires; None (not measured) and NaN do not (`JudgedRun.nonfinite`
-        does)."""
-        return value is not None and bool(self.beyond(value, self.limit(thresholds)))
+    def fires(self, value: float, thresholds: DiagnosticThresholds) -> bool:
+        """Whether a number fires; NaN does not (`JudgedRun.nonfinite` does)."""
+        return bool(self.beyond(value, self.limit(thresholds)))
+
+
+def finite(limit: float) -> float:
+    """The nearest finite number to a threshold, so that ±inf lies beyond every one."""
+    return max(-sys.float_info.max, min(limit, sys.float_info.max))
 
 
 _FACTS = msgspec.json.decode(

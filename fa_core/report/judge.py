@@ -13,8 +13,15 @@ from array import array
 from collections.abc import Container, Iterable, Sequence
 from typing import TypeAlias
 
-from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
-from fa_core.report.judged_run import JudgedRun, nonfinite_in, numbers_of
+from fa_core.report.diagnostics import (
+    BIT,
+    DIAGNOSTICS,
+    LETTERS,
+    Diagnostic,
+    finite,
+    mask_of,
+)
+from fa_core.report.judged_run import JudgedRun, nonfinite_in, numbers_of, reach_of
 from fa_core.report.thresholds import DiagnosticThresholds
 
 ALL = mask_of(LETTERS)
@@ -43,7 +50,8 @@ class Order:
         self._last = math.nan, 0
 
     def firing(self, threshold: float) -> int:
-        """The diagnostic's bit in the byte of every run with an odd number of values that fire."""
+        """The diagnostic's bit in the byte of every run whose value fires."""
+        threshold = finite(threshold)
         if threshold != self._last[0]:
             # a value equal to its threshold does not fire
             if self._diagnostic.fires_above:
@@ -53,7 +61,7 @@ class Order:
             masks = bytearray(self._none)
             bit = BIT[self._diagnostic.letter]
             for run in firing:
-                masks[run] ^= bit
+                masks[run] = bit
             self._last = threshold, int.from_bytes(masks, "little")
         return self._last[1]
 
@@ -68,24 +76,32 @@ class Judge:
     Attributes:
         coverage: measured diagnostics.
         flags: firing diagnostics.
-        undecided: diagnostics that neither fire nor pass with confidence.
-        numbers: letter → finite values of all runs, rising, with their runs.
+        undecided: diagnostics that neither fire nor pass.
         nonfinite: diagnostics that fire at every threshold, for a NaN or ±inf.
     """
 
     def __init__(self, runs: Sequence[JudgedRun], thresholds: DiagnosticThresholds) -> None:
         self.coverage = bytearray(len(runs))
         self.nonfinite = bytearray(len(runs))
-        self._inconclusive = bytearray(len(runs))
-        numbers: dict[str, Placed] = {letter: [] for letter in LETTERS}
-        ends: dict[str, Placed] = {letter: [] for letter in LETTERS}
+        found: dict[str, tuple[Placed, ...]] = {letter: ([], [], []) for letter in LETTERS}
         for place, run in enumerate(runs):
-            self._add(place, run, numbers, ends)
-        self.numbers: dict[str, Order] = {}
-        self._ends: dict[str, Order] = {}
+            # functions instead of the run's cached properties: 10,000 caches take 10 MB
+            numbers, nonfinite = numbers_of(run), nonfinite_in(run)
+            reach = reach_of(run, numbers, nonfinite)
+            self.coverage[place] = mask_of(reach)
+            self.nonfinite[place] = mask_of(nonfinite)
+            for letter, number in zip(LETTERS, numbers, strict=True):
+                if letter not in reach:
+                    continue
+                value = math.nan if number is None or letter in nonfinite else number
+                for placed, each in zip(found[letter], (value, *reach[letter]), strict=True):
+                    placed.append((each, place))
+        self._numbers: dict[str, Placed] = {}
+        self._ends: dict[str, tuple[Order, Order]] = {}
         for letter, diagnostic in DIAGNOSTICS.items():
-            self.numbers[letter] = Order(diagnostic, numbers[letter], len(runs))
-            self._ends[letter] = Order(diagnostic, ends[letter], len(runs))
+            self._numbers[letter], sure, possible = found[letter]
+            orders = Order(diagnostic, sure, len(runs)), Order(diagnostic, possible, len(runs))
+            self._ends[letter] = orders
         self.move(thresholds)
 
     def move(self, thresholds: DiagnosticThresholds) -> None:
@@ -94,35 +110,16 @@ class Judge:
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
         """Flags and undecided diagnostics of all runs under other thresholds."""
-        flags = int.from_bytes(self.nonfinite, "little")
-        undecided = 0
-        for letter, diagnostic in DIAGNOSTICS.items():
-            limit = diagnostic.limit(thresholds)
-            flags |= self.numbers[letter].firing(limit)
-            # between the two ends of an interval, one fires and the other does not
-            undecided |= self._ends[letter].firing(limit)
-        undecided |= int.from_bytes(self._inconclusive, "little") & ~flags
+        flags = either = 0
+        for letter, (sure, possible) in self._ends.items():
+            limit = DIAGNOSTICS[letter].limit(thresholds)
+            flags |= sure.firing(limit)
+            either |= possible.firing(limit)
         runs = len(self.coverage)
+        undecided = either & ~flags
         return bytearray(flags.to_bytes(runs, "little")), bytearray(
             undecided.to_bytes(runs, "little")
         )
-
-    def _add(
-        self, place: int, run: JudgedRun, numbers: dict[str, Placed], ends: dict[str, Placed]
-    ) -> None:
-        # functions instead of the run's cached properties: 10,000 caches take 10 MB
-        nonfinite = nonfinite_in(run)
-        self.nonfinite[place] = mask_of(nonfinite)
-        decided = 0
-        for letter, value in zip(LETTERS, numbers_of(run), strict=True):
-            if value is None or letter in nonfinite:
-                continue
-            decided |= BIT[letter]
-            numbers[letter].append((value, place))
-            for end in run.interval(letter) or ():
-                ends[letter].append((end, place))
-        self.coverage[place] = decided | self.nonfinite[place]
-        self._inconclusive[place] = mask_of(run.inconclusive) & decided
 
     def values(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.
@@ -131,17 +128,34 @@ class Judge:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        order = self.numbers[letter]
-        bit = BIT[letter]
-        if chosen is None:
-            wanted: Container[int] = range(len(self.flags))
-        else:
-            wanted = set(chosen)
-        values = array("d")
-        for value, run in zip(order.values, order.runs, strict=True):
-            if run in wanted:
-                values.append(value)
-        for run, mask in enumerate(self.nonfinite):
-            if mask & bit and run in wanted:
-                values.append(math.nan)
-        return values
+        wanted = self._wanted(chosen)
+        values = [value for value, run in self._numbers[letter] if run in wanted]
+        values.sort(key=lambda value: (math.isnan(value), value))
+        return array("d", values)
+
+    def points(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
+        """The thresholds at which a run's state changes, rising, each once: the ends of intervals,
+        and the numbers without one.
+
+        Args:
+            letter: the diagnostic.
+            chosen: indices of runs; None for all.
+        """
+        wanted = self._wanted(chosen)
+        found = set[float]()
+        for order in self._ends[letter]:
+            pairs = zip(order.values, order.runs, strict=True)
+            found.update(end for end, run in pairs if run in wanted and math.isfinite(end))
+        return array("d", sorted(found))
+
+    def _wanted(self, chosen: Iterable[int] | None) -> Container[int]:
+        return range(len(self.coverage)) if chosen is None else set(chosen)
+
+    def ends(self, letter: str) -> tuple[list[float], list[float]]:
+        """Per run, the end that fires for sure and the one that may (`reach_of`); NaN where the
+        diagnostic was not measured."""
+        sure, possible = ([math.nan] * len(self.coverage) for _ in range(2))
+        for column, order in zip((sure, possible), self._ends[letter], strict=True):
+            for end, run in zip(order.values, order.runs, strict=True):
+                column[run] = end
+        return sure, possible

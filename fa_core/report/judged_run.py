@@ -1,4 +1,4 @@
-"""A judged run: its numbers, firing and undecided diagnostics.
+"""A judged run: its numbers, the state of each diagnostic, and what follows for the run.
 
 `fa_core.report.judge` does the same for many runs with moving thresholds; a test keeps the two
 equal.
@@ -7,8 +7,9 @@ equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
+from typing import TypeAlias
 
 from fa_core.report.diagnostics import (
     ASSUMED,
@@ -31,7 +32,6 @@ from fa_core.report.verdict import (
     PASSES,
     UNDECIDED,
     recorded_flags,
-    short_verdict,
     standing,
     verdict_text,
 )
@@ -98,6 +98,37 @@ def nonfinite_in(facts: ReportFacts) -> dict[str, str]:
     return found
 
 
+Reach: TypeAlias = dict[str, Interval]
+"""Measured letter → (sure, possible), between which a threshold leaves the diagnostic undecided."""
+
+
+def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Container[str]) -> Reach:
+    """The ends that decide each measured diagnostic.
+
+    It fires if *sure* lies beyond the threshold, passes if *possible* does not, and is undecided
+    between them. They are the ends of its interval, or its number twice where it has none. A
+    non-finite value fires at every threshold; what is `inconclusive` passes at none.
+
+    Args:
+        run: whose thresholds are not used.
+        numbers: `numbers_of` the run.
+        nonfinite: `nonfinite_in` the run.
+    """
+    inconclusive = run.inconclusive
+    found = {}
+    for diagnostic, number in zip(DIAGNOSTICS.values(), numbers, strict=True):
+        letter = diagnostic.letter
+        if letter in nonfinite:
+            found[letter] = (diagnostic.always, diagnostic.always)
+        elif number is not None:
+            low, high = run.interval(letter) or (number, number)
+            sure, possible = (low, high) if diagnostic.fires_above else (high, low)
+            if letter in inconclusive:
+                possible = diagnostic.always
+            found[letter] = (sure, possible)
+    return found
+
+
 @refuse_changes
 class JudgedRun(ReportFacts, frozen=True, dict=True):
     """A run as its thresholds judge it; fields as in `ReportFacts`."""
@@ -128,12 +159,14 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return nonfinite_in(self)
 
     @cached_property
+    def reach(self) -> Reach:
+        """The ends that decide each measured diagnostic (`reach_of`)."""
+        return reach_of(self, self.numbers.values(), self.nonfinite)
+
+    @cached_property
     def coverage(self) -> str:
         """The judged diagnostics, in order, e.g. ``"abc"``; (d) counts with an assumed baseline."""
-        numbers, nonfinite = self.numbers, self.nonfinite
-        return "".join(
-            letter for letter in LETTERS if numbers[letter] is not None or letter in nonfinite
-        )
+        return "".join(self.reach)
 
     @property
     def measured(self) -> str:
@@ -151,11 +184,40 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return {**self.evidence, "d": ASSUMED}
 
     @cached_property
+    def states(self) -> dict[str, str]:
+        """Diagnostic letter → ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
+
+        >>> run = JudgedRun(cross_batch_stability=0.4, intervals={"stability": (0.2, 0.6)})
+        >>> run.states["c"], run.judgement
+        ('undecided', 'undecided')
+        """
+        found = dict.fromkeys(LETTERS, NOT_MEASURED)
+        for letter, ends in self.reach.items():
+            fires = DIAGNOSTICS[letter].fires
+            sure, possible = (fires(end, self.thresholds) for end in ends)
+            found[letter] = FIRES if sure else UNDECIDED if possible else PASSES
+        return found
+
+    def _in_state(self, state: str) -> frozenset[str]:
+        return frozenset(letter for letter, own in self.states.items() if own == state)
+
+    @cached_property
     def flags(self) -> frozenset[str]:
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
+        return self._in_state(FIRES)
+
+    @cached_property
+    def undecided(self) -> frozenset[str]:
+        """The measured diagnostics that neither fire nor pass: the threshold lies within the
+        number's interval, or the number does not fire and proves nothing (`unproven`)."""
+        return self._in_state(UNDECIDED)
+
+    @cached_property
+    def by_numbers(self) -> frozenset[str]:
+        """The diagnostics that fire by the published rule, which knows no intervals."""
         fired = set(self.nonfinite)
         for letter, number in self.numbers.items():
-            if DIAGNOSTICS[letter].fires(number, self.thresholds):
+            if number is not None and DIAGNOSTICS[letter].fires(number, self.thresholds):
                 fired.add(letter)
         return frozenset(fired)
 
@@ -188,30 +250,6 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             found["acc"] = self.intervals["acc"]
         return found
 
-    @cached_property
-    def undecided(self) -> frozenset[str]:
-        """The measured diagnostics that neither fire nor pass with confidence.
-
-        The threshold lies within the number's interval, or the number does not fire and proves
-        nothing (`unproven`).
-        """
-        found = set(self.unproven)
-        if self.intervals:
-            for letter in self.coverage:
-                if letter not in self.nonfinite and self._straddles(letter):
-                    found.add(letter)
-        return frozenset(found)
-
-    def _straddles(self, letter: str) -> bool:
-        """Whether a diagnostic's threshold lies within its interval."""
-        ends = self.interval(letter)
-        if ends is None:
-            return False
-        low, high = ends
-        diagnostic = DIAGNOSTICS[letter]
-        fires_at_low = diagnostic.fires(low, self.thresholds)
-        return fires_at_low != diagnostic.fires(high, self.thresholds)
-
     @property
     def inconclusive(self) -> frozenset[str]:
         """The diagnostics that cannot pass, only fire.
@@ -227,11 +265,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @property
     def unproven(self) -> frozenset[str]:
-        """The measured diagnostics that do not fire and are `inconclusive`."""
-        found = self.inconclusive
-        if found:
-            return found.intersection(self.coverage) - self.flags
-        return found
+        """The undecided diagnostics that are `inconclusive`."""
+        return self.undecided & self.inconclusive
 
     @property
     def dead_layers(self) -> list[int]:
@@ -241,26 +276,11 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             return []
         return [layer for layer, norm in enumerate(norms) if norm < NORM_RATIO_EPS]
 
-    @cached_property
-    def states(self) -> dict[str, str]:
-        """Diagnostic letter → ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
-
-        Without an interval the number decides.
-
-        >>> run = JudgedRun(cross_batch_stability=0.4, intervals={"stability": (0.2, 0.6)})
-        >>> run.states["c"], run.judgement
-        ('undecided', 'undecided')
-        """
-        found = dict.fromkeys(LETTERS, NOT_MEASURED)
-        for letter in self.coverage:
-            found[letter] = FIRES if letter in self.flags else PASSES
-        return found | dict.fromkeys(self.undecided, UNDECIDED)
-
     @property
     def judgement(self) -> str:
         """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
         ``"trustworthy"`` on its coverage, or ``"not measured"``."""
-        return standing(self.flags - self.undecided, self.coverage, self.undecided)
+        return standing(self.flags, self.coverage, self.undecided)
 
     @property
     def noise_scale(self) -> float | None:
@@ -286,13 +306,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
 
     @cached_property
     def verdict(self) -> str:
-        """The verdict text under `thresholds` (`verdict_text`)."""
-        return verdict_text(self.flags, self.coverage)
-
-    @property
-    def short_verdict(self) -> str:
-        """The verdict in the form of published lists, e.g. ``walk-back: (a), (d)``."""
-        return short_verdict(self.flags, self.coverage)
+        """The published verdict text, by the numbers alone, as files have it (`verdict_text`)."""
+        return verdict_text(self.by_numbers, self.coverage)
 
     @property
     def is_control(self) -> bool:
@@ -316,30 +331,28 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         if recorded is None or self.recorded_verdict == self.verdict:
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
-        return recorded != self.flags or unmeasured != (self.coverage == "")
+        return recorded != self.by_numbers or unmeasured != (self.coverage == "")
 
     def _fires(self, letter: str) -> bool | None:
-        """Whether a diagnostic fires; None if unmeasured or unproven."""
-        if letter not in self.coverage or letter in self.unproven:
-            return None
-        return letter in self.flags
+        """Whether a diagnostic fires; None if unmeasured or undecided."""
+        return {FIRES: True, PASSES: False}.get(self.states[letter])
 
     @property
     def residual_stream_exploded(self) -> bool | None:
-        """Whether (a) fires; None if it was not measured."""
+        """Whether (a) fires; None if it was not measured or is undecided."""
         return self._fires("a")
 
     @property
     def bp_grad_at_floor(self) -> bool | None:
-        """Whether (b) fires; None if it was not measured."""
+        """Whether (b) fires; None if it was not measured or is undecided."""
         return self._fires("b")
 
     @property
     def reference_drift_dominated(self) -> bool | None:
-        """Whether (c) fires; None if it was not measured."""
+        """Whether (c) fires; None if it was not measured or is undecided."""
         return self._fires("c")
 
     @property
     def frozen_baseline_undercut(self) -> bool | None:
-        """Whether (d) fires; None if it was not measured."""
+        """Whether (d) fires; None if it was not measured or is undecided."""
         return self._fires("d")

@@ -25,10 +25,10 @@ def second_reading(report: DiagnosticReport) -> str:
     doubtful = [check for check, letter in SUCCESSOR.items() if letter in report.undecided]
     if failed:
         notes = [f"FAIL({'+'.join(failed)})"]
-    elif set(SUCCESSOR.values()) & set(report.coverage):
-        notes = [PASS]
-    else:
+    elif not set(SUCCESSOR.values()) & set(report.coverage):
         return NOT_MEASURED
+    else:
+        notes = [] if doubtful else [PASS]
     if doubtful:
         notes.append(f"undecided on {', '.join(doubtful)}")
     if not has_gamma(report.credit) and not why_no_baseline(report.method_name):

@@ -1,4 +1,4 @@
-"""The verdict text, a run's standing, and the letters of a recorded verdict."""
+"""The judgement of a run, the published verdict text, and the letters of a recorded one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 WALKS_BACK = "walk-back"
-"""Standing of a run that needs walk-back."""
+"""Judgement of a run on which a diagnostic fires."""
 FIRES, PASSES = "fires", "passes"
 UNDECIDED = "undecided"
 CONTROL = "control"
-"""Standing of a control, which makes no claim."""
+"""In place of a control's judgement: it makes no claim."""
 
 
 def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
-    """The fixed verdict text.
+    """The published verdict text.
 
     Args:
         flags: letters that fire.
@@ -50,12 +50,12 @@ def standing(
     *,
     control: bool = False,
 ) -> str:
-    """A run's standing in tables, summaries and exit codes.
+    """A run's judgement, as every surface shows and counts it.
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        undecided: letters that neither fire nor pass with confidence.
+        undecided: letters that neither fire nor pass.
         control: whether it is a control's.
 
     >>> (standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab",
@@ -71,17 +71,6 @@ def standing(
     if undecided:
         return UNDECIDED
     return TRUSTWORTHY
-
-
-def short_verdict(flags: Collection[str], coverage: Collection[str]) -> str:
-    """The verdict in the form of published lists.
-
-    >>> short_verdict("da", "abcd"), short_verdict("", "ab")
-    ('walk-back: (a), (d)', 'trustworthy')
-    """
-    if not flags:
-        return verdict_text(flags, coverage)
-    return "walk-back: " + ", ".join(f"({letter})" for letter in sorted(flags))
 
 
 SUCCESSOR = {"D1": "a", "D2": "b", "D3": "d"}

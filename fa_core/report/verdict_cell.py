@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from fa_core.report.diagnostics import LETTERS
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.verdict import CONTROL, TRUSTWORTHY, WALKS_BACK
+from fa_core.report.verdict import CONTROL, TRUSTWORTHY, UNDECIDED, WALKS_BACK, standing
 
 
 def cell_legend(*, controls: bool = False) -> str:
@@ -36,27 +36,19 @@ def cell_text(
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
-        undecided: letters whose interval holds the threshold, or of which only a bound is known:
-            they show that, and not whether they fire. Where nothing else was measured the mark is
-            ``?``.
+        undecided: letters that neither fire nor pass.
         control: whether it is a control's.
         ascii_only: for terminals without Unicode.
 
-    >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"),
+    >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "b"),
     ...     cell_text("", ""))
-    ('✗ab-d', '✓-~-·', '✗~-··', '?····')
-    >>> cell_text("", "a", "a"), cell_text("d", "abd", control=True)
-    ('?~···', '▫--·d')
+    ('✗ab-d', '~-~-·', '✗a~··', '?····')
+    >>> cell_text("d", "abd", control=True)
+    '▫--·d'
     """
     fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
-    if control and coverage:
-        mark = own
-    elif flags:
-        mark = fires
-    elif set(coverage) - set(undecided):
-        mark = passes
-    else:
-        mark = "?"
+    marks = {WALKS_BACK: fires, TRUSTWORTHY: passes, CONTROL: own, UNDECIDED: "~"}
+    mark = marks.get(standing(flags, coverage, undecided, control=control), "?")
     signs = [mark]
     for letter in LETTERS:
         if letter in undecided:

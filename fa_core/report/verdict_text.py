@@ -16,38 +16,34 @@ from fa_core.report.verdict import (
     UNDECIDED,
     WALKS_BACK,
     recorded_flags,
+    verdict_text,
 )
 
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
 def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
-    """The verdict with its grounds, undecided diagnostics and what was left out of the stream; for
-    a control, a note that it is one.
+    """The judgement as text: what fires, or the grounds, then what is undecided and what was left
+    out of the stream; for a control, a note that it is one.
 
     Args:
         run: judged by its thresholds.
         control: whether it is a control; None = by its name.
         short: the verdict in the form of published lists.
     """
-    if control is None:
-        control = run.is_control
-    if control and run.coverage:
+    judged = run.standing(control)
+    if judged == CONTROL:
         return CONTROL
-    if short:
-        verdict = run.short_verdict
-    else:
-        verdict = run.verdict
-    doubt = doubt_text(run.undecided)
-    if run.flags or not run.coverage:
-        words = [verdict, doubt]
-    else:
-        grounds = grounds_of(run)
-        if run.undecided and not grounds:
-            words = [doubt]
-        else:
-            words = [f"{verdict} {grounds}".rstrip(), doubt]
-    return "; ".join(filter(None, [*words, left_out_text(run)]))
+    named = {
+        WALKS_BACK: verdict_text(run.flags, run.coverage),
+        TRUSTWORTHY: f"{TRUSTWORTHY} {grounds_of(run)}".rstrip(),
+        UNDECIDED: "",
+        NOT_MEASURED: NOT_MEASURED,
+    }
+    words = named[judged]
+    if short and run.flags:
+        words = f"{WALKS_BACK}: {', '.join(f'({letter})' for letter in sorted(run.flags))}"
+    return "; ".join(filter(None, [words, doubt_text(run.undecided), left_out_text(run)]))
 
 
 def doubt_text(undecided: Iterable[str]) -> str:
@@ -63,7 +59,7 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 def grounds_of(run: JudgedRun) -> str:
-    """The grounds of a verdict without flags (`grounds_text`)."""
+    """The grounds of a judgement: the diagnostics that pass (`grounds_text`)."""
     passed = set(run.coverage) - run.flags - run.undecided
     return grounds_text(passed, run.kinds)
 
@@ -128,9 +124,9 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     recorded = recorded_flags(run.recorded_verdict)
     if recorded_by is UNSTATED or recorded is None:
         return words
-    if recorded != run.with_thresholds(recorded_by).flags:
+    if recorded != run.with_thresholds(recorded_by).by_numbers:
         return words
-    limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.flags)]
+    limits = [DIAGNOSTICS[letter].rule(recorded_by) for letter in sorted(recorded ^ run.by_numbers)]
     if limits:
         return f"{words}, judged there at {', '.join(limits)}"
     return words

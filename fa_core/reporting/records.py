@@ -104,10 +104,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> Json:
         "bp_grad_norms": list(report.bp_grad_norms),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
-        "undecided": None,
     }
-    if report.intervals:
-        record["undecided"] = "".join(sorted(report.undecided))
     intervals = report.judged_intervals
     for number in _WITH_INTERVALS:
         low, high = intervals.get(number.column, (None, None))

@@ -37,7 +37,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
             "its factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
-            "diagnostics that fire on some seeds only.",
+            "diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
         )
@@ -158,12 +158,13 @@ NO_LETTER_CHANGES = "no letter changes"
 
 _GROUPED = (
     "Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
-    "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's "
-    "letters change."
+    "diagnostic fires, ~n: and is undecided on n; the gap between the groups; and the plateau: "
+    "thresholds at which no run's letters change."
 )
 _UNGROUPED = (
     "Threshold sensitivity: range (median) of all runs, and on how many of those measured the "
-    "diagnostic fires; and the thresholds at which no run's letters change."
+    "diagnostic fires, ~n: and is undecided on n; and the thresholds at which no run's letters "
+    "change."
 )
 
 
@@ -209,17 +210,20 @@ def fires_when(one: Sensitivity) -> str:
 
 
 def group_range(group: Spread) -> str:
-    """``min..max (median) fired/measured``."""
+    """``min..max (median) fired/measured ~undecided``."""
     if not group.measured:
         if group.runs:
             return "not measured"
         return "no runs"
+    fires = f"{group.fired}/{group.measured}"
+    if group.undecided:
+        fires += f" ~{group.undecided}"
     if group.max is None:
-        return f"NaN/inf {group.fired}/{group.measured}"
+        return f"NaN/inf {fires}"
     low = brief_in(group.min, _RANGE_CELLS)
     high = brief_in(group.max, _RANGE_CELLS)
     median = brief_in(group.median, _RANGE_CELLS)
-    return f"{low}..{high} ({median}) {group.fired}/{group.measured}"
+    return f"{low}..{high} ({median}) {fires}"
 
 
 def gap_words(one: Sensitivity) -> str:
