@@ -48,6 +48,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         gamma: Γ_l per layer (None if undefined), the only number logged, or empty.
         deep_gamma: mean over l ≥ 1 without the layer of free credit (`fa_core.report.gamma`).
         flags: letters that fire.
+        undecided: letters that neither fire nor pass.
         coverage: letters measured.
     """
 
@@ -60,6 +61,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
     h_L: float | None
     loss: float | None
     flags: str
+    undecided: str
     coverage: str
     gamma: tuple[float | None, ...] = ()
     deep_gamma: float | None = None
@@ -99,7 +101,8 @@ class Timeline(Result, frozen=True, kw_only=True):
         epochs: how many records.
         first_fire: letter → the first epoch it fires at, None if never, for letters measured at
             all.
-        lasting: letter → the first epoch since which it fires to the end, None if it ends passing.
+        lasting: letter → the first epoch since which it fires to the end, None if it does not.
+        undecided: letters that are undecided at the last epoch they were measured at.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
@@ -119,6 +122,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     epochs: int
     first_fire: dict[str, int | None]
     lasting: dict[str, int | None]
+    undecided: str
     evidence: dict[str, str]
     stop: EarlyStop | None
     final_acc: float | None
@@ -328,6 +332,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None if it never fires or was not measured.
+        undecided: letters that end undecided, per seed.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
@@ -339,6 +344,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     axes: Json
     seeds: tuple[int | None, ...]
     first_fire: dict[str, tuple[int | None, ...]]
+    undecided: tuple[str, ...]
     saved: float | None
     stopped: int
     acc_at_stop: float | None
@@ -391,6 +397,7 @@ def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
         collection=collection,
         seeds=tuple(one.seed for one in group),
         first_fire=first_fire,
+        undecided=tuple(one.undecided for one in group),
         saved=_mean([stop.saved for stop in stops]),
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
@@ -443,15 +450,17 @@ class Replay:
         total_epochs: int | None = None,
     ) -> list[Timeline]:
         """Every run, judged epoch by epoch. Arguments as in `timeline`."""
-        fired = self._table.flags(thresholds)
+        fired, undecided = self._table.flags(thresholds), self._table.undecided(thresholds)
         found = []
         for trace, records in zip(self._traces, self._records, strict=True):
-            one = self._judged(trace, records, fired[records], stop_on)
+            one = self._judged(trace, records, fired[records], undecided[records], stop_on)
             stop = _stop(trace, fired[records], stop_on, total_epochs)
             found.append(msgspec.structs.replace(one, stop=stop))
         return found
 
-    def _judged(self, trace: Trace, records: slice, fired: Bits, stop_on: str) -> Timeline:
+    def _judged(
+        self, trace: Trace, records: slice, fired: Bits, undecided: Bits, stop_on: str
+    ) -> Timeline:
         """One run, without its stop."""
         table = self._table.select(np.arange(records.start, records.stop))
         coverage = self._table.coverage[records]
@@ -459,11 +468,17 @@ class Replay:
         numbers = [epoch.epoch for epoch in trace.epochs]
         first_fire: dict[str, int | None] = {}
         lasting = {}
-        for letter in measured:
-            fires = (fired & BIT[letter]) != 0
+        ends_undecided = ""
+        for letter, bit in BIT.items():
+            known = np.flatnonzero(coverage & bit)
+            if not len(known):
+                continue
+            fires = (fired & bit) != 0
             at = np.flatnonzero(fires)
             first_fire[letter] = numbers[at[0]] if len(at) else None
-            lasting[letter] = _lasting(numbers, fires, (coverage & BIT[letter]) != 0)
+            lasting[letter] = _lasting(numbers, fires, (coverage & bit) != 0)
+            if undecided[known[-1]] & bit:
+                ends_undecided += letter
         return Timeline(
             key=trace.key,
             method=trace.method,
@@ -473,16 +488,19 @@ class Replay:
             epochs=len(numbers),
             first_fire=first_fire,
             lasting=lasting,
+            undecided=ends_undecided,
             evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
             stop=None,
             final_acc=_final_acc(trace),
-            points=self._points(trace, records, fired),
+            points=self._points(trace, records, fired, undecided),
             unfinished=trace.unfinished,
             skipped=_skipped(trace, table, measured, stop_on),
             unit=trace.unit,
         )
 
-    def _points(self, trace: Trace, records: slice, fired: Bits) -> tuple[EpochPoint, ...]:
+    def _points(
+        self, trace: Trace, records: slice, fired: Bits, undecided: Bits
+    ) -> tuple[EpochPoint, ...]:
         coverage = self._table.coverage[records]
         columns = {name: column[records] for name, column in self._numbers.items()}
         points = []
@@ -492,6 +510,7 @@ class Replay:
                 gamma=tuple(epoch.gamma),
                 loss=epoch.loss,
                 flags=letters_of(int(fired[i])),
+                undecided=letters_of(int(undecided[i])),
                 coverage=letters_of(int(coverage[i])),
                 **{name: column[i] for name, column in columns.items()},
             )

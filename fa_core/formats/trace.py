@@ -13,6 +13,7 @@ import msgspec
 from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.measurements import Interval
 from fa_core.report.numbers import as_json
 
 
@@ -38,6 +39,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         unmeasured: diagnostic letter → why it was not measured.
         layers: ``residual_norms`` or ``bp_grad_norms`` → the one layer that is logged of them, e.g.
             ``"L"``.
+        intervals: as in `ReportFacts`.
     """
 
     epoch: int
@@ -56,6 +58,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
     layers: dict[str, str] = {}
+    intervals: dict[str, Interval] = {}
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, judged like an audit."""
@@ -167,6 +170,7 @@ def trace_entry(
         "residual_norms": report.residual_norms,
         "bp_grad_norms": report.bp_grad_norms,
         "cross_batch_stability": report.cross_batch_stability,
+        "intervals": report.intervals,
         "error_norm": report.error_norm,
         "seconds": round(seconds, 4),
         **logged,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fa_core.report.cause_text import failure_mode, floor_text
 from fa_core.report.diagnostic_record import records_of
+from fa_core.report.flips import flips_texts
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import own_backward_text, reduction_text
 from fa_core.report.numbers import brief
@@ -19,6 +20,7 @@ def report_text(run: JudgedRun) -> str:
       (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-7)
       (c) not measured: not in the source
       (d) not measured: no accuracy in the source
+      to flip: walk-back where a < 2, or b > 0.25
       ‖h_l‖: 0: 1, 1: 2
       ‖g_l‖: 0: 0.5, 1: 0.25
       d = 256
@@ -29,6 +31,8 @@ def report_text(run: JudgedRun) -> str:
         lines.append(f"cause of (b): {cause}")
     if mode:
         lines.append(f"mode: {mode}")
+    if not run.is_control:
+        lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])

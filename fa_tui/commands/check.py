@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 import typer
 
 from fa_core.errors import FaError, UsageError
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import GIVE_ONE, why_inexact
 from fa_core.report.second_reading import PASS, second_reading
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
+from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
 from fa_core.sanitize import sanitize
 from fa_tui import options
@@ -62,8 +62,8 @@ def check_command(
     samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
     (a) with a dead layer: a line each names the runs. Every claim is judged seed by seed, holds
     if it does on every seed, and is printed with their numbers. The last line counts runs, says on
-    which diagnostics they are trustworthy, and counts the letters that fire. A walk-back by
-    undecided diagnostics alone is still 1, and says so. With --protocol v2 the successor's verdict
+    which diagnostics they are trustworthy, and counts the letters that fire. An undecided
+    diagnostic walks nothing back. With --protocol v2 the successor's verdict
     decides: 1 if a run's is FAIL, 4 if one is undecided or lacks Γ per layer, which it requires.
 
     Examples:
@@ -188,14 +188,15 @@ def _first_reading(
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
     """A run; with its numbers if they are printed, as there may be thousands of runs."""
-    record = check_forms.record_of(row) if detailed else {}
+    record = recorded(row, row.report) if detailed else {}
     return Case(name=name, file=row.source, outcome=outcome, lines=lines, record=record)
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
-    if row.report.flags:
+    judged = row.report.judgement
+    if judged == WALKS_BACK:
         return FAILED
-    if row.standing() in (UNDECIDED, NOT_MEASURED) or _lacks(row.report, required):
+    if judged != TRUSTWORTHY or _lacks(row.report, required):
         return OPEN
     return PASSED
 
@@ -229,10 +230,8 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
         as_read: the run with the thresholds of its file.
     """
     report, source = row.report, sanitize(row.source)
-    if report.flags or row.standing() in (UNDECIDED, NOT_MEASURED):
+    if report.judgement != TRUSTWORTHY:
         verdict = verdict_words(report, control=False)
-        if report.flags and report.flags <= report.undecided:
-            verdict += ", nothing decided fires"
         yield f"{name}: {verdict} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"

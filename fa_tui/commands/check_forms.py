@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from fa_core.files.decode import Json
-from fa_core.formats.rows import AuditRow, Problem, recorded
+from fa_core.formats.rows import Problem
 from fa_core.sanitize import sanitize
 
 PASSED, FAILED, OPEN = "passed", "failed", "undecided"
@@ -36,13 +36,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> Json:
         """The record of a run, its outcome, and the lines."""
         return {"outcome": self.outcome, **self.record, "says": self.lines}
-
-
-def record_of(row: AuditRow) -> Json:
-    """The numbers of a judged run for JSON."""
-    record = recorded(row, row.report)
-    record["undecided"] = "".join(sorted(row.report.undecided))
-    return record
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):

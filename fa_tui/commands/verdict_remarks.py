@@ -13,6 +13,7 @@ from fa_core.report.cause_text import failure_mode, floor_text
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.report.flips import flips_texts
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief
@@ -147,6 +148,7 @@ class Remarks:
         self._counted: Counter[str] = Counter()
         self._caveats, self._causes = NotesByRun(), NotesByRun()
         self._modes, self._oddities = NotesByRun(), NotesByRun()
+        self._flips: list[str] = []
 
     def add(self, row: AuditRow, label: str, as_read: AuditRow) -> None:
         """Add a judged run.
@@ -172,6 +174,8 @@ class Remarks:
             self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
         if mode:
             self._modes.add(f"cause: {mode}", name)
+        if not row.is_control:
+            self._flips = flips_texts(report)
         for oddity in report.nonfinite.values():
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
@@ -207,3 +211,5 @@ class Remarks:
         yield from uneven(self._conditions)
         for notes in (self._caveats, self._causes, self._modes, self._oddities):
             yield from notes.lines(counts.total())
+        if counts.total() == 1:
+            yield from (f"to flip: {flip}" for flip in self._flips)

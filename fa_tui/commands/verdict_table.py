@@ -23,6 +23,7 @@ from fa_core.report import quantities
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED
+from fa_core.report.flips import flips_of
 from fa_tui.commands import inputs
 from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
@@ -55,7 +56,7 @@ _LEAST_VERDICT = 68
 _LEAST_NAME = 12
 """Minimum cells of names on a narrow terminal."""
 
-_STYLES = {"✗": "bold", "?": "dim"}
+_STYLES = {"✗": "bold", "?": "dim", "▫": "dim"}
 """Colour of a line by the first character of its letters."""
 
 Verdict = Callable[[AuditRow], str]
@@ -95,9 +96,8 @@ def record(row: AuditRow) -> Json:
 
     Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
     ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
-    high) and ``undecided``: letters whose interval contains the threshold, or whose lower bound
-    does not fire; ``control``: the verdict is no claim; ``beside``: letter → what was measured
-    beside it.
+    high); ``control``: the verdict is no claim; ``beside``: letter → what was measured beside it;
+    ``flips``: the thresholds that would change the judgement (`flips_of`).
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
@@ -105,15 +105,15 @@ def record(row: AuditRow) -> Json:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
     known["margins_by_rule"] = report.margins_by_rule
-    if intervals or report.unproven:
-        known["undecided"] = "".join(sorted(report.undecided))
     if row.is_control:
         known["control"] = True
+    else:
+        known["flips"] = [flip.to_dict() for flip in flips_of(report)]
     known["intervals"] = intervals
     known["beside"] = _beside(report)
     found = recorded(row, report)
     for name, value in known.items():
-        if value is not None and value != {}:
+        if value not in (None, {}, []):
             found[name] = value
     return found
 
@@ -184,6 +184,8 @@ def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     columns = dict.fromkeys(record(AuditRow(source="", key="", method="")))
     for row in judged(rows, criteria):
         columns.update(dict.fromkeys(record(row)))
+    # lists of mappings, which are for JSON
+    columns.pop("flips", None)
 
     def lines() -> Iterator[Iterable[object]]:
         yield columns

@@ -195,9 +195,9 @@ def _judged(session: Session, row: int) -> tuple[int, int]:
     return session.flags[row], session.undecided[row]
 
 
-def _worded(session: Session, row: int) -> tuple[str, str]:
+def _worded(session: Session, row: int) -> tuple[str, int, int]:
     # of many rows no report is read
-    return session.standing(row), session.verdict(row)
+    return session.standing(row), *_judged(session, row)
 
 
 def _fitting(session: Session, name: str, cells: range) -> int:

@@ -30,7 +30,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostics import LETTERS, mask_of
 from fa_core.report.quantities import BY_NAME, QUANTITIES
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
+from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
 from fa_tui.views.grid import own_axes
@@ -94,35 +94,24 @@ _WORDS: dict[str, Callable[[Session, int], str]] = {
     "source": own("source"),
     "key": own("key"),
     "run": _run,
-    "verdict": Session.verdict,
+    "verdict": Session.words,
 }
-_STATES = (
-    "marked",
-    "measured",
-    "trustworthy",
-    "walkback",
-    "control",
-    "undecided",
-    "differs",
-    "nonfinite",
-)
+_JUDGEMENTS = {"trustworthy": TRUSTWORTHY, "walkback": WALKS_BACK, "undecided": UNDECIDED}
+"""State → judgement: with controls and what is not measured they part the runs."""
+_STATES = ("marked", "measured", *_JUDGEMENTS, "control", "differs", "nonfinite")
 
 
 def _is_in_state(state: str, session: Session, row: int) -> bool:
     """Whether a term ``is:state`` holds of a run."""
+    if state in _JUDGEMENTS:
+        return session.standing(row) == _JUDGEMENTS[state]
     match state:
         case "marked":
             return row in session.marked
         case "measured":
             return bool(session.coverage[row])
-        case "trustworthy":
-            return session.standing(row) == TRUSTWORTHY
-        case "walkback":
-            return session.standing(row) == WALKS_BACK
         case "control":
             return session.rows[row].is_control
-        case "undecided":
-            return bool(session.undecided[row])
         case "differs":
             return session.recorded_differs(row)
     for quantity in QUANTITIES:

@@ -10,7 +10,7 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
-from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
+from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import MISSING, brief, brief_in, factor_spread, plain, spread, with_axes
 from fa_core.report.quantities import BY_NAME, JUDGED
@@ -304,8 +304,8 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
             f" A bound, a proxy or an assumed baseline is named beside the {unit}; "
             "all else is exact."
         )
-    if BOUND in kinds:
-        undecided = " ~: no lower bound was above the threshold, which says nothing."
+    if any(one.undecided for one in timelines):
+        undecided = " ~: undecided at the end."
     yield Grid.of(
         list(map(_method_record, by_method(timelines))),
         caption=f"First {unit} at which each diagnostic fires, one number per seed (–: never)."
@@ -314,7 +314,8 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     )
     yield Grid.of(
         list(map(_timeline_record, timelines)),
-        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}",
+        caption=f"Per run; in brackets the {unit} since which it fires to the end.{basis}"
+        f"{undecided}",
         words=2 + len(LETTERS),
         marked=[one.stop for one in timelines],
     )
@@ -368,7 +369,8 @@ def _share(value: float | None) -> str:
 def _first_fires(one: MethodTimeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
-    epochs = (_first(epoch, one.evidence, letter) for epoch in one.first_fire[letter])
+    fires = zip(one.first_fire[letter], one.undecided, strict=True)
+    epochs = (_first(epoch, letter in undecided) for epoch, undecided in fires)
     return _with_basis(one.evidence, letter, "/".join(epochs))
 
 
@@ -377,9 +379,9 @@ def _fire_text(one: Timeline, letter: str) -> str:
         return MISSING
     first = one.first_fire[letter]
     lasting = one.lasting[letter]
-    text = _first(first, one.evidence, letter)
+    text = _first(first, letter in one.undecided)
     if first != lasting:
-        since = "healed" if lasting is None else lasting
+        since = _first(lasting, letter in one.undecided).replace("–", "healed")
         text += f" ({since})"
     return _with_basis(one.evidence, letter, text)
 
@@ -391,9 +393,9 @@ def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
     return text
 
 
-def _first(epoch: int | None, evidence: Mapping[str, str], letter: str) -> str:
-    """The epoch of a first fire; ``–`` for never, ``~`` if only a lower bound did not fire."""
-    if epoch is None and evidence.get(letter) == BOUND:
+def _first(epoch: int | None, ends_undecided: bool) -> str:
+    """An epoch of firing; ``–`` for none, ``~`` if the last epoch is undecided."""
+    if epoch is None and ends_undecided:
         return "~"
     return _epoch(epoch)
 
