@@ -1,4 +1,4 @@
-"""Flip points, plateaus and verdict counts against brute force over thresholds."""
+"""Points of flips, plateaus and counts against brute force over thresholds."""
 
 import json
 import math
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fa_core.analysis.threshold_sweep import plateau, verdict_curve
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.report.verdict import UNDECIDED, WALKS_BACK
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(
@@ -20,9 +21,17 @@ numbers = st.one_of(
     st.floats(0.01, 0.99),
     st.sampled_from([math.nan, math.inf]),
 )
+ends = st.tuples(st.floats(0.01, 1.0), st.floats(0.01, 1.0)).map(lambda pair: tuple(sorted(pair)))
 tables = st.lists(
     st.builds(
-        row, growth=numbers, g_L=numbers, cosine=numbers, acc=numbers, baseline=st.just(0.25)
+        row,
+        growth=numbers,
+        g_L=numbers,
+        cosine=numbers,
+        acc=numbers,
+        baseline=st.just(0.25),
+        intervals=st.dictionaries(st.sampled_from(["growth", "g_L", "stability", "acc"]), ends),
+        partial_stream=st.sampled_from(["", "blocks.1"]),
     ),
     max_size=8,
 ).map(lambda rows: table(*rows))
@@ -36,54 +45,60 @@ def moved(letter, limit):
     return DIAGNOSTICS[letter].moved(DEFAULT, max(limit, 0.0) if never_negative else limit)
 
 
-def verdicts_at(runs, letter, limit):
+def states_at(runs, letter, limit):
     """Slow reference: every report judged on its own."""
     thresholds = moved(letter, limit)
-    return [runs.report(i).with_thresholds(thresholds).verdict for i in range(len(runs))]
+    return [runs.report(i).with_thresholds(thresholds).states for i in range(len(runs))]
 
 
 def probes(runs, letter):
-    """Every value, its neighbours, and points between: all places where something could happen."""
-    values = sorted(
-        {*filter(math.isfinite, getattr(runs, DIAGNOSTICS[letter].quantity.column).tolist())}
-    )
+    """Every number and end, its neighbours, and points between: all places where something could
+    happen."""
+    found = set()
+    for run in runs.rows():
+        found |= {run.report.numbers[letter], *(run.report.interval(letter) or ())}
+    values = sorted(value for value in found if value is not None and math.isfinite(value))
     near = [math.nextafter(value, end) for value in values for end in (-math.inf, math.inf)]
     between = [(lo + hi) / 2 for lo, hi in pairwise(values)]
     return sorted({*values, *near, *between, -1e9, 1e9})
 
 
 @given(tables, letters)
-def test_verdicts_change_exactly_at_the_flip_points(runs, letter):
+def test_states_change_exactly_at_the_points(runs, letter):
     points = set(verdict_curve(runs, letter, DEFAULT).points.tolist())
     places = probes(runs, letter)
     for lower, upper in pairwise(places):
-        changes = verdicts_at(runs, letter, lower) != verdicts_at(runs, letter, upper)
+        changes = states_at(runs, letter, lower) != states_at(runs, letter, upper)
         crossed = lower if not DIAGNOSTICS[letter].fires_above else upper
         assert changes == (crossed in points)
 
 
 @given(tables, letters, st.floats(-2, 2))
-def test_plateau_is_the_widest_interval_of_equal_verdicts(runs, letter, limit):
+def test_plateau_is_the_widest_interval_of_equal_states(runs, letter, limit):
     lo, hi = plateau(runs, letter, limit)
     assert lo <= limit <= hi
-    here = verdicts_at(runs, letter, limit)
-    assert all(verdicts_at(runs, letter, t) == here for t in probes(runs, letter) if lo < t < hi)
+    here = states_at(runs, letter, limit)
+    assert all(states_at(runs, letter, t) == here for t in probes(runs, letter) if lo < t < hi)
     above = DIAGNOSTICS[letter].fires_above
     if math.isfinite(hi):
-        assert verdicts_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
+        assert states_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
     if math.isfinite(lo):
-        assert verdicts_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
+        assert states_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
 
 
 @given(tables, letters)
-def test_verdict_counts_equal_those_of_single_reports(runs, letter):
+def test_counts_equal_those_of_single_reports(runs, letter):
     curve = verdict_curve(runs, letter, DEFAULT)
     assert len(curve.fired) == len(curve.walk_backs) == len(curve.points) + 1
     for limit in probes(runs, letter):
         thresholds = moved(letter, limit)
         reports = [runs.report(i).with_thresholds(thresholds) for i in range(len(runs))]
-        expected = (sum(letter in r.flags for r in reports), sum(bool(r.flags) for r in reports))
-        assert curve.at(limit) == expected
+        assert curve.at(limit) == (
+            sum(letter in report.flags for report in reports),
+            sum(letter in report.undecided for report in reports),
+            sum(report.judgement == WALKS_BACK for report in reports),
+            sum(report.judgement == UNDECIDED for report in reports),
+        )
 
 
 def test_a_nan_threshold_is_refused():
@@ -95,7 +110,7 @@ def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau():
     runs = table(row(), row(growth=math.nan))
     assert verdict_curve(runs, "a", DEFAULT).points.tolist() == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
-    assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 1)
+    assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 0, 1, 0)
 
 
 def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists():
@@ -106,5 +121,6 @@ def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists():
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 0
     assert json.dumps(curve.to_dict()) == (
-        '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "walk_backs": [3, 2, 0], "closed": "left"}'
+        '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "undecided": [0, 0, 0], '
+        '"walk_backs": [3, 2, 0], "open": [0, 0, 0], "closed": "left"}'
     )

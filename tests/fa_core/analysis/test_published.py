@@ -29,7 +29,7 @@ def groups_of(runs):
 
 
 def test_six_runs_are_trustworthy_and_every_verdict_equals_the_recorded_one(resmlp):
-    verdicts = resmlp.verdicts()
+    verdicts = [row.report.verdict for row in resmlp.rows()]
     assert verdicts.count(TRUSTWORTHY) == 6
     assert verdicts == resmlp.recorded_verdict.tolist()
 

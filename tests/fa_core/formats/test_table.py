@@ -44,7 +44,6 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
         assert chosen.measured(column).tolist() == [value is not None for value in expected]
     assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
     assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
-    assert chosen.verdicts(limits) == [report.verdict for report in judged]
     assert chosen.standings(limits) == Counter(report.standing(False) for report in judged)
 
 
@@ -69,8 +68,6 @@ def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp):
     assert judged.margin_pp[ep].tolist() == pytest.approx([1.00, -5.66, -5.14])
     assert (judged.flags()[ep] == BIT["d"]).all()
     assert (judged.flags()[bp] == 0).all()
-    assert judged.report(4).verdict == judged.verdicts()[4]
-    assert resmlp.verdicts()[4] == "trustworthy"
 
 
 def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):
@@ -81,5 +78,5 @@ def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):
 
 def test_a_table_of_nothing_answers_everything():
     empty = AuditTable.from_rows([])
-    assert (len(empty), empty.verdicts(), empty.methods, empty.flags().shape) == (0, [], [], (0,))
+    assert (len(empty), empty.standings(), empty.methods, empty.flags().shape) == (0, {}, [], (0,))
     assert len(assuming(empty, 0.3).select([])) == 0

@@ -51,7 +51,7 @@ def test_wrong_fields_name_their_place(tmp_path):
 def test_a_notebook_shows_verdict_diagnostics_and_layers(report):
     html = report._repr_html_()
     assert html.startswith("<div><p><b>dfa seed 42</b>: needs walk-back")
-    assert "<td>(b)</td><td>FIRES</td>" in html
+    assert "<td>(b)</td><td>fires</td>" in html
     assert "<summary>3 layers</summary>" in html
 
 

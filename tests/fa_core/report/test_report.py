@@ -141,7 +141,8 @@ def test_measuring_more_never_turns_a_walk_back_into_trustworthy(measured, limit
 @given(reports(nonfinite=True))
 def test_flags_are_among_what_was_measured(measured):
     assert measured.flags <= set(measured.coverage)
-    assert measured.verdict == verdict_text(measured.flags, measured.coverage)
+    assert measured.by_numbers <= set(measured.coverage)
+    assert measured.verdict == verdict_text(measured.by_numbers, measured.coverage)
 
 
 @given(reports(nonfinite=True))

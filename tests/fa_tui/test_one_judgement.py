@@ -1,0 +1,245 @@
+"""Every surface says the same of a run: letters, judgement, counts and words."""
+
+import contextlib
+import csv
+import io
+import json
+import math
+from collections import Counter
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from fa_core.analysis.difference import differences
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
+from fa_core.analysis.timeline import timeline
+from fa_core.analysis.utility import decision_utility
+from fa_core.formats import Trace, TraceEpoch
+from fa_core.formats.rows import AuditRow
+from fa_core.formats.table import AuditTable
+from fa_core.report.causes import failure_modes
+from fa_core.report.diagnostic_record import records_of
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, mask_of
+from fa_core.report.flips import flips_of, flips_texts
+from fa_core.report.judge import Judge
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.reporting.sections.runs import verdict_table
+from fa_tui.commands import check_forms
+from fa_tui.commands.check import _first_reading
+from fa_tui.commands.verdict_table import print_rows, record
+from fa_tui.option_groups import Criteria
+from fa_tui.session import Session
+from fa_tui.views.filters import Filter
+
+MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
+
+
+def states_of(report, limits):
+    """Slow reference, by the definition of docs/protocol.md."""
+    found = {}
+    for letter, one in DIAGNOSTICS.items():
+        number, limit = report.numbers[letter], one.limit(limits)
+        ends = report.interval(letter) or (number, number)
+        if letter in report.nonfinite:
+            found[letter] = "fires"
+        elif number is None:
+            found[letter] = "not measured"
+        else:
+            fire = [end > limit if one.fires_above else end < limit for end in ends]
+            passes = "undecided" if letter in report.inconclusive else "passes"
+            found[letter] = "fires" if all(fire) else "undecided" if any(fire) else passes
+    return found
+
+
+def judgement_of(states):
+    for state, judgement in (("fires", "walk-back"), ("undecided", "undecided")):
+        if state in states.values():
+            return judgement
+    return "trustworthy" if "passes" in states.values() else "not measured"
+
+
+def letters(states, state):
+    return "".join(letter for letter in LETTERS if states[letter] == state)
+
+
+# a coarse grid, so that numbers, ends and limits often meet
+grid = st.integers(1, 9).map(lambda tenths: tenths / 10)
+ends = st.tuples(grid, grid).map(lambda pair: tuple(sorted(pair)))
+number = st.none() | grid | st.sampled_from([math.nan, math.inf])
+reports = st.builds(
+    DiagnosticReport,
+    method_name=st.just("dfa"),
+    residual_norms=number.map(lambda growth: [] if growth is None else [1.0, growth]),
+    bp_grad_norms=number.map(lambda norm: [] if norm is None else [1.0, norm]),
+    cross_batch_stability=number,
+    headline_acc=number,
+    frozen_baseline_acc=st.sampled_from([None, 0.0, 0.1]),
+    growth_bound=st.none() | grid,
+    evidence=st.sampled_from([{}, {"a": "bound"}]),
+    intervals=st.dictionaries(st.sampled_from(["growth", "g_L", "stability", "acc"]), ends),
+    partial_stream=st.sampled_from(["", "", "blocks.1"]),
+)
+LIMITS = st.builds(DiagnosticThresholds, grid, grid, grid, st.integers(0, 90).map(float))
+
+
+@st.composite
+def rows(draw):
+    found = []
+    for seed, report in enumerate(draw(st.lists(reports, min_size=1, max_size=6))):
+        key, report = f"dfa_s{seed}", replace(report, seed=seed)
+        found.append(AuditRow(source="here", key=key, method="dfa", seed=seed, report=report))
+    return found
+
+
+def table_of(text):
+    return [*csv.DictReader(io.StringIO(text))]
+
+
+def printed(form, found, limits):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print_rows(found, form, Criteria(limits, None))
+    return out.getvalue()
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows(), LIMITS)
+def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
+    judged = [replace(row, report=row.report.with_thresholds(limits)) for row in found]
+    states = [states_of(row.report, limits) for row in judged]
+    values = [judgement_of(one) for one in states]
+    fires = [letters(one, "fires") for one in states]
+    undecided = [letters(one, "undecided") for one in states]
+    for row, own, value, fired, open_ in zip(judged, states, values, fires, undecided, strict=True):
+        report = row.report
+        assert report.states == own
+        assert (report.judgement, row.standing()) == (value, value)
+        assert ("".join(sorted(report.flags)), "".join(sorted(report.undecided))) == (fired, open_)
+        assert [one.state for one in records_of(report)] == list(own.values())
+        signs = {"fires": "", "passes": "-", "undecided": "~", "not measured": "·"}
+        cell = "".join(signs[own[letter]] or letter for letter in LETTERS)
+        assert row.cell() == MARKS[value] + cell
+        words = row.words()
+        assert [one.phrase in words for one in DIAGNOSTICS.values()] == [
+            x in fired for x in LETTERS
+        ]
+        assert words.startswith(
+            {"walk-back": "needs walk-back: ", "undecided": "undecided on "}.get(value, value)
+        )
+        assert (f"undecided on {', '.join(open_)}" in words) == bool(open_)
+        assert (words in report.words) and words in str(report).partition("\n")[0]
+        said = record(row)
+        names = ("flags", "undecided", "judgement", "verdict")
+        assert [said[name] for name in names] == [fired, open_, value, words]
+        assert said["by_numbers"] == "".join(sorted(report.by_numbers))
+        assert report.to_dict()["verdict"] == report.verdict
+        if failure_modes(report).failure == "depth unused":
+            assert own["d"] == "fires" and "undecided" not in (own["a"], own["b"])
+        if failure_modes(report).direction:
+            assert own["c"] != "undecided"
+
+    counted = Counter(values)
+    table = AuditTable.from_rows(found)
+    judge = Judge([row.report for row in found], limits)
+    assert list(judge.flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
+    assert list(judge.undecided) == table.undecided(limits).tolist()
+    assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
+    assert table.standings(limits) == counted
+    (group,) = over_seeds(table, limits).groups
+    assert group.verdicts == counted
+    for letter in LETTERS:
+        hits = sum(letter in one for one in fires)
+        left = sum(letter in one for one in undecided)
+        assert (group.fired[letter], group.undecided.get(letter, 0)) == (hits, left)
+        passes = any(one[letter] == "passes" for one in states)
+        assert (letter in group.disagree) == bool(hits and passes)
+        every = sensitivity(table, letter, limits).every
+        assert (every.fired, every.undecided) == (hits, left)
+        at = verdict_curve(table, letter, limits).at(DIAGNOSTICS[letter].limit(limits))
+        assert at == (hits, left, counted["walk-back"], counted["undecided"])
+    full = decision_utility(table, limits, chance=-1.0).strategies[-1]
+    assert len(full.walked_back) == counted["walk-back"]
+    assert {one.state for one in differences(judged, judged)} == {"same"}
+
+    for records in (
+        json.loads(printed("json", found, limits)),
+        table_of(printed("csv", found, limits)),
+    ):
+        assert [one["judgement"] for one in records] == values
+        assert [one["flags"] for one in records] == fires
+    for text in (printed("table", found, limits), printed("markdown", found, limits)):
+        assert all(row.cell() in text.replace("\\", "") for row in judged)
+    assert f"{counted['trustworthy']} trustworthy" in printed("table", found, limits)
+    grids = [block for block in verdict_table(table, limits) if hasattr(block, "rows")]
+    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.cell() for row in judged]
+
+    cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset(), True)
+    outcomes = {"walk-back": "failed", "trustworthy": "passed"}
+    assert [case.outcome for case in cases] == [
+        outcomes.get(value, "undecided") for value in values
+    ]
+    checked = check_forms.Checked(runs=cases)
+    open_runs = counted["undecided"] + counted["not measured"]
+    assert checked.exit_code == (1 if counted["walk-back"] else 4 if open_runs else 0)
+    suite = ElementTree.fromstring(check_forms.to_junit(checked))
+    assert suite.get("failures") == str(len(found) - counted["trustworthy"])
+    for word in ("trustworthy", "undecided"):
+        assert (f"{counted[word]} {word}" in summary) or not counted[word]
+
+    session = Session(found, thresholds=limits)
+    for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
+        expected = [place for place, own in enumerate(values) if own == value]
+        assert Filter(f"is:{name}").rows(session) == expected
+
+
+@settings(deadline=None)
+@given(reports, LIMITS)
+def test_the_thresholds_of_a_flip_give_its_judgement_and_no_nearer_ones_do(report, limits):
+    report = report.with_thresholds(limits)
+    for flip in flips_of(report):
+        assert flip.judgement != report.judgement
+        reached = limits
+        for letter, (sign, end) in flip.limits.items():
+            beyond = math.copysign(math.inf, 1 if sign[0] == ">" else -1)
+            inside = end if "=" in sign else math.nextafter(end, beyond)
+            reached = DIAGNOSTICS[letter].moved(reached, inside)
+        assert report.with_thresholds(reached).judgement == flip.judgement
+        for letter, (sign, end) in flip.limits.items():
+            short = math.copysign(math.inf, -1 if sign[0] == ">" else 1)
+            outside = math.nextafter(end, short) if "=" in sign else end
+            nearer = DIAGNOSTICS[letter].moved(reached, outside)
+            assert report.with_thresholds(nearer).judgement != flip.judgement
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"residual_norms": [1.0, 60.3]}, ["trustworthy where a ≥ 60.3"]),
+        (
+            {"residual_norms": [1.0, 2043.32], "headline_acc": 0.3, "frozen_baseline_acc": 0.34},
+            ["trustworthy where a ≥ 2044 and d ≤ -4 pp"],
+        ),
+        (
+            {"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.5)}},
+            ["trustworthy where c ≥ 0.5", "walk-back where c < 0.2"],
+        ),
+        ({"growth_bound": 60.0, "evidence": {"a": "bound"}}, ["undecided where a ≥ 60"]),
+        ({"residual_norms": [1.0, float("nan")]}, []),
+        ({}, []),
+    ],
+)
+def test_a_flip_is_said_with_limits_on_the_side_that_flips(fields, text):
+    assert flips_texts(DiagnosticReport(**fields)) == text
+
+
+def test_epochs_are_judged_by_their_intervals():
+    known = {"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.6)}}
+    epochs = [TraceEpoch(epoch=1, cross_batch_stability=0.4), TraceEpoch(epoch=2, **known)]
+    found = timeline(Trace(source="runs", key="dfa_s1", method="dfa", epochs=epochs))
+    assert [(one.flags, one.undecided) for one in found.points] == [("c", ""), ("", "c")]
+    assert (found.first_fire, found.lasting, found.undecided) == ({"c": 1}, {"c": None}, "c")
