@@ -120,7 +120,7 @@ STYLE = Path(__file__).with_name("report.css")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _MARKUP = re.compile(
-    r"[`*]|\\(?=[!-/:-@\[-`{-~]|$)"
+    r"[`*~]|\\(?=[!-/:-@\[-`{-~]|$)"
     # links, images, references
     r"|\](?=[(\[:])"
     # emphasis; an underscore within a word is none

@@ -72,7 +72,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             {"bp": BOUND | DEEP},
             "",
             4,
-            "trustworthy on (d) alone; undecided on a [d measured, a by a bound]",
+            "undecided on a [d measured, a by a bound]",
         ),
         ({"bp": PROVEN}, "", 1, "needs walk-back: residual stream exploded [a by a bound]"),
         ({"bp": NOTHING}, "", 4, "bp seed 1: not measured [nothing measured]"),
@@ -124,7 +124,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     ) and "trustworthy" not in str(report)
     assert main(["show", path]) == 0
     table = capsys.readouterr().out
-    assert "?~···" in table and "✗a···" in table and "✓~··-" in table
+    assert "~~···" in table and "✗a···" in table and "~~··-" in table
     assert "3 runs: 0 trustworthy, 1 needs walk-back, 2 undecided" in table
     assert main(["show", path, "--format", "json"]) == 0
     assert [row.get("undecided", "") for row in json.loads(capsys.readouterr().out)] == [
@@ -136,8 +136,8 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     assert loaded.undecided().tolist() == [1, 0, 1] and loaded.flags().tolist() == [0, 1, 0]
     assert loaded.undecided(DiagnosticThresholds(h_norm_explosion_ratio=5.0)).tolist() == [0, 0, 0]
     session = Session(loaded.rows())
-    assert [session.cell(row) for row in range(3)] == ["?~···", "✗a···", "✓~··-"]
-    assert session.words(2) == "trustworthy on (d) alone; undecided on a"
+    assert [session.cell(row) for row in range(3)] == ["~~···", "✗a···", "~~··-"]
+    assert session.words(2) == "undecided on a"
 
 
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

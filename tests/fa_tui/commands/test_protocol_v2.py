@@ -50,7 +50,7 @@ def test_an_interval_that_holds_the_threshold_leaves_its_check_open() -> None:
     report = DiagnosticReport(
         residual_norms=[1.0, 49.0], intervals={"growth": (40.0, 60.0)}, credit={"gamma": [0.4]}
     )
-    assert second_reading(report) == "PASS; undecided on D1"
+    assert second_reading(report) == "undecided on D1"
 
 
 def test_its_verdicts_in_published_lists_are_read_back() -> None:
