@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
-    from fa_tui.session import Session
     from fa_tui.views.filters import ViewState
 
 
@@ -57,7 +56,7 @@ def open_explorer(
     from fa_core.audit.jobs import changed_since
     from fa_tui import app as explorer
     from fa_tui.samples import default_paths
-    from fa_tui.session import Session
+    from fa_tui.session import Session, UnreadTraces
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
     from fa_tui.views.filters import ViewState, understood
@@ -79,8 +78,10 @@ def open_explorer(
     problems = [*wrong, *found.problems, *changed_since(found.rows)]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
-    def traces() -> list[Trace]:
-        return traces_of_paths(paths, session)
+    def traces() -> Sequence[Trace]:
+        again = formats.scan(paths, columns=log.given)
+        app.call_later(app.add_problems, again.problems)
+        return again.traces
 
     session = Session(
         found.rows,
@@ -88,7 +89,7 @@ def open_explorer(
         baseline=baseline,
         log=log,
         problems=problems,
-        traces=traces,
+        traces=UnreadTraces(traces),
     )
     if baseline is not None:
         baseline.check(row.method for row in session.rows)
@@ -130,15 +131,6 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
     except UsageError as error:
         return given, [Problem(path, f"{path}: {error}")]
     return Log(given.h0, given.blocks, [settled]), []
-
-
-def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
-    """The traces of the paths; problems are added to the session."""
-    from fa_core.formats import scan
-
-    found = scan(list(paths), columns=session.columns)
-    session.add_problems(found.problems)
-    return found.traces
 
 
 def on_a_terminal() -> bool:

@@ -7,20 +7,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
 from fa_core.files.opening import real_path
 from fa_core.formats import Trace
 from fa_core.formats.rows import AuditRow
-from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.jobs.writing import saved_text
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
-from fa_tui.session import Session
+from fa_tui.session import Session, with_rows
 from fa_tui.settings import (
     PROTOCOL,
     Presets,
@@ -43,28 +42,28 @@ from fa_tui.views.columns import every_column
 from fa_tui.views.filters import ViewState, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
-from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+from fa_tui.views.words import (
+    change_words,
+    disambiguate,
+    flip_text,
+    limit_words,
+    moved_words,
+    run_name,
+)
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 
-def shared_by(app: ExplorerApplication) -> Shared:
-    """Copies offered by the open screen; only a picture for a screen without `shared`."""
-    if isinstance(app.screen, ApplicationScreen):
-        return app.screen.shared()
-    return Shared([])
-
-
-def look_now(app: ExplorerApplication) -> ViewState:
-    """The look of the main screen, as a command understands it: a command knows no marks."""
-    shown = app.explorer.shown_runs
+def look_now(app: ExplorerApp) -> ViewState:
+    """The look of the pages, as a command understands it: a command knows no marks."""
+    look = app.explorer.look
     if "is:marked" in app.session.scope_text:
-        return shown.look._replace(filter=picking(app.session.rows, app.session.in_scope))
-    return shown.look
+        return look._replace(filter=picking(app.session.rows, app.session.in_scope))
+    return look
 
 
-def commands(
-    app: ExplorerApplication, look: ViewState, *printing: str, unnamed: str = ""
-) -> list[Piece]:
+def commands(app: ExplorerApp, look: ViewState, *printing: str, unnamed: str = "") -> list[Piece]:
     """Command lines that print the screen's content and reopen the explorer in its current state.
 
     Args:
@@ -97,14 +96,14 @@ def commands(
     return lines
 
 
-def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
+def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     """Copies of the chosen runs; exports of the marked ones, else of all shown.
 
     Args:
         app: the application.
         chosen: the marked runs, else the one under the cursor.
     """
-    session, shown = app.session, app.explorer.shown_runs
+    session, explorer = app.session, app.explorer
     rows = [session.rows[index] for index in chosen]
     if len(chosen) == 1:
         name = session.label(chosen[0])
@@ -116,16 +115,15 @@ def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
     else:
         exported = [session.rows[index] for index in indices]
     judged, names = session.thresholds, runs_words(len(exported))
-    copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
+    copies = [*pieces.cell_piece(explorer.cell_text()), *pieces.run_pieces(rows, name, judged)]
     copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
-    drawn = app.explorer.charts.charts if app.explorer.charts is not None else ()
     return Shared(
         copies,
         exported,
         names,
         judged,
         partial(shared_traces, session, None if indices is None else exported),
-        charts=drawn,
+        charts=explorer.charts,
     )
 
 
@@ -136,19 +134,19 @@ def shared_traces(session: Session, rows: Sequence[AuditRow] | None) -> Sequence
     return pieces.traces_of(rows, session.traces)
 
 
-async def copy_something(app: ExplorerApplication) -> None:
+async def copy_something(app: ExplorerApp) -> None:
     """Choose a copy and put it on the clipboard."""
     text = "\n".join(
         strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
     )
-    pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
+    pieces = [*app.explorer.shared().pieces, Piece("s", "this screen as text", "", lambda: text)]
     choices = [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces]
     piece = await choose(app, "Copy", choices, "Copy")
     # apart from the dialog, for which the next keys would wait
     app.run_worker(_copy(app, piece), group="copy", exclusive=True)
 
 
-async def _copy(app: ExplorerApplication, piece: Piece) -> None:
+async def _copy(app: ExplorerApp, piece: Piece) -> None:
     """Make a text and copy it; errors become messages."""
     try:
         made = await asyncio.to_thread(piece.text)
@@ -162,9 +160,9 @@ async def _copy(app: ExplorerApplication, piece: Piece) -> None:
         app.say(f"{piece.what} written to {copied.where}", "warn")
 
 
-async def export_something(app: ExplorerApplication) -> None:
+async def export_something(app: ExplorerApp) -> None:
     """Choose a kind of file and its name, and write it."""
-    shared = shared_by(app)
+    shared = app.explorer.shared()
     choices = []
     for kind in exporting.kinds_of(shared):
         note = kind.ending
@@ -186,7 +184,7 @@ async def export_something(app: ExplorerApplication) -> None:
     app.say(saved_text(files, "", app.host), "good")
 
 
-def _export_as_job(app: ExplorerApplication, kind: Kind, path: Path, shared: Shared) -> None:
+def _export_as_job(app: ExplorerApp, kind: Kind, path: Path, shared: Shared) -> None:
     """Begin to write a file that may take a while.
 
     Raises:
@@ -203,7 +201,7 @@ def _export_as_job(app: ExplorerApplication, kind: Kind, path: Path, shared: Sha
     app.say(f"{what} to {path}: J lists it, x there stops it", "dim", aloud=False)
 
 
-async def choose_preset(app: ExplorerApplication) -> None:
+async def choose_preset(app: ExplorerApp) -> None:
     """Choose a preset to use, save or remove."""
     presets = Presets()
     known, removed = presets.read(), app.removed_presets
@@ -235,15 +233,13 @@ async def choose_preset(app: ExplorerApplication) -> None:
         use_preset(app, *answer)
 
 
-def use_preset(app: ExplorerApplication, name: str, thresholds: DiagnosticThresholds) -> None:
-    """Move the screen's sliders as one step of undo."""
-    for panel in app.screen.query(SlidersPanel):
-        panel.set_thresholds(thresholds)
-        panel.post_message(ThresholdsChanged(thresholds, f"thresholds: {name}"))
+def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) -> None:
+    """Move the sliders as one step of undo."""
+    app.step(app.session.but(thresholds=thresholds), words=f"thresholds: {name}")
 
 
 async def _save_preset(
-    app: ExplorerApplication, presets: Presets, known: Mapping[str, DiagnosticThresholds]
+    app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
 ) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() != PROTOCOL
@@ -256,7 +252,7 @@ async def _save_preset(
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
-async def change_setting(app: ExplorerApplication) -> None:
+async def change_setting(app: ExplorerApp) -> None:
     """Choose a setting and its value, which is saved and applies from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
@@ -270,7 +266,7 @@ async def change_setting(app: ExplorerApplication) -> None:
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
-async def ask_what_if(app: ExplorerApplication) -> None:
+async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = pieces.baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
@@ -278,47 +274,20 @@ async def ask_what_if(app: ExplorerApplication) -> None:
     text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
     baseline = given if pieces.baseline_text(given) else None
-    for panel in app.screen.query(SlidersPanel):
-        panel.set_baseline(baseline)
-    assume(app, baseline)
-
-
-def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
-    """Judge all runs by another frozen baseline (None = the recorded ones), and report the
-    flips."""
-    flips = app.session.set_baseline(baseline)
-    app.baseline_changed(flips)
+    app.step(app.session.but(baseline=baseline))
     text = pieces.baseline_text(app.session.baseline)
-    if text:
-        message = f"frozen baseline {text}"
-    else:
-        message = "frozen baselines as recorded"
-    app.say(f"{message}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
-
-
-async def ask_factor(app: ExplorerApplication) -> None:
-    """Enter the factor from which compared runs diverge."""
-
-    def check(text: str) -> str:
-        with suppress(ValueError):
-            if float(text) > 1:
-                return ""
-            return "a factor above 1, such as 10"
-        return f"{text} is not a number"
-
-    now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
-    text = await ask(app, "runs diverge where max/min is above", text=now, hint=hint, check=check)
-    app.session.diverges_at = float(text)
-    app.rows_changed()
+    name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
+    flips = flip_text(app.session, app.session.flips) or "no verdict flips"
+    app.say(f"{name}: {flips}", "accent")
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Keys of choices, without h j k, which move the cursor."""
 
 
-async def choose_axis(app: ExplorerApplication, place: str) -> None:
+async def choose_axis(app: ExplorerApp, place: str) -> None:
     """Choose the columns or lines of the matrix."""
-    session, matrix = app.session, app.explorer.matrix
+    session, matrix = app.session, app.explorer.matrix.view
     if place == "columns":
         now, other = matrix.axes.columns, matrix.axes.lines
     else:
@@ -338,14 +307,12 @@ async def choose_axis(app: ExplorerApplication, place: str) -> None:
     axes = matrix.axes
     if chosen != now:
         axes = axes.having(place, chosen)
-    app.explorer.lay_out_along(axes)
+    app.explorer.matrix.lay_out_along(axes)
 
 
-async def choose_order(app: ExplorerApplication) -> None:
+async def choose_order(app: ExplorerApp) -> None:
     """Choose the order of the long view."""
-    # a key typed ahead may have left the long view
-    table = app.explorer.shown_runs.table
-    assert table is not None
+    table = app.explorer.table.view
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         if table.order == column.name:
@@ -361,27 +328,29 @@ async def choose_order(app: ExplorerApplication) -> None:
     table.sort_by(chosen)
 
 
-async def choose_flip(app: ExplorerApplication) -> None:
+async def choose_flip(app: ExplorerApp) -> None:
     """List the runs that flipped with the last step, and go to the chosen one."""
     session, explorer = app.session, app.explorer
-    if not explorer.turned:
+    turned = session.turned
+    if not turned or session.since is None:
         app.say("no run flipped with the last step", "dim")
         return
-    rows = [session.rows[flip.row] for flip in explorer.turned]
+    rows = [session.rows[flip.row] for flip in turned]
     names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
-    for name, flip in zip(names, explorer.turned, strict=True):
+    for name, flip in zip(names, turned, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     title = "Flipped"
-    if explorer.moved:
-        title += f" at {explorer.moved}"
+    moved = moved_words(session.thresholds, session.since.thresholds)
+    if moved:
+        title += f" at {moved}"
     row = await choose(app, title, choices, "Go there")
-    explorer.runs.go_to(row)
+    explorer.select(row)
 
 
-async def replace_audits(app: ExplorerApplication) -> None:
+async def replace_audits(app: ExplorerApp) -> None:
     """Show how new measurements differ from the recorded audits, and offer to replace these."""
     explorer, again = app.explorer, app.jobs.again
     rows = [row for row in explorer.chosen if row in again]
@@ -409,17 +378,16 @@ async def replace_audits(app: ExplorerApplication) -> None:
     for row in rows:
         app.following.own_rows.add(row)
         measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
-        app.session.states.pop(row, None)
-        app.session.replace_rows({row: measured})
+        states = {other: state for other, state in app.session.states.items() if other != row}
+        app.show(with_rows(app.session.but(states=states), {row: measured}))
         message = f"{run_name(app.session, row)}: audit replaced"
         if kept:
             message += f", the old one is {short_path(str(kept))}"
         app.say(message, "good")
-    app.rows_changed(only=rows)
     app.following.own_rows.difference_update(rows)
 
 
-async def ask_measure(app: ExplorerApplication) -> None:
+async def ask_measure(app: ExplorerApp) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
     from fa_tui.screens.measure_question import MeasureScreen
@@ -441,13 +409,12 @@ async def ask_measure(app: ExplorerApplication) -> None:
     app.jobs.measure(chosen)
 
 
-DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
+DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
     "what_if": ask_what_if,
-    "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
@@ -457,7 +424,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
 }
 
 
-async def converse(app: ExplorerApplication, name: str) -> None:
+async def converse(app: ExplorerApp, name: str) -> None:
     """Run one of `DIALOGS`; errors become messages."""
     try:
         with suppress(Dismissed):

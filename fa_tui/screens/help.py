@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec.toml
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
 
-from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question, helping, leaving
-from fa_tui.screens.threshold_screen import HEIGHTS
+from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Piece, Shared
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
-from fa_tui.widgets.painted import Place
-from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
-    from fa_tui.screens.application import ExplorerApplication
-    from fa_tui.screens.key_list import KeyLine
+    from fa_tui.app import ExplorerApp
+    from fa_tui.key_list import KeyLine
 
 
 _TALL, _SLIDERS = 34, 11
@@ -45,6 +38,7 @@ class HelpScreen(Dialog["KeyLine"]):
 
     Args:
         of: the screen below.
+        every_key: lists the keys of all pages.
     """
 
     BINDINGS = [
@@ -56,9 +50,9 @@ class HelpScreen(Dialog["KeyLine"]):
         Binding("pagedown", "move(10)", show=False, priority=True),
     ]
 
-    def __init__(self, of: Screen[object]) -> None:
+    def __init__(self, of: Screen[object], every_key: Callable[[], Sequence[KeyLine]]) -> None:
         super().__init__()
-        self._of = of
+        self._every_key = every_key
         self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
         self.pane.can_focus = False
@@ -86,9 +80,7 @@ class HelpScreen(Dialog["KeyLine"]):
         """Show the keys that match what is typed; the page again where nothing is."""
         words = self.entry.value.strip()
         if words and not self._keys:
-            from fa_tui.screens.key_list import keys_elsewhere, keys_here
-
-            self._keys = [*keys_here(self._of), *keys_elsewhere(self.app, self._of)]
+            self._keys = self._every_key()
         self.found.display = bool(words)
         self.pane.display = not words
         choices = []
@@ -116,42 +108,29 @@ class HelpScreen(Dialog["KeyLine"]):
         self.dismiss(cast("KeyLine", choice.value))
 
 
-class ProblemsScreen(ApplicationScreen[None]):
+class ProblemsScreen(Dialog[None]):
     """Problems: unreadable paths, wrong settings, and mixed settings of measurements.
 
     Args:
         session: holds the problems.
     """
 
-    judges: ClassVar[bool] = False
-    VERTICAL_BREAKPOINTS = HEIGHTS
-
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page")
     ]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._lines = [*(problem.message for problem in session.problems), *session.uneven]
+        lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
         words = [problem_words(session)]
-        if session.uneven:
+        if session.seen.uneven:
             words.append("mixed settings")
-        self._words = ", ".join(filter(None, words))
-        self.pane = TextLines(self._lines or ["Every path was read."])
+        self._words = ", ".join(filter(None, words)) or "none"
+        self.pane = TextLines(lines or ["Every path was read."])
 
-    def shared(self) -> Shared:
-        """The list."""
-        return Shared(
-            [Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")]
-        )
-
-    def compose(self) -> ComposeResult:
-        with Place(id="sheet"):
-            yield Line(
-                (" problems ", "accent"), (f" {self._words or 'none'}", "strong"), id="title"
-            )
-            yield self.pane
-        yield KeyBar()
+    def body(self) -> Iterable[Widget]:
+        yield Line((" problems ", "accent"), (f" {self._words}", "strong"), id="title")
+        yield self.pane
 
     def on_mount(self) -> None:
         self.set_focus(self.pane)
@@ -170,9 +149,11 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
     yield from about
     yield ""
     for holder in node.ancestors_with_self if node is not None else [screen]:
-        text = next(
-            (texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), ""
+        # a page has its text itself
+        known = (
+            (vars(kind).get("HELP"), texts.get(kind.__name__)) for kind in type(holder).__mro__
         )
+        text = next(filter(None, chain.from_iterable(known)), "")
         title, _, body = text.partition("\n")
         # the sliders' container repeats a slider's help
         lines = [line for line in body.rstrip().splitlines() if not line or line not in seen]
@@ -187,72 +168,6 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         does.setdefault(active.binding.tooltip, []).append(key)
     for tooltip, keys in does.items():
         yield f"  {' '.join(keys):<12} {tooltip}"
-
-
-_LETTERS = "sfghjkleriouwnmvtyxz"
-"""Jump letters, home row first; a b c d are the sliders'."""
-
-
-class JumpLabel(Static):
-    """A pane's jump letter."""
-
-    def __init__(self, letter: str, at: Offset) -> None:
-        super().__init__(f"[{letter}]", markup=False)
-        self.letter = letter
-        self.styles.offset = (at.x, at.y)
-
-
-class JumpScreen(Question[Widget | None]):
-    """Jump letters over the panes; returns the pane whose letter was typed or clicked, or None.
-
-    Args:
-        targets: the panes by their letters.
-    """
-
-    BINDINGS = [
-        leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        helping("what the letters are"),
-    ]
-
-    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
-        super().__init__()
-        self._targets = dict(targets)
-        self._opened_at: Size | None = None
-
-    def compose(self) -> ComposeResult:
-        for letter, pane in self._targets.items():
-            yield JumpLabel(letter, pane.region.offset)
-        yield KeyBar()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.character in self._targets:
-            event.stop()
-            self.dismiss(self._targets[event.character])
-
-    def on_click(self, event: events.Click) -> None:
-        if not isinstance(event.widget, KeyBar):
-            self.dismiss(
-                self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None
-            )
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._opened_at = self._opened_at or event.size
-        self.on_screen_resume()
-
-    def on_screen_resume(self) -> None:
-        """Close when the terminal is resized: the letters would be misplaced."""
-        if self._opened_at not in (None, self.app.size):
-            self.dismiss(None)
-
-
-def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
-    """Letter → focusable pane of a screen; sliders have their own letters."""
-    letters = iter(_LETTERS)
-    for pane in screen.focus_chain:
-        if pane.region.area:
-            letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
-            if letter is not None:
-                yield letter, pane
 
 
 class Palette(CommandPalette, Question[None]):
@@ -284,9 +199,9 @@ class ExplorerCommands(Provider):
     themes."""
 
     @property
-    def application(self) -> ExplorerApplication:
+    def application(self) -> ExplorerApp:
         """The application with its own type."""
-        return cast("ExplorerApplication", self.app)
+        return cast("ExplorerApp", self.app)
 
     async def discover(self) -> Hits:
         for name, explains, callback in self._commands():
@@ -308,7 +223,6 @@ class ExplorerCommands(Provider):
     def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
         from fa_core.report.quantities import QUANTITIES
         from fa_tui.screens.dialogs import use_preset
-        from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.settings import Presets
 
         app = self.application
@@ -318,8 +232,8 @@ class ExplorerCommands(Provider):
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
             run = partial(app.run_action, active.binding.action, active.node)
             yield active.binding.description, f"{active.binding.tooltip} ({key})", run
-        if isinstance(self.screen, ExplorerScreen):
-            show = self.screen.matrix.show
+        if app.explorer.page.id == "Matrix":
+            show = app.explorer.matrix.view.show_quantity
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (

@@ -19,7 +19,7 @@ from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 if TYPE_CHECKING:
-    from fa_tui.screens.application import ExplorerApplication
+    from fa_tui.app import ExplorerApp
 
 
 ResultT = TypeVar("ResultT")
@@ -44,7 +44,7 @@ class Question(ModalScreen[ResultT]):
     Textual would close the top screen instead.
     """
 
-    app: ExplorerApplication
+    app: ExplorerApp
     _answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
@@ -195,28 +195,6 @@ class ChoiceScreen(Dialog[Any]):
         self.dismiss(choice.value)
 
 
-class SeveralScreen(ChoiceScreen):
-    """A list that stays open until Esc; choosing an entry changes it.
-
-    Args:
-        title: what is chosen.
-        choices: returns the current entries.
-        turn: called with the value of the chosen entry.
-    """
-
-    BINDINGS = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
-
-    def __init__(
-        self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]
-    ) -> None:
-        super().__init__(title, list(choices()), "Next group")
-        self._choices, self._turn = choices, turn
-
-    def taken(self, choice: Choice) -> None:
-        self._turn(choice.value)
-        self.list.set_choices(list(self._choices()))
-
-
 class EntryScreen(Question[str | None]):
     """A line of text. Returns the text, or None after Esc.
 
@@ -311,7 +289,7 @@ def _given(answer: ResultT | None) -> ResultT:
 
 
 async def choose(
-    app: ExplorerApplication, title: str, choices: Sequence[Choice], does: str = "Select"
+    app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select"
 ) -> Any:
     """The value of the chosen entry.
 
@@ -322,7 +300,7 @@ async def choose(
 
 
 async def ask(
-    app: ExplorerApplication,
+    app: ExplorerApp,
     asks: str,
     *,
     text: str = "",

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from fa_core.analysis.timeline import timelines
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import MISSING, brief, exact
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, to_markdown
-from fa_core.reporting.records import timeline_record
-from fa_core.reporting.sections.analyses import timeline_blocks
-from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
-from fa_tui.views.epochs import EpochSession
 from fa_tui.views.epochs import traces_of as traces_of
 from fa_tui.views.words import runs_words as runs_words
 
@@ -270,46 +265,3 @@ def _path(path: Path) -> str:
     if str(path).startswith("-"):
         return f"./{path}"
     return str(path)
-
-
-def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Table:
-    """The output of `fa-tui timeline` as a table.
-
-    Args:
-        session: their audits.
-        epochs: their replay.
-        stop_on: diagnostics that would stop a run.
-    """
-    found = timelines(
-        epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline
-    )
-    blocks = list(timeline_blocks(found))
-    return Table("timeline", blocks, record=partial(timeline_record, found))
-
-
-def shared_replay(
-    epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]
-) -> Shared:
-    """Copies of the marked runs, else of the chosen one; exports of the marked runs, else of all.
-
-    Args:
-        epochs: the replay, at its epoch.
-        chosen: the run under the cursor.
-        table: first fires.
-        more: further copies.
-    """
-    runs = sorted(epochs.marked) or [chosen or 0]
-    rows = [epochs.rows[run] for run in runs]
-    at = f"at epoch {epochs.epoch}"
-    if len(runs) == 1:
-        named = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
-    else:
-        named = f"{len(runs)} marked runs {at}"
-    exported = epochs.rows
-    traces = list(epochs.replay.traces)
-    if epochs.marked:
-        exported = rows
-        traces = [traces[run] for run in runs]
-    pieces = [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more]
-    names = f"{runs_words(len(exported))} {at}"
-    return Shared(pieces, exported, names, epochs.thresholds, partial(list, traces), table)

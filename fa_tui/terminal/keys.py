@@ -19,7 +19,7 @@ from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
-from fa_tui.terminal.painting import after
+from fa_tui.later import after
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5

@@ -129,7 +129,9 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 
 def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:
     """Whether the quantity rests on an assumed frozen baseline on some of the runs."""
-    return quantity.name in OF_BASELINE and any(map(session.assumes, rows))
+    return quantity.name in OF_BASELINE and any(
+        session.rows[row].report.assumed_baseline_acc is not None for row in rows
+    )
 
 
 OF_BASELINE = ("margin", "frozen")
@@ -309,7 +311,7 @@ def _source(session: Session, row: int) -> str:
 
 def _recorded(session: Session, row: int) -> str | None:
     if session.recorded_differs(row):
-        return session.recorded(row)
+        return session.rows[row].report.recorded_verdict
     return None
 
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import math
-from asyncio import TimerHandle
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,7 @@ from textual.screen import Screen
 from fa_core.formats.rows import AuditRow
 from fa_core.report.measurements import Interval
 from fa_core.report.quantities import JUDGED
-from fa_tui.session import Session
-from fa_tui.terminal.painting import after
+from fa_tui.later import Later
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look, end_labels
 from fa_tui.views.scale import Scale, covering, tick_labels
@@ -467,22 +465,20 @@ class LineCharts(Vertical):
     Without enough room there are no charts.
 
     Args:
-        session: the runs.
         matrix: with the cursor.
 
     Attributes:
-        waiting: timer until the current line is drawn.
+        draw_later: draws the current line.
     """
 
-    def __init__(self, session: Session, matrix: Matrix) -> None:
+    def __init__(self, matrix: Matrix) -> None:
         super().__init__()
-        self._session = session
         self._matrix = matrix
         self._title = Line()
         self._charts = LayerCharts()
         self._beside = Size(0, 0)
         self._wanted: tuple[str, list[AuditRow]] = ("", [])
-        self.waiting: TimerHandle | None = None
+        self.draw_later = Later(_RESTS_SECONDS, self, self._draw)
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -520,7 +516,7 @@ class LineCharts(Vertical):
             room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
         self.set_class(beside, "-beside")
         on_line = matrix.rows_on_line
-        measured = [row for row in on_line if self._session.rows[row].report.residual_norms]
+        measured = [row for row in on_line if self._matrix.session.rows[row].report.residual_norms]
         fits = room.width >= least.width and room.height >= least.height
         self.display = bool(measured) and matrix.display and fits
         if not self.display:
@@ -530,15 +526,12 @@ class LineCharts(Vertical):
         count = ""
         if len(measured) > _RUNS:
             count = f" first {_RUNS} of {len(on_line)} "
-        wanted = (count, [self._session.rows[row] for row in measured[:_RUNS]])
+        wanted = (count, [self._matrix.session.rows[row] for row in measured[:_RUNS]])
         if wanted != self._wanted:
             self._wanted = wanted
-            if self.waiting is not None:
-                self.waiting.cancel()
-            self.waiting = after(_RESTS_SECONDS, self, self._draw)
+            self.draw_later.again()
 
     def _draw(self) -> None:
-        self.waiting = None
         count, rows = self._wanted
         looks = self._matrix.cells.looks.drawn(rows)
         legend = []
@@ -546,7 +539,7 @@ class LineCharts(Vertical):
             legend.append((f" {look.mark} {name}{end} ", look.style))
         # the count first, as the names may be cut
         self._title.set((count, "warn"), *legend)
-        session = self._session
+        session = self._matrix.session
         if len(session.in_scope) <= _SHARED:
             drawn = session.scoped
         else:

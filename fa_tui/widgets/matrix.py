@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from rich.style import Style
 from textual.binding import Binding
@@ -102,21 +102,25 @@ class Matrix(RunsView):
         self.cells = RunCells(session, self._glyphs)
         self.lay_out()
 
-    def seed_looks(self) -> SeedLooks:
-        """The look of every seed."""
-        return SeedLooks(self._session.rows, self._glyphs)
+    def show(self, now: Session) -> None:
+        if now.baseline != self.session.baseline:
+            # a new lowest or highest number changes all shades
+            self.cells.numbers_changed()
+            self.refresh()
+        self.cells.session = now
+        super().show(now)
 
     @property
     def grid(self) -> Grid:
         """The layout of the runs."""
         return self._grid
 
-    def lay_out(self, shown: Iterable[int] | None = None) -> None:
+    def lay_out(self) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
-        self._grid = build_grid(self._session.rows, shown, self.axes)
+        self._grid = build_grid(self.session.rows, self.session.scope, self.axes)
         lines = self._grid.lines
-        self.cells.looks = self.seed_looks()
+        self.cells.looks = SeedLooks(self.session.rows, self._glyphs)
         self._full_labels = {}
         for number, line in enumerate(lines):
             if not line.is_heading:
@@ -162,7 +166,7 @@ class Matrix(RunsView):
                     self._look_as(self._line_looks, number, first)
 
     def _look_as(self, looks: dict[int, Look], place: int, row: int) -> None:
-        look = self.cells.looks.of(self._session.rows[row])
+        look = self.cells.looks.of(self.session.rows[row])
         if look is not None:
             looks[place] = look
 
@@ -298,13 +302,6 @@ class Matrix(RunsView):
         self.refresh_cells(places)
         self.refresh_frozen(lines)
 
-    def row_changed(self, row: int) -> None:
-        super().row_changed(row)
-        if self.quantity is not None and self.place_of(row):
-            # a new lowest or highest number changes all shades
-            self.cells.numbers_changed()
-            self.refresh()
-
     def line_count(self) -> int:
         return len(self._grid.lines)
 
@@ -326,7 +323,7 @@ class Matrix(RunsView):
         """
         if line is None:
             return self._header()
-        count = count_text(self._grid.lines[line], self._session)
+        count = count_text(self._grid.lines[line], self.session)
         tone = "bad"
         if count.endswith("MIXED"):
             tone = "warn"
@@ -368,7 +365,7 @@ class Matrix(RunsView):
             row = self.cells.paint(rows, self.quantity, width)
         if not self.flipped.isdisjoint(rows):
             row = [(text, f"{tone}+flipped") for text, tone in row]
-        mark = mark_of(self._session, rows, self.flipped, self._glyphs)
+        mark = mark_of(self.session, rows, self.flipped, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
         filled = width if self.quantity else self.cells.width_of(None)
@@ -392,16 +389,16 @@ class Matrix(RunsView):
     def action_show_next(self) -> None:
         """Show letters, a number, bars, and letters again."""
         choices = (None, self._number, NORMS)
-        self.show(choices[(choices.index(self.quantity) + 1) % len(choices)])
+        self.show_quantity(choices[(choices.index(self.quantity) + 1) % len(choices)])
 
     def action_show_number(self) -> None:
         """Show the next number."""
         place = QUANTITIES.index(self._number)
         if self.quantity is self._number:
             place += 1
-        self.show(QUANTITIES[place % len(QUANTITIES)])
+        self.show_quantity(QUANTITIES[place % len(QUANTITIES)])
 
-    def show(self, quantity: Quantity | None) -> None:
+    def show_quantity(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""
         self.app.painter.hold()
         self.quantity = quantity

@@ -64,7 +64,6 @@ class RunTable(RunsView):
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
         Binding("v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ over the layers as bars, or not"),
-        Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
     def __init__(
@@ -85,19 +84,23 @@ class RunTable(RunsView):
         self._frozen: dict[str, int] = {}
         self.lay_out()
 
-    def lay_out(self, shown: Sequence[int] | None = None) -> None:
-        """Show some rows (default: all) in the current order. The cursor stays on its run."""
-        session = self._session
+    def show(self, now: Session) -> None:
+        if now.baseline != self.session.baseline:
+            self.session = now
+            self.lay_out()  # the order may be another one
+        super().show(now)
+
+    def lay_out(self) -> None:
+        """Show the runs in scope in the current order. The cursor stays on its run."""
+        session = self.session
         kept = self.row
-        self._read = range(len(session)) if shown is None else shown
+        self._read = session.in_scope
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._numbers = [column for column in columns_of(session) if column.name != "verdict"]
         self._take_bars()
-        rows = session.rows
-        if shown is not None:
-            rows = [session.rows[row] for row in shown]
+        rows = session.scoped
         methods = {sanitize(method_text(row)) for row in rows}
         seeds = {str(row.seed) for row in rows}
         # at least as wide as a heading with its arrow
@@ -115,7 +118,7 @@ class RunTable(RunsView):
 
     def _take_bars(self) -> None:
         """Make bars of the current runs; their columns come first, and sort by the last layer."""
-        self.bars = NormBars(self._session, self._glyphs, self.looks)
+        self.bars = NormBars(self.session, self._glyphs, self.looks)
         self._columns = self._numbers
         if self.with_bars:
             bars = []
@@ -137,16 +140,9 @@ class RunTable(RunsView):
         self.scroll_to_cursor()
         self.post_message(self.ShowsChanged())
 
-    def row_changed(self, row: int) -> None:
-        super().row_changed(row)
-        if self.with_bars:
-            # a new lowest or highest norm changes all bars
-            self._take_bars()
-            self.refresh()
-
     def _ordered(self) -> Sequence[int]:
         if self.order:
-            return array("q", ordered(self._session, self._read, self.order))
+            return array("q", ordered(self.session, self._read, self.order))
         return self._read
 
     @property
@@ -187,10 +183,10 @@ class RunTable(RunsView):
                 heading += f"{name}{self._arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
-        row = self._session.rows[index]
+        row = self.session.rows[index]
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
-        state = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
+        state = mark_of(self.session, (index,), self.flipped, self._glyphs) or " "
         method = cut(self._glyphs.say(method_text(row)), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
@@ -200,7 +196,7 @@ class RunTable(RunsView):
         tone = "text"
         if line == self.line:
             tone = self.cursor_tone
-        verdict = verdict_row(self._session, index, self._glyphs)
+        verdict = verdict_row(self.session, index, self._glyphs)
         if index in self.flipped:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
         place = self._glyphs.say(place_label(row))
@@ -223,9 +219,9 @@ class RunTable(RunsView):
         row = self._shown[line]
         if self.with_bars and column < len(_BARS):
             return [(f"{self.bars.bars_of(row)[column]}  ", self.bars.tone_of(row))]
-        text = kind.text(self._session, row)
+        text = kind.text(self.session, row)
         tone = "text"
-        if kind.letter and self._session.flags[row] & BIT[kind.letter]:
+        if kind.letter and self.session.flags[row] & BIT[kind.letter]:
             tone = "bad"
         elif text == self._glyphs.unmeasured:
             tone = "dim"

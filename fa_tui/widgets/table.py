@@ -49,9 +49,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor moved to another cell."""
 
-    class Marked(Message):
-        """Runs were marked or unmarked."""
-
     class Ordered(Message):
         """The order of lines changed."""
 

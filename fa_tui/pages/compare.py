@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from operator import and_, or_
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
@@ -14,8 +15,9 @@ from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_core.report.verdict_cell import cell_text
+from fa_tui.pages.matrix import MatrixPage
+from fa_tui.pages.page import Page
 from fa_tui.screens.dialogs import commands, look_now, shared_traces
-from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing import pieces
 from fa_tui.sharing.pieces import Shared, Table
@@ -31,26 +33,57 @@ from fa_tui.views.comparison import (
     place_of,
 )
 from fa_tui.views.filters import picking
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid
+from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
 from fa_tui.widgets.line import Line
+from fa_tui.widgets.painted import Row
+
+_ROOMY = 48
+"""Lines of the terminal from which there is room for charts."""
 
 
-class CompareScreen(JudgedScreen):
-    """Compares the lines of the matrix one after another with one key, the marked runs first.
+class ComparePage(Page):
+    """Compares the lines of the matrix one after another with one key, the marked runs first."""
 
-    Args:
-        session: the runs and what judges them.
-        at: the run whose line comes first if fewer than two runs are marked.
-        grid: the matrix of the scope, if already laid out.
-        axes: of the matrix.
+    HELP = """
+Runs side by side
+The marked ones (space marks in the matrix), or one method over its seeds.
+Bars of all columns are on one logarithmic scale, so their lengths can be compared; where they \
+would be \
+shorter than 4 cells there are none. \
+Up to 6 runs are on screen at a time; ratio, mean and where they diverge are of all of them. \
+Under each name \
+stands where the run comes from.
+
+  max/min      the largest of the line over its smallest; more than ×10 stands out
+  ‹            the first layer at which the runs diverge: lie more than ×10 apart
+  mean         of norms and growth the geometric mean ×/÷ its factor, else mean ± sample std; \
+only of one \
+               method, with its axes, place and depth: different networks have no mean
+  ↑ ↓          the largest of the line, the smallest
+  ▲            the block in which a run grows most; red where (a) fires on it
+
+  n p          the next method, the one before
+  ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
+  < >          the runs before, the runs after (or shift with ← →), where there are more
+  [ ]          to where the runs diverge, where one grows most, the next section
+  v            ‖h‖ and ‖g‖ as bars in one line each, so that the judged numbers fit on a small \
+screen
+  s            bars on the scale of all runs, so that flipping compares methods, or of these alone
+"""
+    DEFAULT_CSS = """
+    ComparePage {
+        & CompareView { height: 1fr; }
+        & LayerCharts { display: none; height: 1fr; margin: 1 0 0 0; }
+        & #agreement, & #here { height: 1; }
+        &.-roomy CompareView { height: auto; max-height: 50%; }
+        &.-roomy LayerCharts { display: block; }
+    }
     """
-
-    tab = "Compare"
 
     BINDINGS = [
         Binding("n,tab", "flip(1)", "Next", key_display="n p", tooltip="compare the next line"),
@@ -63,54 +96,87 @@ class CompareScreen(JudgedScreen):
             tooltip="compare the line before",
         ),
         Binding(
-            "z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
+            "s", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
         ),
-        Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
-        Binding("C", "dismiss", "Back", show=False),
     ]
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        at: int | None = None,
-        grid: Grid | None = None,
-        axes: Axes = METHODS_BY_SEEDS,
-    ) -> None:
-        super().__init__(session)
-        self._scope, self._axes = session.scope, axes
-        self._groups = groups_of(session, session.scope, grid, axes)
-        # the marked runs, else those around the cursor
-        start = (
-            place
-            for place, group in enumerate(self._groups)
-            if group.name == MARKED or at in group.rows
-        )
-        self._at = next(start, 0)
-        self._wanted = self.group
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        matrix = self.app.explorer.pages.get("Matrix")
+        self._axes = matrix.view.axes if isinstance(matrix, MatrixPage) else METHODS_BY_SEEDS
+        self.view, self.curves = CompareView(session), LayerCharts()
+        self.agreement, self.here = Line(id="agreement"), Line(id="here")
+        self._at = 0
         self._shared = True
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()
         self._scales = self._scales_of_scope = Scales()
+        self._groups: list[Group] = []
+        self._read()
+        self._at = self._place_of(row)
+        self._wanted = self.group
 
     def _read(self) -> None:
-        """Take the scales and looks of the runs in scope."""
+        """Take the groups, scales and looks of the runs in scope."""
         session = self.session
+        self._groups = groups_of(session, session.scope, axes=self._axes)
         self._scales_of_scope = norm_scales(session.scoped)
         self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
-    def body(self) -> Iterable[Widget]:
-        self.view, self.charts = CompareView(self.session), LayerCharts()
-        self.agreement, self.here = Line(id="agreement"), Line(id="here")
-        return (self.view, self.charts, self.agreement, self.here)
+    def _place_of(self, row: int | None) -> int:
+        """The marked runs, else the group of a run."""
+        for place, group in enumerate(self._groups):
+            if group.name == MARKED or row in group.rows:
+                return place
+        return 0
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+        yield self.curves
+        yield self.agreement
+        yield self.here
 
     def on_mount(self) -> None:
-        self._read()
         self._show()
 
     def on_resize(self) -> None:
+        self.set_class(self.app.size.height >= _ROOMY, "-roomy")
         self.refresh_bindings()
+
+    @property
+    def main(self) -> Widget:
+        return self.view
+
+    @property
+    def row(self) -> int | None:
+        here, group = self.view.under_cursor, self.group
+        if here is None or group is None or here[1] is None:
+            return None
+        return group.rows[here[1]]
+
+    def go_to(self, row: int) -> None:
+        group = self.group
+        if group is None:
+            return
+        if row not in group.rows:
+            self._at = self._place_of(row)
+            self._wanted = group = self._groups[self._at]
+            self._show()
+        if row in group.rows:
+            self.view.see_run(group.rows.index(row))
+
+    def show(self, now: Session) -> None:
+        before, self.session = self.session, now
+        self.view.session = now
+        if now.seen is not before.seen or now.marked != before.marked:
+            # the user's choice returns as soon as it is in scope
+            self._read()
+            self._at = place_of(self._wanted, self._groups, self._at)
+            self._show()
+        else:
+            self.view.judge()
+            self._say()
 
     @property
     def group(self) -> Group | None:
@@ -126,23 +192,7 @@ class CompareScreen(JudgedScreen):
     @property
     def _draws(self) -> bool:
         """Whether there is room for bars or charts."""
-        views = self.query(CompareView)
-        return self.has_class("-roomy") or any(view.bar_cells or view.as_bars for view in views)
-
-    def judge(self) -> None:
-        if self._scope != self.session.scope:
-            self.reread()
-        else:
-            self.view.judge()
-            self._say()
-
-    def reread(self) -> None:
-        # the user's choice returns as soon as it is in scope
-        self._scope = self.session.scope
-        self._groups = groups_of(self.session, self._scope, axes=self._axes)
-        self._at = place_of(self._wanted, self._groups, self._at)
-        self._read()
-        self._show()
+        return self.has_class("-roomy") or bool(self.view.bar_cells) or self.view.as_bars
 
     def action_flip(self, step: int) -> None:
         """Compare the next or previous line."""
@@ -151,13 +201,12 @@ class CompareScreen(JudgedScreen):
             self._wanted = self.group
             self._show()
 
-    def action_go(self) -> None:
-        """Close, with the cursor on this run in the matrix."""
-        here, group = self.view.under_cursor, self.group
-        if here is None or group is None or here[1] is None:
+    async def action_go(self) -> None:
+        """Go to this run in the matrix."""
+        if self.row is None:
             self.app.say("no run under the cursor: ← → go to one", "dim")
-            return
-        self.leave_to(self.session.rows[group.rows[here[1]]])
+        else:
+            await self.app.explorer.open_at("Matrix", self.row)
 
     @on(CompareView.ShowsChanged)
     def _shows_changed(self) -> None:
@@ -183,7 +232,7 @@ class CompareScreen(JudgedScreen):
         )
         of = f"{group.name}: {pieces.runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
-        judged, charts = session.thresholds, self.charts.charts
+        judged, charts = session.thresholds, self.curves.charts
         copies = [*pieces.cell_piece(self._value_here()), *pieces.table_pieces(table)]
         copies += [
             *pieces.run_pieces(rows, of, judged),
@@ -228,44 +277,35 @@ class CompareScreen(JudgedScreen):
             rows = self.group.rows
         seen = slice(self.view.window.first, self.view.window.end)
         runs = [self.session.rows[row] for row in rows[seen]]
-        self.charts.show(runs, self._scales, self._looks[seen])
+        self.curves.show(runs, self._scales, self._looks[seen])
         self._say()
 
     def _say(self) -> None:
         group = self.group
+        self.agreement.set(*(self._agreement(group) if group is not None else ()))
+        self._say_here()
+        self.app.explorer.describe()
+
+    def title(self) -> Row:
+        group = self.group
         if group is None:
-            if self.session.scope is None:
-                why = "no runs"
-            else:
-                why = "no run passes the filter"
-            self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
-            self.agreement.set()
-            self.here.set()
-            return
+            why = "no runs" if self.session.scope is None else "no run passes the filter"
+            return [(" compare ", "accent"), (f" nothing to compare: {why}", "strong")]
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)}"
+        more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
-        else:
-            more = ""
         home = f"{group.home} " if group.home else ""
         scroll = ", < > for the others" if window.hides else ""
-        texts = (home, seen, scroll, more, place)
-        about = [(text, "dim") for text in texts]
+        about = [(text, "dim") for text in (home, seen, scroll, more, place)]
+        scope = []
         if self.session.filter is not None:
             scope = [(" ", ""), *scope_pieces(self.session)]
-        else:
-            scope = []
-        if self._shared or not self._draws:
-            bars = ""
-        else:
-            bars = "   bars: own scale"
-        self.set_title(
-            (" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent")
-        )
-        self.agreement.set(*self._agreement(group))
-        self._say_here()
+        bars = "" if self._shared or not self._draws else "   bars: own scale"
+        name = (f" {group.name} ", "strong")
+        return [(" compare ", "accent"), name, *about, *scope, (bars, "accent")]
 
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
         if len(group.rows) < 2:
@@ -326,7 +366,6 @@ class CompareScreen(JudgedScreen):
             line.set()
             return
         entry, column = here
-        self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
             extremes = extremes_words(entry, self._labels)
             over = f" max/min and mean are over all {len(group.rows)} runs"

@@ -1,0 +1,88 @@
+"""Matrix: methods down, seeds across, with the run under the cursor and the curves of its line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import on
+
+from fa_core.report.verdict_cell import cell_legend
+from fa_tui.pages.runs import RunsPage
+from fa_tui.session import Session
+from fa_tui.views.columns import CELLS, NORMS
+from fa_tui.views.filters import CELL_LETTERS, ViewState
+from fa_tui.views.grid import METHODS_BY_SEEDS, Axes
+from fa_tui.views.words import Overview
+from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.run_cells import RunsView, norm_legend
+
+if TYPE_CHECKING:
+    from fa_tui.widgets.chart import LineCharts
+
+
+class MatrixPage(RunsPage):
+    """The matrix, its charts, and the run under the cursor.
+
+    Attributes:
+        charts: of the line under the cursor, from the first use.
+    """
+
+    view: Matrix
+
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        look = self.app.begins
+        self.view = Matrix(session, look.axes, CELLS.get(look.show))
+        self.view.id = "matrix"
+        self.charts: LineCharts | None = None
+
+    async def complete(self) -> None:
+        from fa_tui.widgets.chart import LineCharts  # after the first paint
+
+        self.charts = LineCharts(self.view)
+        await super().complete()
+        await self.mount(self.charts)
+        self.call_after_refresh(self.show_detail)
+
+    def show_detail(self) -> None:
+        super().show_detail()
+        if self.charts is not None:
+            self.charts.follow()
+
+    def lay_out_along(self, axes: Axes) -> None:
+        """Lay the matrix out along other axes; the cursor stays on its run."""
+        self.view.axes = axes
+        self.view.lay_out()
+        self.app.explorer.describe()
+
+    @on(RunsView.ShowsChanged)
+    def _shows_changed(self) -> None:
+        self.app.say("")
+        self.app.explorer.describe()
+
+    @property
+    def look(self) -> ViewState:
+        """How the matrix is shown."""
+        quantity = self.view.quantity
+        show = CELL_LETTERS if quantity is None else quantity.name
+        return ViewState(show, *self.view.axes)
+
+    def overview(self) -> Overview:
+        axes = self.view.axes
+        quantity = self.view.quantity
+        return Overview(
+            "" if axes == METHODS_BY_SEEDS else str(axes), quantity.title if quantity else ""
+        )
+
+    def legend(self) -> Row:
+        quantity, seen = self.view.quantity, self.session.seen
+        if quantity is None:
+            controls = len(seen.counted) < len(seen.indices)
+            return [(f" {cell_legend(controls=controls)}", "dim")]
+        glyphs = self.app.terminal.glyphs
+        if not self.view.cells.known(quantity):
+            return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]
+        if quantity is NORMS:
+            return [(" ", ""), *norm_legend(self.view.cells.bars, glyphs)]
+        return self.view.cells.legend(quantity, shaded=bool(self.view.style_of("shade-0")))
