@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fa_tui.pages.table import TablePage
     from fa_tui.sharing.pieces import Shared
     from fa_tui.views.filters import ViewState
-    from fa_tui.widgets.chart import Chart
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
@@ -280,14 +279,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Text of the cell under the cursor of the runs."""
         page = self.page
         return page.cell_text() if isinstance(page, RunsPage) else ""
-
-    @property
-    def charts(self) -> Sequence[tuple[str, Chart]]:
-        """The charts on the page of the matrix, with their titles."""
-        page = self.page
-        if page is not self.pages.get("Matrix") or self.matrix.charts is None:
-            return ()
-        return self.matrix.charts.charts
 
     @property
     def matrix(self) -> MatrixPage:

@@ -24,7 +24,7 @@ from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
 from fa_tui.views.analysed import left_out_words
 from fa_tui.views.filters import ViewState
-from fa_tui.views.tables import lines_of
+from fa_tui.views.printed import lines_of
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.line import TabBar, TextLines
 from fa_tui.widgets.painted import Row

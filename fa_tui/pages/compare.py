@@ -22,7 +22,6 @@ from fa_tui.session import Session
 from fa_tui.sharing import pieces
 from fa_tui.sharing.pieces import Shared, Table
 from fa_tui.views.comparison import (
-    BARS,
     MARKED,
     Group,
     agreement,
@@ -35,7 +34,6 @@ from fa_tui.views.comparison import (
 from fa_tui.views.filters import picking
 from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
@@ -52,9 +50,6 @@ class ComparePage(Page):
     HELP = """
 Runs side by side
 The marked ones (space marks in the matrix), or one method over its seeds.
-Bars of all columns are on one logarithmic scale, so their lengths can be compared; where they \
-would be \
-shorter than 4 cells there are none. \
 Up to 6 runs are on screen at a time; ratio, mean and where they diverge are of all of them. \
 Under each name \
 stands where the run comes from.
@@ -71,17 +66,17 @@ only of one \
   ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
   < >          the runs before, the runs after (or shift with ← →), where there are more
   [ ]          to where the runs diverge, where one grows most, the next section
-  v            ‖h‖ and ‖g‖ as bars in one line each, so that the judged numbers fit on a small \
-screen
-  s            bars on the scale of all runs, so that flipping compares methods, or of these alone
+  v            ‖h‖ and ‖g‖ as curves over the layers, or the table again
 """
     DEFAULT_CSS = """
     ComparePage {
         & CompareView { height: 1fr; }
-        & LayerCharts { display: none; height: 1fr; margin: 1 0 0 0; }
+        & LayerCharts { display: none; height: 1fr; }
         & #agreement, & #here { height: 1; }
         &.-roomy CompareView { height: auto; max-height: 50%; }
-        &.-roomy LayerCharts { display: block; }
+        &.-chart LayerCharts, &.-roomy LayerCharts { display: block; }
+        /* not display: it keeps the focus */
+        &.-chart CompareView { height: 0; }
     }
     """
 
@@ -95,9 +90,7 @@ screen
             key_display="p",
             tooltip="compare the line before",
         ),
-        Binding(
-            "s", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
-        ),
+        Binding("v", "chart", "Chart", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
     ]
 
@@ -108,20 +101,17 @@ screen
         self.view, self.curves = CompareView(session), LayerCharts()
         self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
-        self._shared = True
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()
-        self._scales = self._scales_of_scope = Scales()
         self._groups: list[Group] = []
         self._read()
         self._at = self._place_of(row)
         self._wanted = self.group
 
     def _read(self) -> None:
-        """Take the groups, scales and looks of the runs in scope."""
+        """Take the groups and looks of the runs in scope."""
         session = self.session
         self._groups = groups_of(session, session.scope, axes=self._axes)
-        self._scales_of_scope = norm_scales(session.scoped)
         self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
     def _place_of(self, row: int | None) -> int:
@@ -185,15 +175,6 @@ screen
             return self._groups[self._at]
         return None
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The scale's key works only with bars or charts on screen."""
-        return action != "rescale" or self._draws
-
-    @property
-    def _draws(self) -> bool:
-        """Whether there is room for bars or charts."""
-        return self.has_class("-roomy") or bool(self.view.bar_cells) or self.view.as_bars
-
     def action_flip(self, step: int) -> None:
         """Compare the next or previous line."""
         if self._groups:
@@ -208,14 +189,9 @@ screen
         else:
             await self.app.explorer.open_at("Matrix", self.row)
 
-    @on(CompareView.ShowsChanged)
-    def _shows_changed(self) -> None:
-        self._show()
-
-    def action_rescale(self) -> None:
-        """Toggle the scale of bars between all runs and the compared ones."""
-        self._shared = not self._shared
-        self._show()
+    def action_chart(self) -> None:
+        """Show the chart instead of the table, or the table again."""
+        self.toggle_class("-chart")
 
     def shared(self) -> Shared:
         """The comparison and its runs."""
@@ -264,10 +240,7 @@ screen
             rows, self._labels = group.rows, column_labels(session, group)
         compared = [session.rows[row] for row in rows]
         self._looks = self._seeds.drawn(compared)
-        self._scales = self._scales_of_scope
-        if not self._shared:
-            self._scales = norm_scales(compared)
-        self.view.compare(rows, self._labels, self._scales, self._looks)
+        self.view.compare(rows, self._labels, self._looks)
         self._draw()
 
     @on(CompareView.Turned)
@@ -277,7 +250,7 @@ screen
             rows = self.group.rows
         seen = slice(self.view.window.first, self.view.window.end)
         runs = [self.session.rows[row] for row in rows[seen]]
-        self.curves.show(runs, self._scales, self._looks[seen])
+        self.curves.show(runs, self._looks[seen])
         self._say()
 
     def _say(self) -> None:
@@ -303,9 +276,8 @@ screen
         scope = []
         if self.session.filter is not None:
             scope = [(" ", ""), *scope_pieces(self.session)]
-        bars = "" if self._shared or not self._draws else "   bars: own scale"
         name = (f" {group.name} ", "strong")
-        return [(" compare ", "accent"), name, *about, *scope, (bars, "accent")]
+        return [(" compare ", "accent"), name, *about, *scope]
 
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
         if len(group.rows) < 2:
@@ -382,7 +354,7 @@ screen
             else:
                 assumed = ""
             text = f"{entry.name} = {short(value, 6)}{assumed}"
-        elif entry.kind in ("h", "g", "growth", *BARS):
+        elif entry.kind in ("h", "g", "growth"):
             text = f"no {entry.name} in this run"
         line.set(
             (f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim")

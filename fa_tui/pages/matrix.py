@@ -1,8 +1,6 @@
-"""Matrix: methods down, seeds across, with the run under the cursor and the curves of its line."""
+"""Matrix: methods down, seeds across, with the run under the cursor."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from textual import on
 
@@ -17,16 +15,9 @@ from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import RunsView, norm_legend
 
-if TYPE_CHECKING:
-    from fa_tui.widgets.chart import LineCharts
-
 
 class MatrixPage(RunsPage):
-    """The matrix, its charts, and the run under the cursor.
-
-    Attributes:
-        charts: of the line under the cursor, from the first use.
-    """
+    """The matrix, and the run under its cursor."""
 
     view: Matrix
 
@@ -35,20 +26,6 @@ class MatrixPage(RunsPage):
         look = self.app.begins
         self.view = Matrix(session, look.axes, CELLS.get(look.show))
         self.view.id = "matrix"
-        self.charts: LineCharts | None = None
-
-    async def complete(self) -> None:
-        from fa_tui.widgets.chart import LineCharts  # after the first paint
-
-        self.charts = LineCharts(self.view)
-        await super().complete()
-        await self.mount(self.charts)
-        self.call_after_refresh(self.show_detail)
-
-    def show_detail(self) -> None:
-        super().show_detail()
-        if self.charts is not None:
-            self.charts.follow()
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes; the cursor stays on its run."""

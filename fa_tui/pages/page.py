@@ -64,7 +64,7 @@ class Page(Place):
 
     def legend(self) -> Row:
         """What the status line says where there is no message."""
-        return []
+        return [(" a b c d: a slider   z: all four, or none   esc: back", "dim")]
 
     def back(self) -> bool:
         """Close what is open on the page; False if nothing is."""

@@ -123,7 +123,6 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
         names,
         judged,
         partial(shared_traces, session, None if indices is None else exported),
-        charts=explorer.charts,
     )
 
 

@@ -166,7 +166,7 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
 
     Curves of methods have their colours; others use Matplotlib's.
     """
-    from fa_core.reporting.panels import NULL, fixed_style, laid_out, page, rendered
+    from fa_core.reporting.panels import fixed_style, laid_out, page, rendered
     from fa_core.reporting.plotting import NullFormatter
 
     with fixed_style():
@@ -183,10 +183,8 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
                 panel.plot(
                     *zip(*curve.points, strict=True), color=drawn, marker=marker, label=label
                 )
-            if chart.band:
-                panel.axhspan(*chart.band, color=NULL, linewidth=0)
-            if math.isfinite(chart.limit):
-                panel.axhline(chart.limit, linestyle="--", color="grey")
+            for limit, _ in chart.limits:
+                panel.axhline(limit, linestyle="--", color="grey")
             panel.set(
                 title=title,
                 xlabel=chart.x_label,

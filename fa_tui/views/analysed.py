@@ -1,4 +1,4 @@
-"""What a filter leaves out of an analysis, as text. Pure."""
+"""Warnings about runs that a filter takes from an analysis. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from fa_core.option_values import listed
 
 _NAMED = 6
 """Methods named in a sentence."""
-_COMPARED = ("healthy", "degenerate")
-"""Groups that an analysis compares."""
 
 
 def left_out_words(
@@ -35,7 +33,7 @@ def left_out_words(
             partly.append(f"{name} {analysed} of {every}")
         if name in groups:
             in_group[groups[name]] += analysed
-    for group in _COMPARED:
+    for group in ("healthy", "degenerate"):
         if group in in_group and not in_group[group]:
             yield f"The filter leaves out every {group} run{all_runs}."
     if partly:

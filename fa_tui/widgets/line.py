@@ -12,6 +12,7 @@ import msgspec
 from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
+from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 
@@ -221,6 +222,9 @@ class TabBar(Choices):
         """Mark another one."""
         self._open = name
         self.repaint()
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return sum(map(row_width, self.options(container.width)))
 
     def options(self, width: int) -> Sequence[Row]:
         for gap in ("  ", " "):
