@@ -294,7 +294,8 @@ class ExplorerApp(App[int]):
         offers = self.history.offers
         self.history.record(now, series, time.monotonic(), is_drag=is_drag)
         self.explorer.show(self.session)
-        self.say(words, "accent")
+        if words or self.explorer.status.message:
+            self.say(words, "accent")
         if offers != self.history.offers:
             self.screen.refresh_bindings()
 

@@ -300,6 +300,8 @@ class ExplorerScreen(Uniform, Screen[None]):
         if self.sliders is not None:
             self.sliders.show(now)
         self.page.show(now)
+        if now.is_step_from(before):
+            return
         self.describe()
         if self._filter_line is not None and self._filter_from is not None:
             # the cursor returns to its run once that is in scope again

@@ -311,10 +311,19 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         differ = _differing(self.since, self)
         return [Flip(row, then[row], now[row]) for row in rows if differ[row]]
 
+    def is_step_from(self, before: Session) -> bool:
+        """Whether only thresholds moved since an earlier snapshot; the scope stayed."""
+        return self.thresholds is not before.thresholds and self.seen is before.seen
+
     @property
     def turned(self) -> list[Flip]:
         """The runs whose letters changed with the last step."""
         return [flip for flip in self.flips if flip.before != flip.after]
+
+    @cached_property
+    def turned_rows(self) -> frozenset[int]:
+        """Indices of the runs whose letters changed with the last step."""
+        return frozenset(flip.row for flip in self.turned)
 
     def counts(self) -> Counts:
         """Runs in scope without controls, by what is known of them."""

@@ -113,33 +113,12 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
         return ""
-    fires = diagnostic.letter in run.flags
-    if value > limit:
-        side = "over" if fires else "above"
-    else:
-        side = "under" if fires else "below"
-    difference = short(abs(limit - value))
-    if diagnostic.quantity.log and value > 0 and limit > 0:
-        factor = _factor(max(value / limit, limit / value))
-        distance, more = f"{factor}× {side}", f" the limit ({difference})"
-    else:
-        distance, more = f"{difference}{diagnostic.quantity.suffix} {side}", " the limit"
+    distance = diagnostic.how_far(value, limit, fires=diagnostic.letter in run.flags)
     if brief:
         return distance
-    return distance + more
-
-
-def _factor(ratio: float) -> str:
-    """A factor above 1, with as many digits as distinguish it from 1.
-
-    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
-    ('41.5', '1.003', '1')
-    """
-    for digits in range(3, 8):
-        text = short(ratio, digits)
-        if text != "1":
-            return text
-    return "1"
+    if diagnostic.is_factor(value, limit):
+        return f"{distance} the limit ({short(abs(limit - value))})"
+    return f"{distance} the limit"
 
 
 def _state(run: JudgedRun, letter: str) -> str:

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from fa_core.errors import FaError
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.session import Session
+from fa_tui.session import Session, changed_cells
 from fa_tui.settings import remember
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
@@ -159,21 +159,26 @@ class RunsPage(Page):
         self.view.go_to(row)
 
     def show(self, now: Session) -> None:
-        self.session = now
-        self.view.show(now)
-        self.show_detail()
+        before, self.session = self.session, now
+        self.view.session = now
+        if now.seen is not before.seen:
+            self.view.lay_out()
+        elif rows := changed_cells(before, now):
+            self.view.show_changed(rows, is_step=now.since is not before.since)
+        if not now.is_step_from(before):
+            self.show_detail()
+        elif self.detail is not None and self.side.display:
+            self.detail.judge(now)
 
     def show_detail(self) -> None:
         """Show the run under the cursor in its pane."""
         self.detail_later.cancel()
         row, now = self.row, self.session
-        if self.detail is None or not self.side.display:
-            return
-        if row is None:
-            self.detail.show(None, now.thresholds)
-        else:
-            work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
-            self.detail.show(now.rows[row], now.thresholds, gone=row in now.gone, work=work)
+        if self.detail is not None and self.side.display:
+            work: list[tuple[str, str]] = []
+            if row is not None:
+                work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
+            self.detail.show(now, row, work)
 
     @on(LineTable.Moved)
     def _moved(self) -> None:

@@ -23,6 +23,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.report.verdict_cell import run_cell
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
@@ -121,6 +122,8 @@ class RunPage:
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
         self._row = row
         self._report = row.report
+        self._covered = bool(row.report.coverage)
+        self._judged: tuple[int, int] | None = None
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
         self._say = glyphs.say
@@ -132,6 +135,7 @@ class RunPage:
     def lines(
         self,
         thresholds: DiagnosticThresholds,
+        judged: tuple[int, int],
         *,
         gone: bool = False,
         work: Sequence[tuple[str, str]] = (),
@@ -140,41 +144,38 @@ class RunPage:
 
         Args:
             thresholds: what judges it.
+            judged: the masks of its firing and undecided letters.
             gone: whether its file or folder is no longer there.
             work: what another process does with it, lines with their tones.
         """
-        report = self._report = self._row.report.with_thresholds(thresholds)
-        judged = (report.flags, report.undecided, report.coverage)
+        if judged != self._judged:
+            self._judged = judged
+            self._report = self._row.report.with_thresholds(thresholds)
+            self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         lines = self._part("title", judged, self._title).copy()
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
         for text, tone in work:
             lines += self._wrapped(text, tone)
-        if report.coverage:
-            lines += self._measured()
+        if self._covered:
+            lines += self._table.rows(thresholds)
+            lines += self._part("findings", judged, self._findings)
+            lines.append([])
+            passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
+            lines += self._part("layers", passing, self._layers)
         elif work:
             lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", report.flags, self._facts)]
+        return [*lines, *self._part("facts", judged, self._facts)]
 
-    def _measured(self) -> list[Row]:
-        """Diagnostics, sparklines, verdict and layers."""
-        thresholds = self._report.thresholds
-        lines = self._part("diagnostics", thresholds, self._diagnostics).copy()
-        lines.append([])
-        passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
-        return lines + self._part("layers", passing, self._layers)
-
-    def _diagnostics(self) -> list[Row]:
-        """The table of diagnostics, the sparklines, and what follows from the numbers."""
-        table = DiagnosticTable(self._report, self._width, self._glyphs)
-        lines = [*table.rows(), *self._sparklines(), []]
-        lines += self._verdict()
-        for text, tone in table.remarks():
+    def _findings(self) -> list[Row]:
+        """The sparklines, and what follows from the numbers."""
+        lines = [*self._sparklines(), [], *self._verdict()]
+        for text, tone in self._table.remarks():
             lines += self._wrapped(text, tone, hanging=3)
         return lines
 
@@ -546,35 +547,28 @@ class DetailPane(PaintedScroll, can_focus=True):
     _row: AuditRow | None = None
     _page: RunPage | None = None
     _page_width = 0
-    _thresholds = DiagnosticThresholds()
-    _gone = False
+    _now = Session()
+    _index: int | None = None
     _work: Sequence[tuple[str, str]] = ()
 
-    def show(
-        self,
-        row: AuditRow | None,
-        thresholds: DiagnosticThresholds,
-        *,
-        gone: bool = False,
-        work: Sequence[tuple[str, str]] = (),
-    ) -> None:
+    def show(self, now: Session, index: int | None, work: Sequence[tuple[str, str]] = ()) -> None:
         """Show a run.
 
         Args:
-            row: the run.
-            thresholds: what it is judged by.
-            gone: its file or folder is no longer there.
+            now: the snapshot.
+            index: of the run.
             work: what another process does with it, lines with their tones.
         """
+        row = None if index is None else now.rows[index]
         if row is not self._row:
             self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row, self._gone, self._work = row, gone, work
-        self.judge(thresholds)
+        self._row, self._index, self._work = row, index, work
+        self.judge(now)
 
-    def judge(self, thresholds: DiagnosticThresholds) -> None:
+    def judge(self, now: Session) -> None:
         """Judge the run by other thresholds."""
-        self._thresholds = thresholds
+        self._now = now
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
@@ -583,9 +577,12 @@ class DetailPane(PaintedScroll, can_focus=True):
         return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
-        if self._row is None:
+        now, index = self._now, self._index
+        if self._row is None or index is None:
             return [[("no run selected", "dim")]]
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        return self._page.lines(self._thresholds, gone=self._gone, work=self._work)
+        judged = now.flags[index], now.undecided[index]
+        gone = index in now.gone
+        return self._page.lines(now.thresholds, judged, gone=gone, work=self._work)

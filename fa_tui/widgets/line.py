@@ -121,13 +121,16 @@ class StatusLine(Line):
 
     Args:
         id: of the widget.
+
+    Attributes:
+        message: the shown one; ``""`` if there is none.
     """
 
     app: ExplorerApp
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._message = ("", "")
+        self.message = self._tone = ""
         self._expires = Later(MESSAGE_SECONDS, self, partial(self.say, ""))
         self._warning_expires = Later(2 * MESSAGE_SECONDS, self, partial(self.say, ""))
         self._progress: Sequence[Piece] = ()
@@ -135,7 +138,8 @@ class StatusLine(Line):
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message; an empty one restores the explanation."""
-        self._message = (text, tone)
+        self.message = text
+        self._tone = tone
         self._expires.cancel()
         self._warning_expires.cancel()
         if text:
@@ -158,8 +162,8 @@ class StatusLine(Line):
         before: list[Piece] = []
         if self._progress:
             before = [(" ", ""), *self._progress, ("  ", "")]
-        if self._message[0]:
-            self.set(*before, (" ", ""), self._message)
+        if self.message:
+            self.set(*before, (" ", ""), (self.message, self._tone))
         else:
             self.set(*before, *self._legend)
 

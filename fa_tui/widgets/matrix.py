@@ -101,16 +101,8 @@ class Matrix(RunsView):
         self._labels: dict[int, str] = {}
         self._lengths: Sequence[int] = (0, 0)
         self._name_width = self._count_width = 0
-        self.cells = RunCells(session, self._glyphs)
+        self.cells = RunCells(self, self._glyphs)
         self.lay_out()
-
-    def show(self, now: Session) -> None:
-        if now.baseline != self.session.baseline:
-            # a new lowest or highest number changes all shades
-            self.cells.numbers_changed()
-            self.refresh()
-        self.cells.session = now
-        super().show(now)
 
     @property
     def grid(self) -> Grid:

@@ -23,7 +23,7 @@ from textual.widget import Widget
 from fa_core.report.diagnostics import BIT
 from fa_core.report.numbers import median
 from fa_core.report.quantities import Quantity
-from fa_tui.session import Session, changed_cells
+from fa_tui.session import Session
 from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
@@ -164,7 +164,7 @@ class RunsView(LineTable):
         session: the runs.
 
     Attributes:
-        flipped: indices of the flipped runs.
+        session: the shown snapshot.
     """
 
     app: ExplorerApp
@@ -204,23 +204,22 @@ class RunsView(LineTable):
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.session = session
-        self.flipped: frozenset[int] = frozenset()
 
-    def show(self, now: Session) -> None:
-        """Show another snapshot; bring the first of a few flipped runs into view."""
-        before, self.session = self.session, now
-        self.flipped = frozenset(flip.row for flip in now.turned)
-        if now.seen is not before.seen:
-            self.lay_out()
-            return
-        self.refresh_runs(changed_cells(before, now))
-        if now.since is before.since or not 0 < len(self.flipped) <= FEW_FLIPS:
-            return
-        places = list(filter(None, map(self.place_of, self.flipped)))
-        if places and self.visible_lines():
-            self.show_flip(min(places))
+    @property
+    def flipped(self) -> AbstractSet[int]:
+        """The runs that flipped with the last step."""
+        return self.session.turned_rows
 
-    def show_flip(self, place: tuple[int, int]) -> None:
+    def show_changed(self, rows: Collection[int], *, is_step: bool) -> None:
+        """Repaint runs whose cells changed; after a step bring the first of a few flipped runs into
+        view."""
+        self.refresh_runs(rows)
+        if is_step and 0 < len(self.flipped) <= FEW_FLIPS:
+            places = list(filter(None, map(self.place_of, self.flipped)))
+            if places and self.visible_lines():
+                self._show_flip(min(places))
+
+    def _show_flip(self, place: tuple[int, int]) -> None:
         """Scroll to a flipped run, as far as the run under the cursor stays on screen."""
         line, column = place
         reach = len(self.visible_lines()) - 1
@@ -350,15 +349,15 @@ class NormBars:
 
 
 class RunCells:
-    """Paints the cells of a table.
+    """Paints the cells of a view of the runs.
 
     Args:
-        session: the runs and thresholds.
+        view: the view.
         glyphs: characters to draw with.
     """
 
-    def __init__(self, session: Session, glyphs: Glyphs) -> None:
-        self.session = session
+    def __init__(self, view: RunsView, glyphs: Glyphs) -> None:
+        self._view = view
         self._glyphs = glyphs
         self._rows: list[int] = []
         self._most = 1
@@ -366,6 +365,11 @@ class RunCells:
         self._written: tuple[Quantity, Write] | None = None
         self.looks = SeedLooks((), glyphs)
         self._bars: NormBars | None = None
+
+    @property
+    def session(self) -> Session:
+        """The shown snapshot."""
+        return self._view.session
 
     def set_cells(self, cells: Sequence[Sequence[int]]) -> None:
         """Take all cells, whose numbers define the scale."""

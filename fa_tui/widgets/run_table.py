@@ -91,12 +91,6 @@ class RunTable(RunsView):
         self._frozen: dict[str, int] = {}
         self.lay_out()
 
-    def show(self, now: Session) -> None:
-        if now.baseline != self.session.baseline:
-            self.session = now
-            self.lay_out()  # the order may be another one
-        super().show(now)
-
     def lay_out(self) -> None:
         """Show the runs in scope in the current order. The cursor stays on its run."""
         session = self.session

@@ -85,9 +85,10 @@ class SlidersPanel(Vertical):
             if now.seen is not before.seen:
                 slider.set_runs(now.values(letter))
             slider.catch_up()
-        if now.since is not before.since:
+        is_step = now.is_step_from(before)
+        if now.flips or not is_step or before.flips:
             self._flipped = flipped_words(now)
-        self._show_summary()
+            self._show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
