@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -20,6 +20,7 @@ from fa_tui.pages.page import Page
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
+from fa_tui.views.filters import CELL_LETTERS, ViewState
 from fa_tui.views.words import flip_words
 from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
 from fa_tui.widgets.painted import Place, Uniform
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
     from fa_tui.pages.matrix import MatrixPage
     from fa_tui.pages.table import TablePage
     from fa_tui.sharing.pieces import Shared
-    from fa_tui.views.filters import ViewState
     from fa_tui.widgets.filter_line import FilterLine
+    from fa_tui.widgets.matrix import Matrix
+    from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
@@ -265,15 +267,15 @@ class ExplorerScreen(Uniform, Screen[None]):
     @property
     def look(self) -> ViewState:
         """How the runs are shown now."""
-        look, matrix, table = self.app.begins, self.pages.get("Matrix"), self.pages.get("Table")
-        if matrix is not None:
-            look = self.matrix.look
-        is_table = self.page is table
-        if table is not None and is_table:
-            view = self.table.view
-            look = look._replace(show=NORMS.name) if view.with_bars else look
-            look = look._replace(sort=view.order)
-        return look._replace(filter=self.session.scope_text, long=is_table)
+        look, is_table = self.app.begins, self.page.id == "Table"
+        if "Matrix" in self.pages:
+            quantity = self.matrix.quantity
+            show = CELL_LETTERS if quantity is None else quantity.name
+            look = ViewState(show, *self.matrix.axes)
+        if is_table and self.table.with_bars:
+            look = look._replace(show=NORMS.name)
+        order = self.table.order if is_table else ""
+        return look._replace(filter=self.session.scope_text, sort=order, long=is_table)
 
     def cell_text(self) -> str:
         """Text of the cell under the cursor of the runs."""
@@ -281,16 +283,14 @@ class ExplorerScreen(Uniform, Screen[None]):
         return page.cell_text() if isinstance(page, RunsPage) else ""
 
     @property
-    def matrix(self) -> MatrixPage:
-        """The page of the matrix."""
-        page: MatrixPage = self._page_called("Matrix")  # type: ignore[assignment]
-        return page
+    def matrix(self) -> Matrix:
+        """The matrix."""
+        return cast("MatrixPage", self._page_called("Matrix")).view
 
     @property
-    def table(self) -> TablePage:
-        """The page of the table."""
-        page: TablePage = self._page_called("Table")  # type: ignore[assignment]
-        return page
+    def table(self) -> RunTable:
+        """The table."""
+        return cast("TablePage", self._page_called("Table")).view
 
     # The snapshot
 

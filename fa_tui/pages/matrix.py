@@ -8,8 +8,7 @@ from fa_core.report.verdict_cell import cell_legend
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, NORMS
-from fa_tui.views.filters import CELL_LETTERS, ViewState
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes
+from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Row
@@ -27,23 +26,10 @@ class MatrixPage(RunsPage):
         self.view = Matrix(session, look.axes, CELLS.get(look.show))
         self.view.id = "matrix"
 
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the matrix out along other axes; the cursor stays on its run."""
-        self.view.axes = axes
-        self.view.lay_out()
-        self.app.explorer.describe()
-
     @on(RunsView.ShowsChanged)
     def _shows_changed(self) -> None:
         self.app.say("")
         self.app.explorer.describe()
-
-    @property
-    def look(self) -> ViewState:
-        """How the matrix is shown."""
-        quantity = self.view.quantity
-        show = CELL_LETTERS if quantity is None else quantity.name
-        return ViewState(show, *self.view.axes)
 
     def overview(self) -> Overview:
         axes = self.view.axes

@@ -286,7 +286,7 @@ _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 
 async def choose_axis(app: ExplorerApp, place: str) -> None:
     """Choose the columns or lines of the matrix."""
-    session, matrix = app.session, app.explorer.matrix.view
+    session, matrix = app.session, app.explorer.matrix
     if place == "columns":
         now, other = matrix.axes.columns, matrix.axes.lines
     else:
@@ -306,12 +306,14 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
     axes = matrix.axes
     if chosen != now:
         axes = axes.having(place, chosen)
-    app.explorer.matrix.lay_out_along(axes)
+    matrix.axes = axes
+    matrix.lay_out()
+    app.explorer.describe()
 
 
 async def choose_order(app: ExplorerApp) -> None:
     """Choose the order of the long view."""
-    table = app.explorer.table.view
+    table = app.explorer.table
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         if table.order == column.name:

@@ -233,7 +233,7 @@ class ExplorerCommands(Provider):
             run = partial(app.run_action, active.binding.action, active.node)
             yield active.binding.description, f"{active.binding.tooltip} ({key})", run
         if app.explorer.page.id == "Matrix":
-            show = app.explorer.matrix.view.show_quantity
+            show = app.explorer.matrix.show_quantity
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (

@@ -20,13 +20,11 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Machine
 from fa_tui.screens.help import ProblemsScreen
-from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from tests.conftest import REPOSITORY
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
 
 PUBLISHED = REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json"
@@ -65,8 +63,10 @@ def published() -> tuple[AuditRow, ...]:
 def by_penalty() -> Session:
     """The published runs, each with a λ, so that several share a cell."""
     return Session(
-        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
-        for row in published()
+        [
+            msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
+            for row in published()
+        ]
     )
 
 
@@ -218,17 +218,18 @@ class StagedJobs:
 
 
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    jobs = StagedJobs()
-    app.explorer.jobs_changed(jobs.listed())
-    screen = JobsScreen(jobs)
-    await app.push_screen(screen)
+    app.jobs.listed = StagedJobs().listed  # type: ignore[method-assign]
+    app.explorer.jobs_changed(app.jobs.listed())
+    await pilot.press("J")
+    await until(pilot, lambda: app.explorer.page.id == "Jobs" and app.explorer.page.is_mounted)
     await pilot.press("up")
     gib = 1 << 30
     gpu = Device(
         name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87
     )
     cpu = Device(name="cpu", label="16 cores", load=0.5)
-    screen.show_machine(Machine([gpu, cpu]))
+    page: Any = app.explorer.page
+    page.show_machine(Machine([gpu, cpu]))
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -241,7 +242,7 @@ async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> No
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    app.session.problems += [
+    more = [
         Problem("runs/cut.json", "runs/cut.json: truncated at line 3, column 17; write it again"),
         Problem(
             "runs/model.pt", "runs/model.pt: wants to load os.system; convert it with safetensors"
@@ -252,7 +253,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
             "the default is used",
         ),
     ]
-    app.explorer.rows_changed()
+    app.add_problems(more)
     await app.push_screen(ProblemsScreen(app.session))
 
 
@@ -286,10 +287,9 @@ SCENES = {
     "presets": Scene(("p",), shows="save as"),
     "axes_to_choose_from": Scene(("x",), by_penalty, shows="The columns"),
     "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
-    "timeline": Scene(("T", Sees("epoch"), "down", *["left"] * 8), epochs, shows="epoch"),
+    "timeline": Scene(("T", Sees("epoch"), "down", "3"), epochs, shows="epoch"),
     "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),
-    "utility": Scene(("A", Sees("sweep"), "2", "down"), shows="S_full"),
-    "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
+    "seeds": Scene(("A", Sees("sweep"), "2", "down"), shows="seeds"),
     "jobs": Scene((), staging=jobs_in_every_state, shows="cuda:0   NVIDIA"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
@@ -297,7 +297,6 @@ SCENES = {
     "problems": Scene((), staging=problems, shows="2 not opened, 1 in settings"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
     "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth"),
-    "jump": Scene(("ctrl+o",), shows="[s]"),
 }
 
 
@@ -330,10 +329,7 @@ def opened_on(
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
-    charts = app.explorer.charts
-    if charts is not None and charts.waiting is not None:
-        return True
     if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
         # what is found is listed in several steps
         return True
-    return app.explorer.is_due or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
+    return is_due(app)

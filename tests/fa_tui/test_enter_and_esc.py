@@ -27,15 +27,15 @@ async def test_a_run_opens_on_all_of_the_width(
             await pilot.press("enter")
         else:
             await pilot.press(key)
-        await until(pilot, lambda: explorer.focused is explorer.detail)
-        assert explorer.detail is not None
-        await until(pilot, lambda: explorer.detail.size.width > size[0] - 8)
+        await until(pilot, lambda: explorer.focused is explorer.page.detail)
+        assert explorer.page.detail is not None
+        await until(pilot, lambda: explorer.page.detail.size.width > size[0] - 8)
         await until(pilot, lambda: "trustworthy" in screen_text(app))
         await pilot.press("escape" if key == "enter" else "z")
-        await until(pilot, lambda: explorer.focused is explorer.runs)
+        await until(pilot, lambda: explorer.focused is explorer.page.view)
         assert not explorer.shows_run_alone
-        assert explorer.shown_runs.in_table is long, "one step back"
-        await until(pilot, lambda: explorer.runs.size.width > size[0] // 3)
+        assert explorer.page.id == "Table" == long, "one step back"
+        await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
 
 
 async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
@@ -44,7 +44,7 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
         await until(pilot, lambda: explorer.takes_keys)
         await pilot.press("t", "enter", "escape", "down")
         await pilot.pause(0.05)
-        assert explorer.focused is explorer.runs and explorer.runs.line == 1
+        assert explorer.focused is explorer.page.view and explorer.page.view.line == 1
 
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:

@@ -129,7 +129,7 @@ async def test_v_shows_bars_on_one_scale_in_the_table_too(app: ExplorerApp) -> N
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("down", "t", "v")
         await pilot.pause()
-        table = app.explorer.shown_runs.table
+        table = app.explorer.table
         assert table is not None
         bars = ["".join(text for text, _ in table.cell(1, column)).strip() for column in (0, 1)]
         assert bars == ["▃▇███", "▅▂▂▂▂"]

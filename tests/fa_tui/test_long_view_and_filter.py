@@ -36,7 +36,7 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         await pilot.pause()
         assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
         await pilot.press("s")
-        table = app.explorer.runs
+        table = app.explorer.page.view
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
         assert growths == sorted(growths)
         assert app.explorer.row == table._shown[0]
@@ -58,7 +58,7 @@ async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
             42,
             123,
             456,
@@ -67,7 +67,7 @@ async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed ↓" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
             456,
             123,
             42,
@@ -94,7 +94,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         await pilot.pause()
         shown = [
             (app.session.rows[row].key, app.session.verdict(row))
-            for row in app.explorer.runs._shown
+            for row in app.explorer.page.view._shown
         ]
         line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
     words = shlex.split(line)
@@ -111,7 +111,7 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
-        table = app.explorer.runs
+        table = app.explorer.page.view
         header = table.render_line(0).text
         assert header.rstrip().endswith("›")
         await pilot.press(*["right"] * 11)
@@ -132,7 +132,9 @@ async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
         await pilot.press("t", *["right"] * 3)
         for _ in range(2):
             await pilot.press("s")
-            margins = [app.session.rows[row].report.margin_pp for row in app.explorer.runs._shown]
+            margins = [
+                app.session.rows[row].report.margin_pp for row in app.explorer.page.view._shown
+            ]
             assert margins[-6:] == [None] * 6
 
 
@@ -303,16 +305,16 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"flag:c", "enter", "t", "down")
-        await until(pilot, lambda: app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: app.explorer.page.id == "Table")
         row = app.explorer.row
         await pilot.press("slash", "0", "escape")
         await until(pilot, lambda: not app.screen.query(Input))
-        assert app.explorer.shown_runs.in_table, "it was the filter line that was left"
+        assert app.explorer.page.id == "Table", "it was the filter line that was left"
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
         await pilot.press("a", "escape")
-        await until(pilot, lambda: app.focused is app.explorer.shown_runs.table)
+        await until(pilot, lambda: app.focused is app.explorer.table)
         await pilot.press("escape")
-        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: not app.explorer.page.id == "Table")
         assert app.focused is app.explorer.matrix
         assert app.explorer.row == row
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
@@ -379,7 +381,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
             pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
         )
         await pilot.press("t", "asterisk")
-        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: not app.explorer.page.id == "Table")
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 

@@ -83,9 +83,9 @@ async def test_an_export_is_a_job_that_x_stops_without_a_trace(
         pid = app.jobs.listed()[0].pid
         await until(pilot, lambda: "writing fa-tui-report.html" in app.explorer.status.text)
         # the keys are answered meanwhile
-        line = app.explorer.runs.line
+        line = app.explorer.page.view.line
         await pilot.press("down")
-        assert app.explorer.runs.line == line + 1
+        assert app.explorer.page.view.line == line + 1
         await pilot.press("J")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         await until(pilot, lambda: "fa-tui-report.html" in screen_text(app))
