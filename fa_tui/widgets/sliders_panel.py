@@ -41,6 +41,8 @@ class SlidersPanel(Vertical):
     BINDINGS = [
         Binding("up,k", "walk(-1)", "Slider above", show=False),
         Binding("down,j", "walk(1)", "Slider below", show=False),
+        # the application's key, named among these
+        Binding("u", "app.travel('undo')", "Undo"),
         # also on pages that use the letter otherwise
         Binding(
             "p",

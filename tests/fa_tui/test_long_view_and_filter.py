@@ -314,7 +314,7 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         await pilot.press("a", "escape")
         await until(pilot, lambda: app.focused is app.explorer.table)
         await pilot.press("escape")
-        await until(pilot, lambda: not app.explorer.page.id == "Table")
+        await until(pilot, lambda: app.explorer.page.id != "Table")
         assert app.focused is app.explorer.matrix
         assert app.explorer.row == row
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
@@ -381,7 +381,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
             pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
         )
         await pilot.press("t", "asterisk")
-        await until(pilot, lambda: not app.explorer.page.id == "Table")
+        await until(pilot, lambda: app.explorer.page.id != "Table")
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 
