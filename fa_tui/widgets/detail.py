@@ -124,6 +124,7 @@ class RunPage:
         self._report = row.report
         self._covered = bool(row.report.coverage)
         self._judged: tuple[int, int] | None = None
+        self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
         self._say = glyphs.say
@@ -148,6 +149,7 @@ class RunPage:
             gone: whether its file or folder is no longer there.
             work: what another process does with it, lines with their tones.
         """
+        self._limit = thresholds.h_norm_explosion_ratio
         if judged != self._judged:
             self._judged = judged
             self._report = self._row.report.with_thresholds(thresholds)
@@ -162,7 +164,7 @@ class RunPage:
             lines += self._table.rows(thresholds)
             lines += self._part("findings", judged, self._findings)
             lines.append([])
-            passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
+            passing = [growth <= self._limit for growth in self._growths]
             lines += self._part("layers", passing, self._layers)
         elif work:
             lines.append([])
@@ -365,7 +367,7 @@ class RunPage:
                 cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
             blank = " " * width
             return LayerColumn(blank, cells, (blank, "bad"))
-        limit = self._report.thresholds.h_norm_explosion_ratio
+        limit = self._limit
         times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"

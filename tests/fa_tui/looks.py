@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from fa_tui.app import ExplorerApp
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.session import Session
+from fa_tui.session import History, Session
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.waiting import until
 
@@ -20,6 +20,13 @@ SIZE = (120, 40)
 def app_on(session: Session) -> ExplorerApp:
     """An explorer in a terminal that can show everything."""
     return ExplorerApp(session, title="runs", terminal=COLOURFUL)
+
+
+def stepped(session: Session, **changes: object) -> Session:
+    """The session after a step of its thresholds or baseline."""
+    history = History(session)
+    history.record(session.but(**changes), None, at=0.0)
+    return history.now
 
 
 async def opened(pilot: Pilot[Any], *keys: str) -> Any:

@@ -97,7 +97,9 @@ async def test_a_threshold_moves_the_tables_and_the_chart(app: ExplorerApp) -> N
 async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2")
-        app.session.merge([Reading("new.json", [replace(app.session.rows[0], source="new.json")])])
+        app.folders_changed(
+            [Reading("new.json", [replace(app.session.rows[0], source="new.json")])]
+        )
         screen.sliders.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
         app.session.set_thresholds(screen.sliders.thresholds)
         screen.runs_changed()

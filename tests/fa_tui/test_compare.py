@@ -84,7 +84,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
 
 
 async def test_six_runs_have_nothing_to_turn_to(app: ExplorerApp) -> None:
-    app.session.marked = set(range(6))
+    app.history.now = app.session.but(marked=frozenset(set(range(6))))
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C")
         await pilot.press("greater_than_sign", "less_than_sign", "shift+right")
@@ -233,7 +233,7 @@ async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> 
 
 
 async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
-    app.session.marked = set(range(6))
+    app.history.now = app.session.but(marked=frozenset(set(range(6))))
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         names = screen_text(app).splitlines()[1]
@@ -261,7 +261,9 @@ async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: Explorer
 
 
 async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: ExplorerApp) -> None:
-    app.session.marked = {row for row, each in enumerate(app.session.rows) if each.seed == 123}
+    app.history.now = app.session.but(
+        marked=frozenset({row for row, each in enumerate(app.session.rows) if each.seed == 123})
+    )
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C")
         [*_, (_, chart)] = screen.charts.charts
@@ -293,7 +295,7 @@ def _deep() -> Session:
     session = Session(
         [row_of("a", 1, 10.0, 10.1, 10.2, 10.3), row_of("b", 1, *norms), row_of("c", 1)]
     )
-    session.marked = {0, 1, 2}
+    session = session.but(marked=frozenset({0, 1, 2}))
     return session
 
 
@@ -323,7 +325,7 @@ async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
 
 async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path) -> None:
     session = Session(scan([published_table]).rows)
-    session.marked = set(range(6))
+    session = session.but(marked=frozenset(set(range(6))))
     app = app_on(session)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
@@ -336,7 +338,7 @@ async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path
 async def test_bars_are_long_enough_to_compare_or_left_out_and_the_lines_fit(
     app: ExplorerApp, width: int, marked: int
 ) -> None:
-    app.session.marked = set(range(marked))
+    app.history.now = app.session.but(marked=frozenset(set(range(marked))))
     async with app.run_test(size=(width, 40)) as pilot:
         screen = await opened(pilot, "C", "z")
         bars = [
@@ -357,7 +359,7 @@ async def test_without_bars_names_go_before_the_mean(
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
         assert "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.16e7" in "".join(lines)
-        app.session.marked = bridges
+        app.show(app.session.but(marked=frozenset(bridges)))
         screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:
             await pilot.press("n")
@@ -414,7 +416,7 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
 async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(
     app: ExplorerApp,
 ) -> None:
-    app.session.marked = {0, 3}
+    app.history.now = app.session.but(marked=frozenset({0, 3}))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
         _, names, places, *lines = screen_text(app).splitlines()

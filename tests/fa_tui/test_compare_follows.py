@@ -14,7 +14,7 @@ from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen
-from fa_tui.session import Session
+from fa_tui.session import Session, with_rows
 from fa_tui.views.grid import Axes
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, settled
@@ -69,7 +69,9 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         screen = await opened(pilot, "C", "n")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
-        app.session.replace_rows({index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
+        app.show(
+            with_rows(app.session, {index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
+        )
         screen.runs_changed()
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]

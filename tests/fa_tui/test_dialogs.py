@@ -171,17 +171,17 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("a", "5", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await until(pilot, lambda: app.session.counts().walked == 11)
         await ask(pilot, "p", "s")
         await pilot.press(*"mine", "enter")
         await until(pilot, lambda: "preset mine saved" in said(app))
         assert Presets().read()["mine"] == STRICT
         await ask(pilot, "p", "1")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         await ask(pilot, "p", "2")
-        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await until(pilot, lambda: app.session.counts().walked == 11)
         await pilot.press("u")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         await ask(pilot, "p", "x", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
     assert list(Presets().read()) == ["protocol"]
@@ -211,14 +211,14 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         await until(pilot, lambda: "no run of method 'zz'; known: bp, dfa" in note.text)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         assert "frozen baseline 0.349: ep s42 +d, ep s123 +d, ep s456 +d" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
         app.screen.query_one(Input).value = ""
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         assert "as recorded" in said(app)
 
 
@@ -230,7 +230,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: said(app) == " nothing to undo")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press(*(["escape"] if focus == "escape" else []), "u")
@@ -238,11 +238,11 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         assert app.session.baseline == FrozenBaseline(0.349)
         await pilot.press("u")
         await until(pilot, lambda: app.session.baseline is None)
-        assert app.session.walk_backs() == 9
+        assert app.session.counts().walked == 9
         assert "frozen baselines as recorded: ep s42 −d" in said(app)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
-        assert app.session.walk_backs() == 12
+        assert app.session.counts().walked == 12
         await pilot.press("u", "u")
         await until(pilot, lambda: said(app) == " nothing to undo")
 
@@ -253,7 +253,7 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await ask(pilot, "A")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("b", *"1e-9", "enter")
         await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
         await pilot.press("u", "u")
@@ -299,7 +299,7 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
         await until(pilot, lambda: "flipped: ep" in screen_text(app))
-        app.session.merge([Reading("audit_table.json", app.session.rows[:1])])
+        app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
         app.explorer.rows_changed()
         await until(pilot, lambda: "flipped: ep" not in screen_text(app))
         await ask(pilot, "w")
@@ -316,7 +316,7 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         await ready(pilot)
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape")

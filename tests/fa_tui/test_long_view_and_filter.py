@@ -434,7 +434,7 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         await pilot.press("t")
         found = scan([published_table])
         more = [msgspec.structs.replace(row, source="more.json") for row in found.rows]
-        app.session.merge([Reading(place="more.json", rows=more)])
+        app.folders_changed([Reading(place="more.json", rows=more)])
         app.rows_changed()
         await pilot.press("t")
         await pilot.pause()

@@ -14,6 +14,7 @@ from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.reading import Reading
+from fa_tui.session import merged
 from fa_tui.settings import settings_file
 from tests.fa_tui.looks import SIZE
 
@@ -92,7 +93,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     log = json.loads(penalty_log.read_text())
     log["log"][0]["h_L_norm"] *= 10**4
     penalty_log.write_text(json.dumps(log))
-    session.merge([Reading(str(penalty_log), scan([penalty_log]).rows)])
+    session, _ = merged(session, [Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
     async with started[0].run_test(size=SIZE):
         lines = [

@@ -16,9 +16,10 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import letters_of
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.reading import Reading
-from fa_tui.session import History, Session, UnreadTraces, merged, with_rows
+from fa_tui.session import Session, UnreadTraces, merged, with_rows
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
+from tests.fa_tui.looks import stepped
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 OTHER = DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
@@ -36,9 +37,7 @@ def test_published_table_opens_with_nine_walk_backs(session: Session) -> None:
 
 def at(session: Session, **limits: float) -> Session:
     """A step to other thresholds, by their fields."""
-    history = History(session)
-    history.record(session.but(thresholds=DiagnosticThresholds(**limits)), None, at=0.0)
-    return history.now
+    return stepped(session, thresholds=DiagnosticThresholds(**limits))
 
 
 def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Session) -> None:

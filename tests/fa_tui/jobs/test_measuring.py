@@ -18,7 +18,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.session import Flip
+from fa_tui.session import Flip, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -33,7 +33,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
         await pilot.pause()
         assert "2 not measured" in screen_text(app)
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.walk_backs() == 2)
+        await until(pilot, lambda: app.session.counts().walked == 2)
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: "results.json" in screen_text(app))
@@ -74,7 +74,7 @@ async def test_a_run_folder_gets_its_report_beside_its_weights(
     app = measuring_app("run")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
     assert (
         json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"]
@@ -105,7 +105,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
     (run / AUDIT).write_text(json.dumps(old.to_dict()))
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
-    app.session.replace_rows(dict(enumerate(scan([run]).rows)))
+    app.show(with_rows(app.session, dict(enumerate(scan([run]).rows))))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("m")
@@ -118,11 +118,11 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.again_lines(0)]
         assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"
-        assert (run / AUDIT).read_bytes() == before and app.session.walk_backs() == 0
+        assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
         await pilot.press("M")
         await until(pilot, lambda: "the old file is kept" in screen_text(app))
         await pilot.press("r")
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
     assert (run / f"{AUDIT}.~1~").read_bytes() == before
     now = json.loads((run / AUDIT).read_text())
@@ -164,7 +164,7 @@ async def test_the_slider_answers_while_a_run_is_measured(
         await pilot.pause()
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
 
 
@@ -191,7 +191,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
         (tmp_path / "go").touch()
         await pilot.press("r")
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
 
 
@@ -232,7 +232,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "not saved" in screen_text(app))
-        assert app.session.walk_backs() == 1
+        assert app.session.counts().walked == 1
     app.close_jobs()
 
 
@@ -241,7 +241,7 @@ async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_pa
         app = measuring_app(name)
         async with app.run_test(size=SIZE) as pilot:
             await pilot.press("m")
-            await until(pilot, lambda app=app: app.session.walk_backs() == 1)
+            await until(pilot, lambda app=app: app.session.counts().walked == 1)
         app.close_jobs()
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
 
@@ -263,7 +263,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
-        await until(pilot, lambda: app.session.walk_backs() == 6)
+        await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
         await until(
             pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app)

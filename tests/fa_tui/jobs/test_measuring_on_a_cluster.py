@@ -60,7 +60,7 @@ async def test_the_key_measures_where_the_explorer_was_told_to(
         await pilot.press("m")
         await until(pilot, lambda: "Ray cluster at head:6379: 3 nodes" in screen_text(app))
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
         assert asked == [CLUSTER]
     app.close_jobs()
 

@@ -9,7 +9,7 @@ import pytest
 
 from fa_core.formats import scan
 from fa_tui.live import Follower
-from fa_tui.session import Session
+from fa_tui.session import Session, merged
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}
 
@@ -35,7 +35,7 @@ def test_only_the_rows_that_changed_are_news(path: Path) -> None:
     follower = Follower([str(path)])
     write(path, s2=900.0)
     follower.note(str(path))
-    news = session.merge(follower.take())
+    session, news = merged(session, follower.take())
     assert (news.added, news.changed, news.gone) == ([], [2], [])
     assert session.rows[2].report.h_L == 900.0
     assert session.flags[2] == 1
@@ -46,6 +46,6 @@ def test_rows_are_shown_as_they_were_when_their_file_is_gone(path: Path) -> None
     follower = Follower([str(path)])
     path.unlink()
     follower.note(str(path))
-    news = session.merge(follower.take())
+    session, news = merged(session, follower.take())
     assert news.gone == [0, 1, 2, 3]
     assert session.rows[3].report.h_L == 2.0

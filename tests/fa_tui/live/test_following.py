@@ -16,9 +16,9 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_tui.app import ExplorerApp
-from fa_tui.live import news_text
+from fa_tui.live import news_of
 from fa_tui.reading import Reading
-from fa_tui.session import Session
+from fa_tui.session import Session, merged
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
@@ -166,36 +166,37 @@ class TestMerging:
         ]
 
     def test_rows_never_move(self) -> None:
-        session = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
-        news = session.merge([Reading("a.json", rows=self.rows(2, 3))])
+        before = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
+        session, news = merged(before, [Reading("a.json", rows=self.rows(2, 3))])
         assert [row.seed for row in session.rows] == [1, 2, 1, 3]
         assert (news.added, news.changed, news.gone) == ([3], [], [0])
         assert session.gone == {0}
-        assert news_text(session, news, []) == "1 new: dfa s3   1 gone: dfa s1"
+        assert news_of(before, session, news, ()) == "1 new: dfa s3   1 gone: dfa s1"
 
     def test_the_same_again_is_no_news(self) -> None:
         session = Session(self.rows(1, 2))
-        assert not session.merge([Reading("a.json", rows=self.rows(1, 2))])
+        now, news = merged(session, [Reading("a.json", rows=self.rows(1, 2))])
+        assert not any(news) and now.runs is session.runs
 
     def test_what_is_back_is_told_and_no_longer_gone(self) -> None:
         session = Session(self.rows(1))
-        session.merge([Reading("a.json", gone=True)])
+        session, _ = merged(session, [Reading("a.json", gone=True)])
         assert session.gone == {0}
-        news = session.merge([Reading("a.json", rows=self.rows(1))])
+        session, news = merged(session, [Reading("a.json", rows=self.rows(1))])
         assert news.back == [0]
         assert not session.gone
 
     def test_an_assumed_baseline_holds_for_what_comes_later(self, published_table: Path) -> None:
         rows = [row for row in scan([published_table]).rows if row.method == "ep"]
         session = Session(rows[:1], baseline=FrozenBaseline(0.349))
-        session.merge([Reading(rows[0].source, rows=rows)])
-        assert session.walk_backs() == 3
-        session.set_baseline(None)
-        assert session.walk_backs() == 0
+        session, _ = merged(session, [Reading(rows[0].source, rows=rows)])
+        assert session.counts().walked == 3
+        session = session.but(baseline=None)
+        assert session.counts().walked == 0
 
     def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
-        assert session.merge([Reading("a.json", rows=self.rows(1))]).others
+        session, _ = merged(session, [Reading("a.json", rows=self.rows(1))])
         assert [problem.path for problem in session.problems] == ["b.json"]
 
     def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(
@@ -203,13 +204,14 @@ class TestMerging:
     ) -> None:
         session = Session([], problems=scan([tmp_path]).problems)
         locked = Problem(str(tmp_path / "locked"), "permission denied")
-        session.add_problems([locked])
-        session.merge(
+        session = session.but(problems=[*session.problems, locked])
+        session, _ = merged(
+            session,
             [
                 Reading("elsewhere/a.json", rows=self.rows(1)),
                 Reading(str(tmp_path / "b.json"), gone=True),
-            ]
+            ],
         )
         assert len(session.problems) == 2, "nothing is in it yet"
-        session.merge([Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
+        session, _ = merged(session, [Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
         assert session.problems == [locked]

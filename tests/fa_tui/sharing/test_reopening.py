@@ -96,7 +96,7 @@ async def begin(app: ExplorerApp, pilot: Pilot[Any], chance: random.Random) -> N
     for place in chance.sample(["lines", "columns"], 2):
         explorer.lay_out_along(explorer.matrix.axes.having(place, chance.choice(AXES)))
     chosen = Filter(chance.choice(FILTERS), AXES)
-    session.narrow(chosen)
+    session = session.but(filter=chosen)
     explorer.rows_changed()
     if chance.random() < 0.5:
         await explorer.action_toggle_table()
@@ -230,9 +230,9 @@ async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_p
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot, app)
         session, explorer = app.session, app.explorer
-        session.marked = {1}
+        session = session.but(marked=frozenset({1}))
         chosen = Filter("is:marked")
-        session.narrow(chosen)
+        session = session.but(filter=chosen)
         explorer.rows_changed()
         assert [piece.note for piece in explorer.shared().pieces if piece.key in "lo"] == [
             "of all runs: no filter names the marked ones"

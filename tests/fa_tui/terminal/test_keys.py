@@ -85,7 +85,7 @@ async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(
 async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "w0.349\r")
-        assert app.session.walk_backs() == 12
+        assert app.session.counts().walked == 12
 
 
 async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: ExplorerApp) -> None:

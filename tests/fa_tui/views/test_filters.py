@@ -48,7 +48,7 @@ def test_a_number_that_was_not_measured_passes_no_comparison(session: Session) -
 
 
 def test_flags_follow_the_thresholds(session: Session) -> None:
-    session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
+    session = session.but(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=5.0))
     assert Filter("flag:a").live
     assert keys(session, "method:ep flag:a") == ["ep_s123", "ep_s456"]
 
