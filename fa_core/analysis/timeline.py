@@ -228,7 +228,7 @@ def timelines(
     total_epochs: int | None = None,
     assumed: FrozenBaseline | None = None,
 ) -> list[Timeline]:
-    """`timeline` of many runs, each with a unique name (`run_names`).
+    """`timeline` of many runs.
 
     Args:
         traces: the runs.
@@ -239,16 +239,13 @@ def timelines(
         total_epochs: length the runs were planned for.
         assumed: see `frozen_baselines`.
     """
-    names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
     replay = Replay(traces, frozen_baselines(traces, table, assumed))
     nulls = _null_bands(traces, table)
     found = []
-    for name, one, null in zip(
-        names, replay.timelines(thresholds, stop_on, total_epochs), nulls, strict=True
-    ):
+    for one, null in zip(replay.timelines(thresholds, stop_on, total_epochs), nulls, strict=True):
         if all(point.deep_gamma is None for point in one.points):
             null = None
-        found.append(msgspec.structs.replace(one, key=name, null=null))
+        found.append(msgspec.structs.replace(one, null=null))
     return found
 
 
@@ -410,7 +407,8 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 class Replay:
-    """The epochs of many runs in one table, judged as thresholds move.
+    """The epochs of many runs in one table, judged as thresholds move; each has a unique name
+    (`run_names`).
 
     Args:
         traces: runs over epochs.
@@ -418,7 +416,11 @@ class Replay:
     """
 
     def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline]) -> None:
-        self._traces = traces
+        names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
+        self._traces = [
+            msgspec.structs.replace(trace, key=name)
+            for trace, name in zip(traces, names, strict=True)
+        ]
         rows = []
         for trace, baseline in zip(traces, baselines, strict=True):
             for epoch in trace.epochs:

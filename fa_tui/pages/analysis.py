@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from textual.app import ComposeResult
@@ -63,7 +63,10 @@ disagree.
   f           all runs, or again only those that pass the filter; a frozen baseline belongs \
               to its run: no filter takes it away
 """
-    DEFAULT_CSS = "AnalysisPage TextLines { height: 1fr; padding: 0 1; }"
+    # tables are as wide as the text: a scrollbar must not come later
+    DEFAULT_CSS = """
+    AnalysisPage TextLines { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+    """
 
     BINDINGS = [
         *(
@@ -124,10 +127,11 @@ disagree.
 
     def _judge(self) -> None:
         self._blocks = list(self._analysed())
-        lines: Iterable[str] = lines_of(self._blocks, self.size.width - 3)
+        width = self.text.scrollable_content_region.width
         if not self.session.in_scope:
-            lines = [_NONE_PASSES if len(self.session) else _NO_RUNS]
-        self.text.set_lines([*map(with_keys, lines)])
+            self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
+        elif width:
+            self.text.set_lines([*map(with_keys, lines_of(self._blocks, width))])
 
     def _analysed(self) -> Iterator[Block]:
         table, thresholds = self._table, self.session.thresholds

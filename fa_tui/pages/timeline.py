@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from math import ceil
 
 from textual import on
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 
 from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
+from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
 from fa_core.reporting.blocks import Block, Grid
@@ -41,6 +43,16 @@ _HOW_TO = (
 )
 
 
+def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
+    """Whether both are of one run."""
+    return (one.source, one.method, one.seed, one.axes) == (
+        other.source,
+        other.method,
+        other.seed,
+        other.axes,
+    )
+
+
 class TimelinePage(Page):
     """A chart of one quantity, and the table of first fires, whose line the chart shows.
 
@@ -66,8 +78,7 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
         & #quantities { height: 1; }
         & TabBar { width: auto; background: $background; }
         & #about { width: 1fr; }
-        & Canvas { height: 1fr; }
-        & GridTable { height: auto; max-height: 32%; }
+        & GridTable { height: 1fr; }
         & #notes { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
         & #notes.-empty { display: none; }
         &.-empty #quantities, &.-empty Canvas, &.-empty GridTable { display: none; }
@@ -89,6 +100,7 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
         self._shown = SHOWN[0]
+        self._found: list[Timeline] = []
         self._lines: list[tuple[str, list[Timeline]]] = []
         self._blocks: list[Block] = []
         keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
@@ -107,6 +119,10 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
     def on_mount(self) -> None:
         self._judge()
 
+    def on_resize(self) -> None:
+        # a larger terminal has a larger chart, whatever else it shows
+        self.canvas.styles.height = ceil(self.app.size.height / 2)
+
     @property
     def main(self) -> Widget:
         return self.table if self._traces else self.notes
@@ -115,8 +131,6 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
         before, self.session = self.session, now
         if now.seen is not before.seen or now.traces is not before.traces:
             self._read()
-            if self.has_focus_within:
-                self.screen.set_focus(self.main)
         # a held key must not queue work
         self.judge_later()
 
@@ -127,23 +141,32 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
         baselines = frozen_baselines(self._traces, session.table, session.baseline)
         self._replay = Replay(self._traces, baselines)
         self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
-        self.set_class(not self._traces, "-empty")
 
     def _judge(self) -> None:
-        found = self._replay.timelines(self.session.thresholds)
-        self._lines = by_condition(found)
-        self._blocks = list(timeline_blocks(found))
+        # new runs may come before the line under the cursor
+        chosen = self._drawn
+        self._found = self._replay.timelines(self.session.thresholds)
+        self._lines = by_condition(self._found)
+        self._blocks = list(timeline_blocks(self._found))
         for block in self._blocks[:1]:
             if isinstance(block, Grid):
                 self.table.set_grid(block)
+        # an empty table has no headings to draw
+        self.set_class(not self._lines, "-empty")
+        self._go_to(chosen)
         self._draw()
+        if self.has_focus_within or self.screen.focused is None:
+            self.screen.set_focus(self.main)
 
     def go_to(self, row: int) -> None:
-        runs = traces_of([self.session.rows[row]], self._traces)
-        own = {(trace.source, trace.key) for trace in runs}
-        for line, (_, drawn) in enumerate(self._lines):
-            if any((run.source, run.key) in own for run in drawn):
+        self._go_to(traces_of([self.session.rows[row]], self._traces))
+
+    def _go_to(self, wanted: Sequence[Timeline | Trace]) -> None:
+        """Put the cursor on the line of some runs."""
+        for line, (_, runs) in enumerate(self._lines):
+            if any(_same(run, one) for run in runs for one in wanted):
                 self.table.move_to(line)
+                return
 
     def action_open(self, label: str) -> None:
         """Draw another quantity."""
@@ -188,7 +211,9 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
             name = run.key if run.seed is None else f"s{run.seed}"
             legend.append((f" {look.mark} {name} ", look.style))
         skipped = self._skipped(runs)
-        more = [(f" {session.scope_text}", "dim")]
+        more = []
+        if session.scope_text:
+            more.append((f" {session.scope_text}", "dim"))
         if any(run.unfinished for run in runs):
             more.append(("  still growing", "accent"))
         if skipped:
@@ -218,8 +243,8 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
 
     def shared(self) -> Shared:
         """The table of first fires, and the chart."""
-        found = [run for _, runs in self._lines for run in runs]
-        table = Table("timeline", self._blocks, self.table.line, partial(timeline_record, found))
+        record = partial(timeline_record, self._found)
+        table = Table("timeline", self._blocks, self.table.line, record)
         charts = []
         if self.canvas.chart is not None:
             charts.append((self._shown.label, self.canvas.chart))

@@ -37,18 +37,25 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     return Scale(min(shown), max(shown), log)
 
 
-def magnitude(value: float) -> str:
-    """A finite number of any size, in at most 8 characters; with an exponent only if it needs one.
+def magnitude(value: float, cells: int = 8) -> str:
+    """A finite number of any size, with an exponent only if it needs one.
+
+    Three digits, or two if three and the exponent take more than `cells`.
 
     >>> [magnitude(size) for size in (1.0, 10.96, 694.457, 435299520.0, 4.17e-9, 0.0)]
     ['1.00', '11.0', '694', '4.35e8', '4.17e-9', '0.00']
+    >>> magnitude(4.17e-9, cells=6)
+    '4.2e-9'
     """
     size = abs(value)
     if size == 0 or 0.1 <= size < 999.5:
         return f"{value:#.3g}".rstrip(".")
     if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
-    return scientific(value, 3)
+    text = scientific(value, 3)
+    if len(text) > cells:
+        return scientific(value, 2)
+    return text
 
 
 Write: TypeAlias = Callable[[float], str]
@@ -62,7 +69,7 @@ def one_format(numbers: Iterable[float | None], cells: int) -> Write:
 
     Args:
         numbers: of the column.
-        cells: width of the longest text with two decimals.
+        cells: width of the longest text, if that is possible.
 
     >>> write = one_format([1.03, 65191.0], 8)
     >>> write(1.03), write(65191.0)
@@ -74,7 +81,7 @@ def one_format(numbers: Iterable[float | None], cells: int) -> Write:
     sizes = [abs(number) for number in drawable(numbers, log=False) if number]
     if not sizes or (min(sizes) >= _LEAST_PLAIN and len(_PLAIN(max(sizes))) <= cells):
         return _PLAIN
-    return magnitude
+    return partial(magnitude, cells=cells)
 
 
 _LEAST_PLAIN = 0.1

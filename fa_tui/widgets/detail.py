@@ -162,7 +162,9 @@ class RunPage:
             lines += self._wrapped(text, tone)
         if self._covered:
             lines += self._table.rows(thresholds)
-            lines += self._part("findings", judged, self._findings)
+            # what has no column stands below
+            columns = self._table.columns
+            lines += self._part("findings", (judged, columns), self._findings)
             lines.append([])
             passing = [growth <= self._limit for growth in self._growths]
             lines += self._part("layers", passing, self._layers)

@@ -59,6 +59,9 @@ class DiagnosticTable:
         report: of the run, judged: its letters hold at all thresholds of `rows`.
         width: cells to fill.
         glyphs: characters to draw with.
+
+    Attributes:
+        columns: widths of the columns that fit.
     """
 
     def __init__(self, report: DiagnosticReport, width: int, glyphs: Glyphs) -> None:
@@ -71,7 +74,7 @@ class DiagnosticTable:
         self._lines = list(map(self._line, self._records.values()))
         self._widest: Sequence[int] = ()
         self._names = 0
-        self._columns: Sequence[int] = ()
+        self.columns: Sequence[int] = ()
         self._said: Mapping[str, str] = {}
 
     def rows(self, thresholds: DiagnosticThresholds) -> list[Row]:
@@ -103,7 +106,7 @@ class DiagnosticTable:
             if self._is_cut(record):
                 more.append(with_keys(record.reason))
             interval = self._interval(letter)
-            if interval and len(self._columns) < len(_HEADINGS):
+            if interval and len(self.columns) < len(_HEADINGS):
                 more.append(f"95 % interval {interval}")
             if more:
                 yield f"{letter}: {'; '.join(more)}", "dim"
@@ -151,13 +154,13 @@ class DiagnosticTable:
         gapped = [len(_GAP) + width for width in widest]
         names, shown = fitted(full, gapped, self._width - 4, least=_SHORTEST)
         self._names = names if names >= full else _SHORTEST
-        self._columns = [widest[place] for place in shown]
+        self.columns = [widest[place] for place in shown]
         self._said = {line.letter: self._cut(line) for line in self._lines if line.says}
 
     def _text_of(self, cells: Sequence[str]) -> str:
         """Cells as wide as their columns; numbers stand at the right."""
         text = ""
-        for place, (cell, width) in enumerate(zip(cells, self._columns, strict=False)):
+        for place, (cell, width) in enumerate(zip(cells, self.columns, strict=False)):
             text += _GAP + (cell.ljust(width) if place else cell.rjust(width))
         return text
 

@@ -179,7 +179,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return self._filled(row, self.width_of(column))
 
     def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
-        """The whole columns in `room` cells; of a column that is wider, what fits."""
+        """The whole columns in `room` cells; of words that need more, what fits, with a sign."""
         if room <= 0:
             return Strip([])
         shown = self._whole_columns(room)
@@ -188,7 +188,11 @@ class LineTable(Toned, ScrollView, can_focus=True):
         segments = [Segment(blanks, self.style_of(""))]
         for column in shown:
             segments += self._cell(line, column, second)
-        return Strip(segments).crop(0, room)
+        strip = Strip(segments)
+        if strip.text[room:].strip():
+            more = Segment(self._glyphs.off_right, self.style_of("dim"))
+            return Strip([*strip.crop(0, room - 1), more])
+        return strip.crop(0, room)
 
     def _whole_columns(self, room: int) -> range:
         """The columns that are wholly within `room` cells, at least one: no number is cut."""
@@ -292,8 +296,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
             more = column + 1 < self.column_count
             least = self._edges[column + 1] - self.gap + more - room
             # a column begins at the left edge
-            edge = self._edges[bisect_left(self._edges, max(scroll_x, least))]
-            left = min(self._edges[column], edge)
+            left = self._edges[min(column, bisect_left(self._edges, max(scroll_x, least)))]
         if (left, top) != (scroll_x, scroll_y):
             self.scroll_to(left, top, animate=False, immediate=True)
 

@@ -105,10 +105,11 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
     assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
 
 
-async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(
-    app: ExplorerApp,
+@pytest.mark.parametrize("width", [80, 81, 87, 120])
+async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
+    app: ExplorerApp, width: int
 ) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(width, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
         table = app.explorer.page.view

@@ -18,7 +18,7 @@ from fa_core.report.baseline import FrozenBaseline
 from fa_tui.app import ExplorerApp
 from fa_tui.live import news_of
 from fa_tui.reading import Reading
-from fa_tui.session import Session, merged
+from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
@@ -46,7 +46,9 @@ def runs(sample_runs: Path, tmp_path: Path) -> Path:
 
 
 def following(folder: Path, **settings: object) -> ExplorerApp:
-    session = Session(scan([folder], run_traces=False).rows, traces=lambda: scan([folder]).traces)
+    session = Session(
+        scan([folder], run_traces=False).rows, traces=UnreadTraces(lambda: scan([folder]).traces)
+    )
     return ExplorerApp(
         session,
         title="runs",
@@ -147,15 +149,15 @@ async def test_a_message_that_is_over_while_a_screen_opens_has_time_left(
     assert Toast(message)._timeout > 0
 
 
-async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
+async def test_news_are_told_on_every_page(runs: Path) -> None:
     app = following(runs, live="off")
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         row = app.session.rows[0]
-        app.action_show_jobs()
-        await until(pilot, lambda: app.screen is not app.explorer)
+        await pilot.press("J")
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         app.post_call(app.folders_changed, [Reading(row.source, gone=True)])
-        await until(pilot, lambda: bool(app._notifications))
+        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
 
 
 class TestMerging:

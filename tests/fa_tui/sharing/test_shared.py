@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shlex
 from pathlib import Path
@@ -40,7 +39,7 @@ async def pick(pilot: Any, *keys: str) -> None:
     await until(pilot, lambda: pilot.app.screen is screen)
 
 
-@pytest.mark.parametrize(("key", "command"), [("1", "sweep"), ("2", "utility"), ("3", "seeds")])
+@pytest.mark.parametrize(("key", "command"), [("1", "sweep"), ("2", "seeds")])
 async def test_an_analysis_gives_what_its_command_prints(
     app: ExplorerApp,
     key: str,
@@ -63,38 +62,6 @@ async def test_an_analysis_gives_what_its_command_prints(
     assert table.startswith("**") and "|---" in table
 
 
-async def test_the_line_under_the_cursor_is_copied_with_its_headings(
-    app: ExplorerApp, copied: list[str]
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot, "A", "2", "down", "down")
-        await pick(pilot, "y", "n")
-        await until(pilot, lambda: bool(copied))
-    assert copied == [
-        "| strategy | looks at | walks back | agreement |\n|---|---|---:|---:|\n"
-        "| S2 | accuracy + (a) growth per block | 9/15 | 100% |\n"
-    ]
-
-
-async def test_a_table_is_exported_with_every_value_that_is_on_screen(
-    app: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    async with app.run_test(size=SIZE) as pilot:
-        screen = await opened(pilot, "A", "3")
-        await pilot.press("e")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
-        await pilot.press("t")
-        await until(pilot, lambda: not isinstance(app.screen, ChoiceScreen))
-        await pilot.press("enter")
-        await until(pilot, lambda: (tmp_path / "fa-tui-seeds.csv").exists())
-        shown = screen.query_one("GridTable").text  # type: ignore[attr-defined]
-    with (tmp_path / "fa-tui-seeds.csv").open(newline="", encoding="utf-8") as file:
-        exported = list(csv.DictReader(file))
-    headings, *lines = shown
-    assert exported == [dict(zip(headings, line, strict=True)) for line in lines]
-
-
 async def test_compare_gives_the_compared_runs_and_every_layer(
     app: ExplorerApp, copied: list[str]
 ) -> None:
@@ -113,55 +80,6 @@ async def test_compare_gives_the_compared_runs_and_every_layer(
     assert [line.split(" | ")[0] for line in rows.splitlines()[2:]] == ["| dfa"] * 3
     assert float(cell) == app.session.rows[1].report.residual_norms[0]
     assert ".html of dfa: 3 runs" in notes
-
-
-async def test_the_timeline_gives_runs_as_they_were_at_its_epoch(
-    copied: list[str], sample_runs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = sample_runs / "floor"
-    found = scan([folder])
-    app = app_on(Session(found.rows, traces=found.traces))
-    app.paths = [folder]
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot, "T", "comma")
-        for what in "jrl":
-            await pick(pilot, "y", what)
-        await until(pilot, lambda: len(copied) == 3)
-    record, row, line = copied
-    assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
-    assert json.loads(record) == json.loads(capsys.readouterr().out)
-    last = found.traces[0].epochs[-2]
-    assert f"{last.test_acc:.3f}" in row, "the epoch before the last one"
-
-
-async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
-    app: ExplorerApp, copied: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        screen = await opened(pilot, "A")
-        await pilot.press("M", "5", "escape")
-        await until(pilot, lambda: app.screen is screen)
-        assert app.session.groups is not None and app.session.groups["ep"] == "degenerate"
-        await pick(pilot, "y", "l")
-        await pick(pilot, "y", "j")
-        await until(pilot, lambda: len(copied) == 2)
-    line, record = copied
-    assert line.endswith("--healthy bp --degenerate dfa,state_bridge,credit_bridge,ep")
-    assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
-    assert json.loads(record) == json.loads(capsys.readouterr().out)
-
-
-async def test_an_emptied_group_is_none_in_the_command(
-    app: ExplorerApp, copied: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot, "A")
-        app.session.groups = dict.fromkeys(("dfa", "state_bridge"), "degenerate")
-        app.session.groups |= dict.fromkeys(("bp", "ep", "credit_bridge"), "neither")
-        await pick(pilot, "y", "l")
-        await until(pilot, lambda: len(copied) == 1)
-    assert copied[0].endswith("--healthy none --degenerate dfa,state_bridge")
-    assert main([*shlex.split(copied[0])[1:], "--format", "json"]) == 0
 
 
 def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_exported() -> None:
