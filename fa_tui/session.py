@@ -213,6 +213,9 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     def but(self, **changes: object) -> Session:
         """A later snapshot, which shares what does not depend on the changes."""
+        changes = {
+            name: value for name, value in changes.items() if value is not getattr(self, name)
+        }
         later = replace(self, **changes)
         shared = vars(later)
         if changes.keys().isdisjoint(("read", "baseline", "log")):

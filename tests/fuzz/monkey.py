@@ -49,7 +49,7 @@ from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
 from fa_tui.screens import dialogs
-from fa_tui.screens.explorer import ExplorerScreen
+from fa_tui.explorer import ExplorerScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied

@@ -18,7 +18,7 @@ from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Follower
-from fa_tui.session import Session
+from fa_tui.session import Session, with_work
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.run_work import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
@@ -67,7 +67,7 @@ def session_of(run: Path) -> Session:
 def follow(run: Path) -> tuple[Session, Follower]:
     session, follower = session_of(run), Follower([str(run)])
     follower.note(str(run / PROGRESS))
-    session.take_work(follower.take_work())
+    session = with_work(session, follower.take_work())
     return session, follower
 
 
@@ -91,10 +91,10 @@ def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
     ticks = iter(range(0, 1000, 10))
     follower = Follower([str(run)], clock=lambda: next(ticks))
     follower.note_work()
-    session.take_work(follower.take_work())
+    session = with_work(session, follower.take_work())
     trainer.kill()
     trainer.wait()
-    session.take_work(follower.take_work())
+    session = with_work(session, follower.take_work())
     assert next(text for text, _ in work_lines(session, 0)) == (
         "training ended in epoch 2 of 12, step 50 of 390: its process died"
     )
@@ -114,7 +114,7 @@ def test_a_finished_run_is_a_run_like_any_other(run):
         assert session.is_trained(0)
         files.end(run)
     follower.note(str(run / PROGRESS))
-    session.take_work(follower.take_work())
+    session = with_work(session, follower.take_work())
     assert session.work == {}
 
 
