@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
+from rich.text import Text
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -26,6 +27,7 @@ from textual.command import Provider
 from textual.driver import Driver
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
@@ -45,6 +47,7 @@ from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.terminal.typed import Parser, Typed
 from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
+from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
@@ -181,10 +184,6 @@ class ExplorerApp(App[int]):
         chosen = self.settings.theme
         begin_with(self, chosen if chosen in self.themes_here else self.terminal.theme)
         if not self.terminal.unicode:
-            from textual.scrollbar import ScrollBar
-
-            from fa_tui.widgets.painted import PlainScrollBar
-
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
         if look.filter:
@@ -241,8 +240,6 @@ class ExplorerApp(App[int]):
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return
-        from rich.text import Text
-
         error: BaseException | None = self._exception
         if isinstance(error, WorkerFailed):
             error = error.error
@@ -434,25 +431,26 @@ class ExplorerApp(App[int]):
 
     def action_show_problems(self) -> None:
         """List unreadable paths and settings that differ between measurements."""
-        from fa_tui.screens.help import ProblemsScreen
+        from fa_tui.screens.help import ProblemsScreen  # after the first paint
 
         self.push_screen(ProblemsScreen(self.session))
 
     def action_ask(self, name: str) -> None:
         """Open a dialog: copy, export, presets, what_if."""
-        from fa_tui.screens.dialogs import converse
+        from fa_tui.screens.dialogs import converse  # after the first paint
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
     def action_command_palette(self) -> None:
         """Open the command palette."""
-        from fa_tui.screens.help import Palette
+        from fa_tui.screens.help import Palette  # after the first paint
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
     def action_help(self) -> None:
         """Explain the focused pane."""
+        # after the first paint
         from fa_tui.key_list import every_key
         from fa_tui.screens.help import HelpScreen
 
@@ -472,7 +470,7 @@ class ExplorerApp(App[int]):
         if not unfinished:
             self.exit(0)
             return
-        from fa_tui.screens.questions import QuitScreen
+        from fa_tui.screens.questions import QuitScreen  # after the first paint
 
         def leave(answer: bool | None) -> None:
             if answer:

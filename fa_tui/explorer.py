@@ -366,14 +366,16 @@ class ExplorerScreen(Uniform, Screen[None]):
             self.set_focus(self.sliders.slider(letter))
 
     def action_fold(self) -> None:
-        """Fold the sliders, or unfold them; it stays so at every size."""
-        self._folds = not self._sliders_place.has_class("-folded")
+        """Fold the sliders, or unfold them, on every page; again: as each page has room."""
+        self._folds = None if self._folds is not None else not self._folds_by_itself
         self._fold()
 
+    @property
+    def _folds_by_itself(self) -> bool:
+        return self.app.size.height < self.page.FOLDS_BELOW
+
     def _fold(self) -> None:
-        folds = self._folds
-        if folds is None:
-            folds = self.app.size.height < self.page.FOLDS_BELOW
+        folds = self._folds_by_itself if self._folds is None else self._folds
         self._sliders_place.set_class(folds, "-folded")
 
     async def action_back(self) -> None:

@@ -16,8 +16,11 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.screen import Screen
 from textual.widget import Widget
 
+from fa_core.report.quantities import QUANTITIES
+from fa_tui.screens.dialogs import use_preset
 from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question
 from fa_tui.session import Session
+from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
@@ -221,10 +224,6 @@ class ExplorerCommands(Provider):
             yield say(name), say(explains), callback
 
     def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        from fa_core.report.quantities import QUANTITIES
-        from fa_tui.screens.dialogs import use_preset
-        from fa_tui.settings import Presets
-
         app = self.application
         # first the bindings that the key bar has no room for
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}

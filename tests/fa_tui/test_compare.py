@@ -125,7 +125,7 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
         assert " ep " in screen_text(app).splitlines()[0]
         assert "seeds agree: ✓---·" in screen_text(app)
         await pilot.press("escape")
-        assert app.screen is app.explorer
+        assert app.explorer.page.id == "Matrix"
 
 
 async def test_a_diagnostic_that_is_undecided_on_some_seeds_is_not_agreed_to_be() -> None:
@@ -187,7 +187,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
 
 def test_no_screen_of_the_explorer_imports_torch() -> None:
     code = (
-        "import sys; import fa_tui.screens.compare, fa_tui.screens.timeline, fa_tui.screens.analysis;"
+        "import sys; import fa_tui.pages.compare, fa_tui.pages.timeline, fa_tui.pages.analysis;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0
@@ -323,7 +323,6 @@ async def test_whole_names_go_before_the_mean(
         _, names, *lines = screen_text(app).splitlines()
         assert "mean ×/÷ or ±" in names and "1.16e7" in "".join(lines)
         app.session.marked = bridges
-        screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:
             await pilot.press("n")
             await settled(pilot, screen)

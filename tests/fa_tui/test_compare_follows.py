@@ -13,7 +13,6 @@ from fa_core.formats import scan
 from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.screens.compare import CompareScreen
 from fa_tui.session import Session, with_rows
 from fa_tui.views.grid import Axes
 from tests.fa_tui.compared_runs import row_of, ten_seeds
@@ -38,9 +37,9 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
         assert "runs disagree: a fires on 1 of 2" in screen_text(app)
         await pilot.press("escape", "escape")
         await pilot.pause()
-        assert app.screen is app.explorer
+        assert app.explorer.page.id == "Matrix"
         assert app.explorer.sliders is not None
-        assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
+        assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         assert "11 of 15 need walk-back" in screen_text(app)
 
 
@@ -59,8 +58,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
             await settled(pilot, screen)
             assert words in screen_text(app).splitlines()[0]
             passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
-            assert isinstance(screen, CompareScreen)
-            assert bool(screen.view.line_count()) == bool(passing)
+                assert bool(screen.view.line_count()) == bool(passing)
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
 
 
@@ -72,7 +70,6 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         app.show(
             with_rows(app.session, {index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
         )
-        screen.runs_changed()
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
         assert "diverge at layer 0" in screen_text(app)
@@ -116,16 +113,17 @@ async def test_the_line_of_the_matrix_is_compared_along_its_axes(published_table
     app = ExplorerApp(session)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        app.explorer.lay_out_along(Axes("seed", "source"))
+        app.explorer.matrix.axes = Axes("seed", "source")
+        app.explorer.matrix.lay_out()
         await pilot.press("down", "C")
-        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        group = app.screen.group
+        await until(pilot, lambda: app.explorer.page.id == "Compare")
+        group = app.explorer.page.group
         assert group is not None
         compared = [session.rows[row] for row in group.rows]
         assert [row.seed for row in compared] == [123, 123]
         assert {row.source for row in compared} == {rows[0].source, "after.json"}
-        assert "runs agree" in app.screen.agreement.text, "they are no seeds"
+        assert "runs agree" in app.explorer.page.agreement.text, "they are no seeds"
         await pilot.press("n")
-        group = app.screen.group
+        group = app.explorer.page.group
         assert group is not None
         assert {session.rows[row].seed for row in group.rows} == {456}

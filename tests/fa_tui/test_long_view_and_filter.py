@@ -265,7 +265,7 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         assert " 0 of 15 runs" in screen_text(app)
         assert "flipped at" not in screen_text(app)
 

@@ -16,7 +16,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record
-from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Flip, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
@@ -178,7 +177,7 @@ async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
         await until(pilot, lambda: "1 failed (J)" in screen_text(app))
         await pilot.press("J")
         await until(pilot, lambda: "SIGKILL" in screen_text(app))
-        assert isinstance(app.screen, JobsScreen)
+        assert app.explorer.page.id == "Jobs"
     app.close_jobs()
 
 

@@ -14,7 +14,6 @@ from fa_core.audit.devices import Execution
 from fa_core.audit.pool import Pool
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens.jobs import JobsScreen
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -78,7 +77,7 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
         await pilot.press("a", *"5", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
         await pilot.press("J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         before = len(app.jobs.listed())
         await pilot.press("r")
         await until(pilot, lambda: not app.jobs.unfinished() and len(app.jobs.listed()) == before)

@@ -11,7 +11,6 @@ import pytest
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.writing import Writings
-from fa_tui.screens.jobs import JobsScreen
 from fa_tui.sharing.export import KINDS
 from fa_tui.sharing.pieces import Shared
 from fa_tui.sharing.writer import order_of
@@ -87,7 +86,7 @@ async def test_an_export_is_a_job_that_x_stops_without_a_trace(
         await pilot.press("down")
         assert app.explorer.page.view.line == line + 1
         await pilot.press("J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         await until(pilot, lambda: "fa-tui-report.html" in screen_text(app))
         await pilot.press("x")
         await until(pilot, lambda: app.jobs.listed()[0].state == "cancelled")

@@ -73,7 +73,7 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
 
 
 async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.is_due)
+    await until(pilot, lambda: app.explorer.takes_keys and not is_due(app))
     await pilot.pause()
 
 

@@ -13,8 +13,6 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.screens import dialogs
-from fa_tui.screens.compare import CompareScreen
-from fa_tui.screens.help import JumpScreen
 from fa_tui.screens.questions import ChoiceScreen, QuitScreen
 from fa_tui.settings import Presets
 from fa_tui.sharing.clipboard import Copied
@@ -92,7 +90,6 @@ async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: Exp
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "Cnb1e-8\r")
         screen = app.screen
-        assert isinstance(screen, CompareScreen)
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
 
@@ -150,20 +147,6 @@ async def test_a_click_beside_a_key_is_too_late(app: ExplorerApp) -> None:
         assert app.screen is app.explorer
 
 
-async def test_a_question_that_is_covered_stays_where_it_is(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "\x0f?")
-        jump, cover = app.screen_stack[-2:]
-        assert isinstance(jump, JumpScreen)
-        await pilot.resize_terminal(100, 30)
-        await until(pilot, lambda: app.size.width == 100)
-        await pilot.pause()
-        assert app.screen is cover
-        await at_once(pilot, "\x1b")
-        # the panes have moved meanwhile, and the letters would stand beside them
-        await until(pilot, lambda: app.screen is app.explorer)
-
-
 async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(
     app: ExplorerApp, places: Path
 ) -> None:
@@ -207,13 +190,8 @@ async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp)
 
 
 OPENING: list[Callable[[ExplorerApp], object]] = [
-    lambda app: app.explorer.action_lens("compare"),
-    lambda app: app.explorer.action_lens("timeline"),
-    lambda app: app.explorer.action_lens("analysis"),
-    lambda app: app.action_show_jobs(),
     lambda app: app.action_show_problems(),
     lambda app: app.action_help(),
-    lambda app: app.action_jump(),
     lambda app: app.action_command_palette(),
     lambda app: app.push_screen(QuitScreen(2)),
     lambda app: app.push_screen(ChoiceScreen("a list", [])),
@@ -232,9 +210,8 @@ async def test_any_screen_may_close_while_it_opens_and_the_runs_change(
             assert app.screen is not app.explorer
             for _ in range(turns):
                 await asyncio.sleep(0)
-            app.rows_changed()
-            app.baseline_changed(())
+            app.show(app.session.but(read=[*app.session.read]))
             app.jobs_changed([])
             app.pop_screen()
-            app.rows_changed()
+            app.show(app.session.but(read=[*app.session.read]))
             await pilot.pause()
