@@ -287,11 +287,11 @@ rate.
             yield self._log_title
             yield self.written
 
-    def on_mount(self) -> None:
+    def on_show(self) -> None:
         self.jobs_changed()
         self.app.jobs.machine_watch.report = partial(self.app.post_call, self.show_machine)
 
-    def on_unmount(self) -> None:
+    def on_hide(self) -> None:
         self.app.jobs.machine_watch.report = None
 
     @property

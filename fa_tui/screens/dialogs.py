@@ -274,10 +274,14 @@ async def ask_what_if(app: ExplorerApp) -> None:
     given = parse_frozen_baseline([text])
     baseline = given if pieces.baseline_text(given) else None
     app.step(app.session.but(baseline=baseline))
-    text = pieces.baseline_text(app.session.baseline)
+    app.say(baseline_words(app.session), "accent")
+
+
+def baseline_words(session: Session) -> str:
+    """The assumed frozen baselines, and what flipped by them."""
+    text = pieces.baseline_text(session.baseline)
     name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    flips = flip_text(app.session, app.session.flips) or "no verdict flips"
-    app.say(f"{name}: {flips}", "accent")
+    return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"

@@ -58,7 +58,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
             await settled(pilot, screen)
             assert words in screen_text(app).splitlines()[0]
             passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
-                assert bool(screen.view.line_count()) == bool(passing)
+            assert bool(screen.view.line_count()) == bool(passing)
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
 
 

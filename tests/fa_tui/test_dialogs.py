@@ -66,7 +66,7 @@ async def test_a_row_a_cell_and_the_command_line_are_copied(
     app.paths = [Path("my audits.json")]
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.session.set_thresholds(STRICT)
+        app.step(app.session.but(thresholds=STRICT))
         for key in ("c", "r", "l", "s"):
             await ask(pilot, "y", key)
             await until(pilot, lambda: "copied to the clipboard" in said(app))
@@ -262,7 +262,7 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await pilot.press("ctrl+r", "ctrl+r")
         await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         await pilot.press("u")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert app.session.baseline == FrozenBaseline(0.349)
@@ -300,7 +300,6 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await pilot.press(*"0.349", "enter")
         await until(pilot, lambda: "flipped: ep" in screen_text(app))
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
-        app.explorer.rows_changed()
         await until(pilot, lambda: "flipped: ep" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
@@ -329,7 +328,7 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         assert (
             app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
         )
@@ -361,7 +360,7 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
         await ready(pilot)
         assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
-        assert app.explorer.shown_runs.cell_text() == "1.00"
+        assert app.explorer.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
 

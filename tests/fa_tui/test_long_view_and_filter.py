@@ -436,7 +436,6 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         found = scan([published_table])
         more = [msgspec.structs.replace(row, source="more.json") for row in found.rows]
         app.folders_changed([Reading(place="more.json", rows=more)])
-        app.rows_changed()
         await pilot.press("t")
         await pilot.pause()
         assert len(app.explorer.matrix.grid.places) == 30

@@ -89,7 +89,7 @@ async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: Explor
 async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "Cnb1e-8\r")
-        screen = app.screen
+        screen = app.explorer.page
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
 
@@ -138,12 +138,12 @@ async def test_a_second_answer_does_not_close_what_lies_below(
 
 async def test_a_click_beside_a_key_is_too_late(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "x")
+        await at_once(pilot, "y")
         asked = app.screen
         assert isinstance(asked, ChoiceScreen)
+        await asked.dismiss(None)
         asked.dismiss("seed")
         asked.dismiss("lam")
-        await asked.dismiss(None)
         assert app.screen is app.explorer
 
 
