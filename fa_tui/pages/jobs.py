@@ -117,6 +117,9 @@ class JobsTable(LineTable):
         self._fit()
         self.scroll_to_cursor()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        self._fit()
+
     @property
     def job(self) -> Listed | None:
         """The job under the cursor."""

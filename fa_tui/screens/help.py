@@ -18,7 +18,7 @@ from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
 from fa_tui.screens.dialogs import use_preset
-from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question
+from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question, helping
 from fa_tui.session import Session
 from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
@@ -119,7 +119,8 @@ class ProblemsScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page")
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page"),
+        helping("what these lines say"),
     ]
 
     def __init__(self, session: Session) -> None:

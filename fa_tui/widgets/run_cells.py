@@ -251,8 +251,9 @@ class RunsView(LineTable):
         """Mark or unmark the runs under the cursor, and move down."""
         marked, here = self.session.marked, frozenset(self.here)
         if here:
-            self._mark(marked - here if marked >= here else marked | here)
+            # first, as a filter may take the marked run away
             self.action_cursor(1, 0)
+            self._mark(marked - here if marked >= here else marked | here)
 
     def action_mark_open(self) -> None:
         """Mark every unmeasured run in scope that can be measured, or unmark all."""

@@ -249,14 +249,14 @@ async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "v")
         before = screen.curves.size
-        assert before.height * 2 >= 24 and not screen.view.display
+        assert before.height * 2 >= 24 and not screen.view.size.height
         for size in ((120, 40), (200, 60)):
             await pilot.resize_terminal(*size)
             await until(pilot, lambda size=size: screen.curves.size.width == size[0])  # type: ignore[misc]
             assert screen.curves.size.height > before.height
             before = screen.curves.size
         await pilot.press("v")
-        await until(pilot, lambda: screen.view.display)
+        await until(pilot, lambda: screen.view.size.height)
 
 
 def _deep() -> Session:

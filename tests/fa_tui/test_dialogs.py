@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, DiscoveryHit
@@ -49,11 +50,12 @@ async def ready(pilot: Pilot[int]) -> ExplorerApp:
 
 
 async def ask(pilot: Pilot[int], *keys: str) -> None:
-    """Press a key that opens a list, and then those that choose from it."""
+    """Press a key that opens a page or a list, and then those that choose from it."""
+    app: Any = pilot.app
     for key in keys:
-        before = pilot.app.screen
+        before = (app.screen, app.explorer.page)
         await pilot.press(key)
-        await until(pilot, lambda before=before: pilot.app.screen is not before)  # type: ignore[misc]
+        await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)  # type: ignore[misc]
 
 
 def said(app: ExplorerApp) -> str:
@@ -75,7 +77,7 @@ async def test_a_row_a_cell_and_the_command_line_are_copied(
     assert cell == "✓---·"
     assert row.splitlines()[2].startswith("| bp | 42 | ✓---· |")
     assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
-    assert "9 of 15 need walk-back" in screen
+    assert "11 of 15 need walk-back" in screen
 
 
 async def test_marked_runs_are_copied_together(app: ExplorerApp, copied: list[str]) -> None:

@@ -17,7 +17,7 @@ from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured, lost_with, replace_record
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.session import with_rows
+from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -104,7 +104,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
     (run / AUDIT).write_text(json.dumps(old.to_dict()))
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
-    app.show(with_rows(app.session, dict(enumerate(scan([run]).rows))))
+    app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("m")
