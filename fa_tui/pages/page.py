@@ -11,7 +11,7 @@ from fa_tui.widgets.painted import Place, Row
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.sharing.pieces import Shared
+    from fa_tui.share import Shared
 
 
 class Page(Place):

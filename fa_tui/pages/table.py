@@ -39,7 +39,7 @@ class TablePage(RunsPage):
     def overview(self) -> Overview:
         order = self.view.order
         arrow = "↓" if order.startswith("-") else "↑"
-        return Overview("", "", order and f"{order.lstrip('-')} {arrow}")
+        return Overview(order=order and f"{order.lstrip('-')} {arrow}")
 
     def legend(self) -> Row:
         if self.view.with_bars:

@@ -226,8 +226,9 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "space Mark" in screen_text(app)
-        assert "Measure" not in screen_text(app), "nothing here has a checkpoint"
         assert "Problems" not in screen_text(app), "there are none"
+        await pilot.press("m")
+        await until(pilot, lambda: "no checkpoint to measure here" in screen_text(app))
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
