@@ -16,6 +16,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.credit import CreditFunction, given_credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
@@ -90,6 +91,7 @@ class PassOptions:
 
     Attributes:
         taps, device, stability_layer, norm_batches, dtype, largest_pass: as for `diagnose`.
+        credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
         decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
     """
 
@@ -99,6 +101,7 @@ class PassOptions:
     norm_batches: int = 1
     dtype: str | None = None
     largest_pass: int | None = None
+    credit: CreditFunction | None = None
     decide_at: float | None = None
 
     def check(self) -> None:
@@ -134,6 +137,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     largest_pass: int | None = None,
     precision: bool | None = None,
     logits: LogitsChoice = None,
+    credit: CreditFunction | None = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -169,6 +173,9 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             memory; the numbers stay the same.
         precision: whether to compare the first batch's gradients with float64 ones
             (`reference_precision`); None = where (b) fires.
+        credit: the method's credit signal, where no backward pass of the network has it: a function
+            (model, x, y) -> [a_0..a_L] of one batch, each shaped like h_l, per sample (no 1/B),
+            None for a layer without. The report's ``credit`` is then that of `credit_quality`.
         logits: where the network's output has the logits: a place in a tuple, a key or attribute,
             or a function of the output; None = a tensor, ``.logits``, ``["logits"]`` or the first
             item.
@@ -195,7 +202,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     if logits is not None and callable(taps):
         raise UsageError("taps is a function, which returns the logits", hint="leave logits out")
     with choosing_logits(model, logits):
-        how = PassOptions(taps, device, stability_layer, norm_batches, dtype, largest_pass)
+        how = PassOptions(taps, device, stability_layer, norm_batches, dtype, largest_pass, credit)
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
         report = diagnosis.report(
             headline_acc,
@@ -325,7 +332,19 @@ def run_diagnosis(
         if isinstance(taps_found, GuessedTaps):
             numbers.provenance["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
+        numbers = _with_credit(numbers, net.model, how, first_batch)
         return Diagnosis(numbers, meter.right, notes, first_batch)
+
+
+def _with_credit(
+    numbers: DiagnosticReport, model: nn.Module, how: PassOptions, batch: object
+) -> DiagnosticReport:
+    """The report with the quality of the caller's credit on the first batch."""
+    if how.credit is None:
+        return numbers
+    found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device)
+    unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
+    return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -26,6 +26,7 @@ from fa_core.measure.graph import (
 )
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
 from fa_core.measure.norms import check_states
+from fa_core.measure.proven_credit import Proof
 from fa_core.measure.taps import (
     GuessedTaps,
     Layers,
@@ -146,25 +147,49 @@ class PassRunner:
             check_stream(stream)
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
-        """Run autograd and the derivative of the forward, for a backward that may be custom."""
-        # both passes with the same random numbers
-        with RngState().isolated():
-            stream = self._tapped.forward(self._model, batch.x)
-            done = backward(stream, batch.y, None, self.mean_error_at)
+        """Run the derivative of the forward, and autograd, whose backward may be custom."""
+        # all passes with the same random numbers
         with RngState().isolated():
             true = self._derived(batch, None)
+        try:
+            with RngState().isolated():
+                stream = self._tapped.forward(self._model, batch.x)
+                done = backward(stream, batch.y, None, self.mean_error_at)
+        except Exception as error:
+            if is_out_of_memory(error) or IN_PLACE in str(error):
+                raise
+            why = _why_no_backward(error, own.names)
+            if true is None:
+                raise MeasureError(f"{why}; {own.why}", where=batch.where) from error
+            if own.steps:
+                own.give_up(own.in_steps())
+            return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
             is_gradient = not own.matters(self._model, batch.x)
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
-        if is_gradient:
-            self._own = None
-            return done
-        if own.steps and not own.why:
+        if not is_gradient and own.steps and not own.why:
             own.give_up(own.in_steps())
         if true is None or own.why:
+            if is_gradient:
+                self._own = None
+                return done
             return replace(done, own_backward=own.names, gradient_unknown=own.why)
-        return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
+        if is_gradient and not own.certain:
+            self._own = None
+            return done
+        proof = Proof(self._tapped, self._model, own, batch.x, batch.y)
+        if is_gradient and proof.is_derivative(true.gradients):
+            self._own = None
+            return done
+        found = proof.credit()
+        return replace(
+            true,
+            names=done.names,
+            own_backward=own.names,
+            credit=found.vectors,
+            no_credit=found.why,
+        )
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""
@@ -190,6 +215,16 @@ class PassRunner:
                 hint="the taps must be the same for every batch",
             )
         return backward(stream, batch.y, layers, self.mean_error_at)
+
+
+def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
+    """Why autograd's own pass of a network gives no vectors; its forward ran."""
+    own = f"its own backward pass ({', '.join(names)})"
+    if isinstance(error, TapError):
+        return f"{own} is cut: {error.what}"
+    message = str(error).strip() or type(error).__name__
+    first_line, *_ = message.splitlines()
+    return f"{own} fails, not its forward: {type(error).__name__}: {first_line}"
 
 
 def true_pass(
