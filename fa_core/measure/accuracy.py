@@ -27,7 +27,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in total)."""
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]
-"""``(network, x) -> logits (B, C)``, without a graph."""
+"""``(network, x) -> logits (B, C)``, outside the graph."""
 
 NEAR_TIE = 1e-5
 """Top-2 gaps below this, times max(1, |top|), are within float32's error of changing order."""
@@ -101,7 +101,7 @@ class AccuracyMeter:
         """float64 logits; None if the network cannot run in float64 (a cast inside)."""
         try:
             if self._twin is None:
-                self._twin = float64_copy(self._net.model).eval()
+                self._twin = float64_copy(self._net.model)
             device = next(self._twin.parameters(), first_of(x)).device
             inputs, _ = move_batch(x, torch.empty(0), device, torch.float64)
             return self._logits_of(self._twin, inputs)
@@ -156,7 +156,7 @@ def run_accuracy(
         MeasureError: batches that cannot be used.
     """
     batches = as_batches(batches)
-    with eval_mode(model, dtype) as net, torch.no_grad(), net.rng.isolated_over(batches):
+    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
         meter = AccuracyMeter(net, plain_logits)
         for index, batch in enumerate(batches):
             where = f"eval batch {index}"

@@ -464,8 +464,7 @@ class _Probe:
     def _changed(self, l: int, state: Tensor, steps: Tensor) -> Tensor:
         """Change of CE per sample for every step of h_l: (M, B, D) → (M, B)."""
         moved = self.flattening.moved(state, steps).flatten(0, 1)
-        with torch.no_grad():
-            logits = self.tail(l, moved).reshape(len(steps), len(self.y), -1)
+        logits = self.tail(l, moved).detach().reshape(len(steps), len(self.y), -1)
         return ce_change(self.logits, logits, self.y)
 
     def _rho(

@@ -148,11 +148,7 @@ def depth_ablation(
     Belongie, Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016.
     """
     batches = as_batches(eval_batches)
-    with (
-        eval_mode(model, dtype, device) as net,
-        torch.no_grad(),
-        net.rng.isolated_over(batches),
-    ):
+    with eval_mode(model, dtype, device) as net, net.rng.isolated_over(batches):
         ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
         run = ablated(net.model, taps, ready[0][0])
 

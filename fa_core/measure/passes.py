@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError, first_line
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
@@ -68,6 +68,7 @@ class PassRunner:
         self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
+        self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.note = ""
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
@@ -87,12 +88,14 @@ class PassRunner:
         batch = _Batch(x, y, where)
         with as_pass_failed(x, where):
             try:
-                return self._run(batch, layers)
+                with self._saving():
+                    return self._run(batch, layers)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-            # the network updates its stream in place: copy what the backward pass needs
-            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            # the network updates its stream in place: from now on, copy what backward passes need
+            self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
+            with self._saving():
                 return self._run(batch, layers)
 
     @property
@@ -348,8 +351,7 @@ def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, FaError):
         raise
     except Exception as error:
-        message = str(error).strip() or type(error).__name__
-        what = message.splitlines()[0]
+        what = first_line(error)
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
         raise PassFailed(

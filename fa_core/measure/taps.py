@@ -82,7 +82,7 @@ class Tapped(Protocol):
         """Run without a look at the graph; each shift is added to its h_l, None = zeros."""
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), without a graph."""
+        """The logits alone, (B, C), outside the graph."""
         return plain_logits(model, x)
 
 
@@ -137,8 +137,7 @@ class ReturnedStream(Tapped):
         return self._run(model, x)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        with torch.no_grad():
-            return self._run(model, x)[0]
+        return self._run(model, x)[0].detach()
 
     def _node(self, state: Tensor) -> Node | None:
         return node_of(state)
@@ -223,10 +222,7 @@ class ModuleTaps(Tapped):
         with tapped_outputs(model, self._modules, found):
             logits = read_logits(call_model(model, detached_inputs(model, x)))
         if not found.hidden:
-            raise TapError(
-                f"none of the tapped modules ran: {', '.join(self._modules)}",
-                hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
-            )
+            raise _none_ran(model, self._modules)
         end = found.edges[-1]
         if end is not None and end.node is origin(node_of(logits), [end.node]):
             raise TapError(
@@ -324,8 +320,18 @@ class ReadTaps(ReturnedStream):
             # the gradient is then read from the copies, which takes a pass per layer
             self._copies = True
             return self._collect(model, x)
+        if not states:
+            raise _none_ran(model, [*self._read, *self._given])
         self._labels = labels
         return logits, states
+
+
+def _none_ran(model: nn.Module, names: Sequence[str]) -> TapError:
+    return TapError(
+        f"none of the tapped modules ran: {', '.join(names)}",
+        hint="tap modules that its forward calls, as block(h): block.forward(h) runs no hooks; "
+        f"e.g. {candidates(model)}",
+    )
 
 
 @contextmanager
@@ -382,7 +388,7 @@ class GuessedTaps:
         return _by_names(model, self.taps)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), without a graph."""
+        """The logits alone, (B, C), outside the graph."""
         return plain_logits(model, x)
 
 
