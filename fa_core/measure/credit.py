@@ -21,7 +21,6 @@ from fa_core.measure.credit_metrics import (
     NullGamma,
     Series,
     Signal,
-    ce_change,
     pooled_gamma,
     random_units,
     rho,
@@ -36,6 +35,7 @@ from fa_core.measure.hooks import (
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
+from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
     PER_TOKEN,
     Flattening,
@@ -124,7 +124,7 @@ class CreditQuality:
     Attributes:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
         rho: ρ_l with steps of ε = 1e-3; estimates Γ_l (see `rho`).
-        nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
+        nudge: mean change of the loss when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         zeros: share of entries of a_l that are exactly 0, in [0, 1]: underflow in the credit's own
             arithmetic, or inactive units.
         samples: B.
@@ -274,6 +274,7 @@ def credit_quality(
     taps: Taps = None,
     dtype: str | None = None,
     device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
 ) -> CreditQuality:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
@@ -290,6 +291,7 @@ def credit_quality(
         taps: as for `diagnose`.
         dtype: arithmetic of a function, as for `diagnose`.
         device: where to measure; None = the network's device.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the credit's length or a shape differs from the stream's, or the function
@@ -300,7 +302,7 @@ def credit_quality(
     """
     if callable(credit):
         credit = given_credit(net, credit, (x, y), dtype, device)
-    return _quality(net, credit, x, y, directions, seed, taps, device, with_null=True)
+    return _quality(net, credit, x, y, directions, seed, taps, device, loss, with_null=True)
 
 
 def given_credit_quality(
@@ -310,6 +312,7 @@ def given_credit_quality(
     taps: Taps = None,
     dtype: str | None = None,
     device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
 ) -> Json:
     """A report's ``credit`` of a caller's function on one batch: `credit_quality` without ρ.
 
@@ -320,13 +323,14 @@ def given_credit_quality(
         taps: as for `diagnose`.
         dtype: as for `diagnose`.
         device: as for `diagnose`.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: as `given_credit`, or a shape that differs from the stream's.
     """
     x, y = as_batch(batch, 0, net)
     found = credit_quality(
-        net, function, x, y, directions=0, taps=taps, dtype=dtype, device=device
+        net, function, x, y, directions=0, taps=taps, dtype=dtype, device=device, loss=loss
     ).to_dict()
     for name in NEEDS_DIRECTIONS:
         found.pop(name, None)
@@ -342,6 +346,7 @@ def _quality(
     seed: int = 0,
     taps: Taps = None,
     device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
     with_null: bool = False,
 ) -> CreditQuality:
     """`credit_quality` of a credit that was computed.
@@ -353,7 +358,7 @@ def _quality(
     null = None
     with eval_mode(net, "float64", device) as own:
         x, y = to_device((x, y), 0, own)
-        done = true_pass(own, taps, x, y)
+        done = true_pass(own, taps, x, y, loss=loss)
         check_credit(credit, done.hidden)
         if done.label_mask is None:
             flattening = Flattening.of(done.hidden, done.gradients[-1])
@@ -370,7 +375,8 @@ def _quality(
         except TapError as error:
             missing["rho, nudge"] = str(error)
         else:
-            probe = _Probe(tail, flattening, done.logits, y, directions)
+            chosen = settled(loss, done.logits, y)
+            probe = _Probe(tail, flattening, done.logits, y, directions, chosen)
             responses = probe.responses(done.hidden, signal, seed)
         if with_null:
             null = shuffled_null(signal, gradients)
@@ -407,6 +413,7 @@ def own_credit_quality(
     directions: int = DIRECTIONS,
     taps: Taps = None,
     dtype: str | None = None,
+    loss: LossChoice = "ce",
 ) -> CreditQuality:
     """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 
@@ -416,16 +423,17 @@ def own_credit_quality(
         directions: as for `credit_quality`.
         taps: as for `diagnose`.
         dtype: as for `diagnose`.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the backward pass is autograd's, or the gradient is not known.
     """
     with eval_mode(net, dtype) as own:
         x, y = to_device(batch, 0, own)
-        done = true_pass(own, taps, x, y)
+        done = true_pass(own, taps, x, y, loss=loss)
     if not done.credit:
         raise MeasureError(done.no_credit or "its backward pass is autograd's")
-    found = _quality(net, done.credit, x, y, directions, taps=taps)
+    found = _quality(net, done.credit, x, y, directions, taps=taps, loss=loss)
     if done.no_credit:
         found.missing["gamma"] = done.no_credit
     return replace(found, free=agreeing(done.credit, done.gradients))
@@ -441,6 +449,7 @@ class _Probe:
         logits: logits of the unmoved states, (B, C).
         y: (B,) class indices.
         directions: M of ρ; 0 leaves it out.
+        loss: of a sample.
     """
 
     tail: Tail
@@ -448,6 +457,7 @@ class _Probe:
     logits: Tensor
     y: Tensor
     directions: int
+    loss: Loss
 
     def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[_Response]:
         """ρ and nudge of every layer."""
@@ -462,10 +472,10 @@ class _Probe:
         return found
 
     def _changed(self, l: int, state: Tensor, steps: Tensor) -> Tensor:
-        """Change of CE per sample for every step of h_l: (M, B, D) → (M, B)."""
+        """Change of the loss per sample for every step of h_l: (M, B, D) → (M, B)."""
         moved = self.flattening.moved(state, steps).flatten(0, 1)
         logits = self.tail(l, moved).detach().reshape(len(steps), len(self.y), -1)
-        return ce_change(self.logits, logits, self.y)
+        return self.loss.change(self.logits, logits, self.y)
 
     def _rho(
         self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
@@ -485,7 +495,7 @@ class _Probe:
 
 
 _Change: TypeAlias = Callable[[Tensor], Tensor]
-"""Steps of one state (M, B, D) → change of CE (M, B)."""
+"""Steps of one state (M, B, D) → change of the loss (M, B)."""
 
 
 def _nudge(changed: _Change, a: Tensor) -> float | None:

@@ -25,6 +25,7 @@ from fa_core.measure.graph import (
     straight_through,
 )
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
+from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
 from fa_core.measure.proven_credit import Proof
 from fa_core.measure.taps import (
@@ -57,14 +58,20 @@ class PassRunner:
     Args:
         taps: how to tap it.
         model: the network in eval mode (see `eval_mode`).
+        loss: as for `diagnose`; the first batch decides it (`settled`).
 
     Attributes:
         mean_error_at: as for `backward`.
+        loss: the loss, from the first batch on.
         note: the report's note on the states; may be "".
     """
 
-    def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
+    def __init__(
+        self, taps: Tapped | GuessedTaps, model: nn.Module, loss: LossChoice = "ce"
+    ) -> None:
         self._taps = taps
+        self._asked: LossChoice = loss
+        self.loss: Loss = CE
         self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
@@ -130,7 +137,9 @@ class PassRunner:
         certain = custom_functions(nodes)
         certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
         if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(backward(stream, batch.y, None, self.mean_error_at), dtype=dtype)
+            return replace(
+                backward(stream, batch.y, None, self.mean_error_at, self.loss), dtype=dtype
+            )
         if self._own is None:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
@@ -144,6 +153,7 @@ class PassRunner:
             check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
             check_states(one.hidden, one.names, 1)
         check_logits(stream.logits, batch.y, batch.where)
+        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
         if type(self._tapped) is ReturnedStream:
             self.note = bypass_note(stream)
         elif not lost:
@@ -157,7 +167,7 @@ class PassRunner:
         try:
             with RngState().isolated():
                 stream = self._tapped.forward(self._model, batch.x)
-                done = backward(stream, batch.y, None, self.mean_error_at)
+                done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
         except Exception as error:
             if is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
@@ -181,7 +191,7 @@ class PassRunner:
         if is_gradient and not own.certain:
             self._own = None
             return done
-        proof = Proof(self._tapped, self._model, own, batch.x, batch.y)
+        proof = Proof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
         if is_gradient and proof.is_derivative(true.gradients):
             self._own = None
             return done
@@ -217,7 +227,7 @@ class PassRunner:
                 where=batch.where,
                 hint="the taps must be the same for every batch",
             )
-        return backward(stream, batch.y, layers, self.mean_error_at)
+        return backward(stream, batch.y, layers, self.mean_error_at, self.loss)
 
 
 def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
@@ -225,13 +235,16 @@ def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
     own = f"its own backward pass ({', '.join(names)})"
     if isinstance(error, TapError):
         return f"{own} is cut: {error.what}"
-    message = str(error).strip() or type(error).__name__
-    first_line, *_ = message.splitlines()
-    return f"{own} fails, not its forward: {type(error).__name__}: {first_line}"
+    return f"{own} fails, not its forward: {type(error).__name__}: {first_line(error)}"
 
 
 def true_pass(
-    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+    net: EvalNetwork,
+    taps: Taps,
+    x: Inputs,
+    y: Tensor,
+    largest: int | None = None,
+    loss: LossChoice = "ce",
 ) -> Pass:
     """A pass to all layers that gives true gradients.
 
@@ -241,12 +254,13 @@ def true_pass(
         x: inputs (B, ...).
         y: labels.
         largest: as for `microbatches`.
+        loss: as for `diagnose`.
 
     Raises:
         TapError: states whose first axis is not the batch.
         MeasureError: the network has a custom backward pass, and its gradient is unknown.
     """
-    runner = PassRunner(resolve_taps(net.model, taps), net.model)
+    runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     check_states(done.hidden, done.names, len(y))

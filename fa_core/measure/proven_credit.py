@@ -19,6 +19,7 @@ from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, to_float64
+from fa_core.measure.loss import CE, Loss
 from fa_core.measure.taps import Tapped, thawed
 from fa_core.measure.tracing import CutStates, OwnBackward
 
@@ -101,18 +102,26 @@ class Proof:
         own: the trace of its forward.
         x: inputs (B, ...).
         y: labels.
+        loss: of a sample.
 
     Source: docs/protocol.md §4.
     """
 
     def __init__(
-        self, tapped: Tapped, model: nn.Module, own: OwnBackward, x: Inputs, y: Tensor
+        self,
+        tapped: Tapped,
+        model: nn.Module,
+        own: OwnBackward,
+        x: Inputs,
+        y: Tensor,
+        loss: Loss = CE,
     ) -> None:
         self._tapped = tapped
         self._model = model
         self._own = own
         self._x = x
         self._y = y
+        self._loss = loss
         self._parameters = [p for p in model.parameters() if p.is_floating_point()]
         self._backward = self._run(x, y)
 
@@ -157,7 +166,7 @@ class Proof:
             places = [_places(edge) for edge in stream.edges]
             for node, output in {place for found in places for place in found}:
                 node.register_prehook(partial(_keep, seen, (node, output)))
-            start, _ = loss_gradient(stream.logits, y)
+            start, _ = loss_gradient(stream.logits, y, self._loss)
             edges = [GradientEdge(*found[0]) for found in places]
             inputs: list[Any] = [*self._parameters, *edges]
             found = torch.autograd.grad(stream.logits, inputs, start, allow_unused=True)
@@ -195,7 +204,7 @@ class Proof:
         self, cut: CutStates, vectors: Sequence[Tensor | None]
     ) -> tuple[list[_Trained], _Gradients]:
         """What vectors at the states make of each block, and of all parameters in all."""
-        start, _ = loss_gradient(cut.logits, self._y)
+        start, _ = loss_gradient(cut.logits, self._y, self._loss)
         by_head = _gradients(cut.logits, self._parameters, start)
         trained = [self._trained(cut, l, a) for l, a in enumerate(vectors)]
         return trained, _summed([by_head, *(one.gradients for one in trained)])
