@@ -170,10 +170,10 @@ def eval_mode(
     # a network spread over devices stays so unless one device was asked for
     spread = device is None and len({t.device for t in tensors}) > 1
     ready = spread or all(t.device == place and target in (None, t.dtype) for t in tensors)
-    if not ready or any(map(_switches, model.modules())):
-        model = copied(model)
     if not ready:
-        model.to(device=place, dtype=target)
+        model = copied(model, place, target)
+    elif any(map(_switches, model.modules())):
+        model = copied(model)
     input_dtype = target
     if target is None and tensors:
         input_dtype = tensors[0].dtype
@@ -268,6 +268,9 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
         for name, buffer in module._buffers.items()
         if buffer is not None
     ]
+    for parameter in model.parameters():
+        # a forward may call backward(), which would add to the caller's gradients
+        parameter.grad = None
     try:
         yield model
     finally:
@@ -476,10 +479,10 @@ def float64_copy(model: nn.Module) -> nn.Module:
 
     It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
     """
-    twin = copied(model)
+    place = None
     if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
-        twin = twin.to("cpu")
-    return twin.double()
+        place = torch.device("cpu")
+    return copied(model, place, torch.float64)
 
 
 def to_float64(tensor: Tensor) -> Tensor:
@@ -513,26 +516,44 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
         ) from error
 
 
-class _KeptDetached(TorchFunctionMode):
-    """Lets `copy.deepcopy` copy tensors of a graph, which it refuses, without their graph."""
+class _Copying(TorchFunctionMode):
+    """Lets `copy.deepcopy` move and convert tensors, and copy those of a graph without it.
+
+    It refuses the latter. Tensors of another precision than the network's are not converted.
+    """
+
+    def __init__(
+        self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
+    ) -> None:
+        super().__init__()
+        self._own = {tensor.dtype for tensor in _floating(model)}
+        self._device = device
+        self._dtype = dtype
 
     def __torch_function__(
         self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
     ) -> object:
-        if func is Tensor.__deepcopy__ and not args[0].is_leaf:
-            return args[0].detach().clone()
-        return func(*args, **kwargs or {})
+        if func is not Tensor.__deepcopy__:
+            return func(*args, **kwargs or {})
+        tensor: Tensor = args[0]
+        tensor = cast(Tensor, func(*args)) if tensor.is_leaf else tensor.detach().clone()
+        return tensor.to(self._device, self._dtype if tensor.dtype in self._own else None)
 
 
-def copied(model: nn.Module) -> nn.Module:
-    """A copy of a network; activations that it keeps are copied without their graph.
+def copied(
+    model: nn.Module, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> nn.Module:
+    """A copy of a network, on another device or in another precision.
+
+    Tensors that are neither parameters nor buffers are moved and converted too. Activations that
+    the network keeps lose their graph.
 
     Raises:
         MeasureError: it cannot be copied.
     """
     try:
-        with _KeptDetached():
-            return copy.deepcopy(model)
+        with _Copying(model, device, dtype):
+            return copy.deepcopy(model).to(device=device, dtype=dtype)
     except Exception as error:
         raise MeasureError(
             f"the network cannot be copied ({type(error).__name__}: {error})",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,7 +17,14 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError, first_line
 from fa_core.measure.graph import LostGradientRecorder, storage
-from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
+from fa_core.measure.isolate import (
+    Inputs,
+    RngState,
+    copied,
+    detached_inputs,
+    to_float64,
+    tree_map,
+)
 from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
@@ -259,10 +265,11 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     If the copy does not run, the answer is yes.
     """
     try:
+        twin = copied(model)
         with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
         with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
-            found = tapped.forward(copy.deepcopy(model), x).logits
+            found = tapped.forward(twin, x).logits
     except Exception:
         return True
     return bool((found.isnan() & ~expected.isnan()).any())
