@@ -136,12 +136,17 @@ def lost_layers(credit: Credit, method: str = "") -> list[int]:
 
 def deep_entries(credit: Json) -> Json:
     """The entries of a credit table that say what deep Γ is, and over which layers."""
-    deep = deep_gamma(credit)
-    return {
-        "deep_gamma": deep if deep_layers(credit) and not lost_layers(credit) else None,
-        "deep_layers": deep_layers(credit),
-        "aggregation": aggregation(credit),
-    }
+    entries: Json = {"deep_gamma": _deep_or_none(credit), "deep_layers": deep_layers(credit)}
+    if free_layers(credit):
+        # FA is published so (docs/cifar.md)
+        entries["deep_gamma_with_free"] = _deep_or_none({**credit, "free_layers": []})
+    return {**entries, "aggregation": aggregation(credit)}
+
+
+def _deep_or_none(credit: Json) -> float | None:
+    if not deep_layers(credit) or lost_layers(credit):
+        return None
+    return deep_gamma(credit)
 
 
 def mean_gamma(credit: Credit) -> float:
