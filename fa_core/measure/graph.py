@@ -72,7 +72,9 @@ _DATA = cast(GetSetDescriptorType, Tensor.data)
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 _DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
 
-_WRITING = re.compile(r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
+_WRITING = re.compile(
+    r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__"
+)
 _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 

@@ -27,7 +27,7 @@ from fa_core.measure.graph import (
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
 from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
-from fa_core.measure.proven_credit import Proof
+from fa_core.measure.proven_credit import CreditProof
 from fa_core.measure.taps import (
     GuessedTaps,
     Layers,
@@ -191,7 +191,7 @@ class PassRunner:
         if is_gradient and not own.certain:
             self._own = None
             return done
-        proof = Proof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
+        proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
         if is_gradient and proof.is_derivative(true.gradients):
             self._own = None
             return done

@@ -81,7 +81,7 @@ class _Trained:
         return [p for p, gradient in enumerate(self.gradients) if gradient is not None]
 
 
-class Proof:
+class CreditProof:
     """Finds the credit of one batch.
 
     a_l is what trains: by the plain forward, the vector–Jacobian product of the block before h_l
