@@ -169,7 +169,8 @@ class PassRunner:
                 stream = self._tapped.forward(self._model, batch.x)
                 done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
         except Exception as error:
-            if not own.names or is_out_of_memory(error) or IN_PLACE in str(error):
+            of_network = own.certain or isinstance(error, TapError)
+            if not of_network or is_out_of_memory(error) or IN_PLACE in str(error):
                 raise
             why = _why_no_backward(error, own.names)
             if true is None:
