@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError
 from fa_core.measure.batch_input import as_batches, move_batch, to_device
+from fa_core.measure.copies import float64_copy
 from fa_core.measure.gradients import IGNORED
 from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
@@ -18,7 +19,6 @@ from fa_core.measure.isolate import (
     Inputs,
     eval_mode,
     first_of,
-    float64_copy,
     select_samples,
 )
 from fa_core.measure.passes import as_pass_failed, check_logits

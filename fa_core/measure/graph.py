@@ -277,8 +277,9 @@ class LostGradientRecorder(TorchFunctionMode):
 
     A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
     numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`.
-    Values of parameters alone do not count. A lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
-    of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
+    Values of parameters alone do not count. A lost value need not reach the logits (see
+    `reaches_logits`). Custom Functions and backward hooks of modules are found elsewhere
+    (`custom_functions`, `backward_hooks`). Not recorded: values from
     `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
     torch's own sharding does around a module (`_is_of_sharding`).
 

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 

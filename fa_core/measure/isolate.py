@@ -9,7 +9,6 @@ restored afterwards, even if a pass raises.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import platform
 import random
@@ -26,9 +25,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
-from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, UsageError, first_line
+from fa_core.measure.copies import copied, floating
 from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -164,7 +163,7 @@ def eval_mode(
     """
     model = uncompiled(model)
     _check_network(model)
-    tensors = _floating(model)
+    tensors = floating(model)
     target = target_dtype(model, dtype)
     place = _device(model, device)
     # a network spread over devices stays so unless one device was asked for
@@ -461,7 +460,7 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
     if dtype == AS_IS:
         return None
     if dtype is None:
-        if any(t.dtype in HALF for t in _floating(model)):
+        if any(t.dtype in HALF for t in floating(model)):
             return torch.float32
         return None
     name = str(dtype).removeprefix("torch.")
@@ -472,17 +471,6 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
             hint='one of None, "float32", "float64", "as-is"',
         )
     return DTYPES[name]
-
-
-def float64_copy(model: nn.Module) -> nn.Module:
-    """A float64 copy of a network, to decide near-ties of float32.
-
-    It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
-    """
-    place = None
-    if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
-        place = torch.device("cpu")
-    return copied(model, place, torch.float64)
 
 
 def to_float64(tensor: Tensor) -> Tensor:
@@ -497,10 +485,6 @@ def to_float64(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float64)
 
 
-def _floating(model: nn.Module) -> list[Tensor]:
-    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
-
-
 def _device(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is None:
         first = next(chain(model.parameters(), model.buffers()), None)
@@ -513,51 +497,6 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
     except (RuntimeError, AssertionError) as error:
         raise UsageError(
             f"no such device {str(device)!r}: {first_line(error)}", where="device", hint="try cpu"
-        ) from error
-
-
-class _Copying(TorchFunctionMode):
-    """Lets `copy.deepcopy` move and convert tensors, and copy those of a graph without it.
-
-    It refuses the latter. Tensors of another precision than the network's are not converted.
-    """
-
-    def __init__(
-        self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
-    ) -> None:
-        super().__init__()
-        self._own = {tensor.dtype for tensor in _floating(model)}
-        self._device = device
-        self._dtype = dtype
-
-    def __torch_function__(
-        self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
-    ) -> object:
-        if func is not Tensor.__deepcopy__:
-            return func(*args, **kwargs or {})
-        tensor: Tensor = args[0]
-        tensor = cast(Tensor, func(*args)) if tensor.is_leaf else tensor.detach().clone()
-        return tensor.to(self._device, self._dtype if tensor.dtype in self._own else None)
-
-
-def copied(
-    model: nn.Module, device: torch.device | None = None, dtype: torch.dtype | None = None
-) -> nn.Module:
-    """A copy of a network, on another device or in another precision.
-
-    Tensors that are neither parameters nor buffers are moved and converted too. Activations that
-    the network keeps lose their graph.
-
-    Raises:
-        MeasureError: it cannot be copied.
-    """
-    try:
-        with _Copying(model, device, dtype):
-            return copy.deepcopy(model).to(device=device, dtype=dtype)
-    except Exception as error:
-        raise MeasureError(
-            f"the network cannot be copied ({type(error).__name__}: {error})",
-            hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
         ) from error
 
 

@@ -16,11 +16,11 @@ from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fa_core.errors import MeasureError, first_line
+from fa_core.measure.copies import copied
 from fa_core.measure.graph import LostGradientRecorder, storage
 from fa_core.measure.isolate import (
     Inputs,
     RngState,
-    copied,
     detached_inputs,
     to_float64,
     tree_map,
@@ -330,7 +330,8 @@ def _copy_written(graph: fx.GraphModule) -> None:
 def _fresh(kept: Tensor) -> Tensor:
     """A copy that `functionalize` can follow, as it began as a new tensor."""
     blank = torch.zeros(kept.shape, dtype=kept.dtype, device=kept.device)
-    return torch.ops.aten.copy.default(blank, kept)
+    fresh: Tensor = torch.ops.aten.copy.default(blank, kept)
+    return fresh
 
 
 def _written(graph: fx.GraphModule) -> set[str]:
