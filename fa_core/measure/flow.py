@@ -129,6 +129,11 @@ class Flow(TorchDispatchMode):
         for tensor in tensors_of(x):
             self._write(tensor, self._append("input", (), is_whole=_is_whole(tensor)), fresh=True)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch asks this; its "yes" imports the compiler, which takes seconds
+        return False
+
     def __enter__(self) -> Flow:
         for name, module in self._model.named_modules():
             enter, leave = partial(self._enter_call, name), self._leave_call
