@@ -317,15 +317,27 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if how.decide_at is not None and accumulator.is_decided(how.decide_at):
                     break
+            if index:
+                runner.prove_stateless()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.note]
+        notes.append(label_note(batch, y, net.model))
+        if runner.proof is not None:
+            notes.append(runner.proof.note)
+            numbers = _of_part(numbers, runner.proof.left_out)
         if isinstance(taps_found, GuessedTaps):
             numbers.provenance["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
         return Diagnosis(numbers, meter.right, notes, first_batch)
+
+
+def _of_part(numbers: DiagnosticReport, left_out: str) -> DiagnosticReport:
+    """The numbers, marked with what the taps leave out of the stream."""
+    if left_out and "partial_stream" in DiagnosticReport.__struct_fields__:
+        return msgspec.structs.replace(numbers, partial_stream=left_out)
+    return numbers
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -39,6 +39,7 @@ class Operation:
     Attributes:
         name: torch's name of it, ``addmm``.
         reads: the operations whose results it reads.
+        parts: those of them that it reads in part.
         adds: whether it sums results of at least two of them.
         weighted: whether it also reads a tensor that is no function of the input, as weights are.
         is_whole: whether it depends on token ids or other integers of the input alone.
@@ -48,6 +49,7 @@ class Operation:
 
     name: str
     reads: tuple[int, ...]
+    parts: tuple[int, ...]
     adds: bool
     weighted: bool
     is_whole: bool
@@ -127,7 +129,8 @@ class Flow(TorchDispatchMode):
         self._storages: list[StorageWeakRef] = []
         self._looked_up: list[int] = []
         for tensor in tensors_of(x):
-            self._write(tensor, self._append("input", (), is_whole=_is_whole(tensor)), fresh=True)
+            node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
+            self._write(tensor, node, fresh=True)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -159,13 +162,17 @@ class Flow(TorchDispatchMode):
         if not fresh and not written:
             return output
         name = func._schema.name.partition("::")[2]
+        if "batch_norm" in name and not any(value is True for value in args):
+            # by stored statistics: the same map for every sample
+            name = "mul"
         if name in _OVERWRITING or "out" in kwargs:
             read = [tensor for tensor in read if all(tensor is not into for into in written)]
         for into in written:
             # what a write leaves over is part of the new version
             if into.numel() < _entries(into):
                 read.append(into.as_strided((_entries(into),), (1,), 0))
-        node = self._operation(name, read, [*fresh, *written])
+        size = max([*map(Tensor.numel, fresh), *map(_entries, written)])
+        node = self._operation(name, read, _is_whole([*fresh, *written][0]), size)
         for tensor in fresh:
             self._write(tensor, node, fresh=True)
         for tensor in written:
@@ -197,40 +204,36 @@ class Flow(TorchDispatchMode):
         """Whether a node is computed from the input, rather than the input or a copy of it."""
         return node != ROOT and not self._is_raw(node, self.operations[node].is_whole)
 
-    def _operation(self, name: str, read: list[Tensor], given: list[Tensor]) -> int | None:
+    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int | None:
         """Append an operation; None if what it reads is no function of the input."""
-        found = [self.made(tensor) for tensor in read]
-        reads = [node for node in dict.fromkeys(found) if node is not None]
+        found = [(tensor, self.made(tensor)) for tensor in read]
+        reads = {node: self.operations[node] for _, node in found if node is not None}
         if not reads:
             return None
-        whole = [node for node in reads if self.operations[node].is_whole]
-        if len(whole) == len(reads):
-            if not _is_whole(given[0]) and _LOOKUPS.fullmatch(name):
-                node = self._append("lookup", (), size=given[0].numel())
-                self._looked_up.append(node)
-                return node
-        else:
-            reads = [node for node in reads if node not in whole]
-        weights = [t for t, node in zip(read, found, strict=True) if node is None]
-        return self._append(
-            name,
-            tuple(reads),
-            adds=len(reads) > 1 and found[0] in reads and bool(_SUMS.fullmatch(name)),
-            weighted=any(not _is_whole(tensor) and tensor.numel() > 1 for tensor in weights),
-            is_whole=len(whole) > 0 and whole == reads,
-            size=max(tensor.numel() for tensor in given),
-        )
+        is_whole = all(one.is_whole for one in reads.values())
+        if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
+            node = self._append("lookup", size)
+            self._looked_up.append(node)
+            return node
+        if not is_whole:
+            # integers of the input select
+            reads = {node: one for node, one in reads.items() if not one.is_whole}
+        parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
+        weights = [t for t, node in found if node is None and not _is_whole(t) and t.numel() > 1]
+        adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
+        links = tuple(reads), tuple(parts)
+        return self._append(name, size, links, adds, bool(weights), is_whole)
 
     def _append(
         self,
         name: str,
-        reads: tuple[int, ...],
+        size: int,
+        links: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
         adds: bool = False,
         weighted: bool = False,
         is_whole: bool = False,
-        size: int = 0,
     ) -> int:
-        operation = Operation(name, reads, adds, weighted, is_whole, size, self._call)
+        operation = Operation(name, *links, adds, weighted, is_whole, size, self._call)
         self.operations.append(operation)
         return len(self.operations) - 1
 
@@ -293,15 +296,14 @@ def dominators(flow: Flow, sources: Collection[int]) -> dict[int, int]:
     {0: -1, 1: 0, 2: 1, 3: 1}
     """
     above = dict.fromkeys(sources, ROOT)
-    meet = partial(_meet, above)
     for node, operation in enumerate(flow.operations):
         reads = [read for read in operation.reads if read in above]
         if reads and node not in above:
-            above[node] = reduce(meet, reads)
+            above[node] = reduce(partial(meet, above), reads)
     return above
 
 
-def _meet(above: Mapping[int, int], one: int, other: int) -> int:
+def meet(above: Mapping[int, int], one: int, other: int) -> int:
     """The last operation on all paths to both."""
     while one != other:
         if one > other:

@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.graph import follows_norm, node_of, origin
+from fa_core.measure.flow import recording
 from fa_core.measure.guess import guess_taps
 from fa_core.measure.hooks import (
     READS,
@@ -54,7 +54,8 @@ class Stream:
         edges: the state or graph edge at which to read g_l; None for layers not requested.
         names: names of h_0..h_L.
         returned: the network returned the states itself: they may be side branches.
-        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
+        cuts: operations of every state, of a pass that `Flow` records (see
+            `fa_core.measure.stream.prove`).
     """
 
     logits: Tensor
@@ -62,7 +63,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
-    cuts: Sequence[Sequence[Node]] = ()
+    cuts: Sequence[Sequence[int | None]] = ()
 
 
 class Tapped(Protocol):
@@ -105,7 +106,6 @@ class ReturnedStream(Tapped):
         self._function = function
         self._name = name
         self._from_parameters = False
-        self._norm_checked = False
         self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
@@ -122,15 +122,8 @@ class ReturnedStream(Tapped):
                 )
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
-        if not self._norm_checked and follows_norm([node_of(h) for h in hidden]):
-            raise TapError(
-                f"{names[-1]} from {self._name} comes after the final norm, "
-                "where no explosion shows",
-                hint=f"return what the norm reads as {names[-1]}, or tap the blocks by name; "
-                f"candidates: {candidates(model)}",
-            )
-        self._norm_checked = True
-        cuts = [[node] for node in map(self._node, hidden) if node is not None]
+        flow = recording()
+        cuts = [[flow.made(h)] for h in hidden] if flow else []
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -139,9 +132,6 @@ class ReturnedStream(Tapped):
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         with torch.no_grad():
             return self._run(model, x)[0]
-
-    def _node(self, state: Tensor) -> Node | None:
-        return node_of(state)
 
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
@@ -182,14 +172,15 @@ class _Recorder:
         self.names: list[str] = []
         self.hidden: list[Tensor] = []
         self.edges: list[GradientEdge | None] = []
-        self.nodes: list[Node | None] = []
-        self.cuts: list[list[Node]] = []
+        self.cuts: list[list[int | None]] = []
 
     def __call__(self, name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
         layer = len(self.hidden)
         wanted = self._layers is None or layer in self._layers
         self.names.append(name)
-        self.nodes.append(node_of(state))
+        flow = recording()
+        if flow is not None:
+            self.cuts.append([flow.made(tensor) for tensor in (state, *others)])
         self.hidden.append(state)
         with torch.enable_grad():
             if not wanted:
@@ -200,8 +191,6 @@ class _Recorder:
             copied = state.clone()
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
-        nodes = map(node_of, (copied, *others))
-        self.cuts.append([node for node in nodes if node is not None])
         return copied
 
 
@@ -216,7 +205,6 @@ class ModuleTaps(Tapped):
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._modules = match_modules(model, patterns)
-        self._first = True
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         found = _Recorder(layers)
@@ -227,15 +215,6 @@ class ModuleTaps(Tapped):
                 f"none of the tapped modules ran: {', '.join(self._modules)}",
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
-        end = found.edges[-1]
-        if end is not None and end.node is origin(node_of(logits), [end.node]):
-            raise TapError(
-                f"the last tap, {found.names[-1]}, gives the logits, which are no hidden state",
-                hint="leave it out: the last block's output is h_L",
-            )
-        if self._first:
-            self._refuse_final_norm(model, x, found)
-            self._first = False
         return Stream(logits, found.hidden, found.edges, found.names, cuts=found.cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -250,29 +229,6 @@ class ModuleTaps(Tapped):
         with tapped_outputs(model, self._modules, tap):
             logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
         return logits, hidden
-
-    def _refuse_final_norm(self, model: nn.Module, x: Inputs, found: _Recorder) -> None:
-        """Refuse a norm without children as the last tap; a block may end in a norm.
-
-        Raises:
-            TapError: the last tap is the final norm.
-        """
-        last = found.names[-1]
-        name, *_call = last.split(" ")
-        if any(model.get_submodule(name).children()):
-            return
-        nodes = found.nodes
-        if nodes[-1] is None:
-            # the states before it have no graph, so the graph starts at the parameters
-            with thawed(model):
-                _, states = self.plain(model, x, None)
-            nodes = list(map(node_of, states))
-        if follows_norm(nodes):
-            raise TapError(
-                f"the last tap, {last}, is the final norm, after which no explosion shows",
-                hint="leave it out: the last block's output is h_L; "
-                f"candidates: {candidates(model)}",
-            )
 
 
 class ReadTaps(ReturnedStream):
@@ -293,12 +249,6 @@ class ReadTaps(ReturnedStream):
         if giving:
             self._given = match_modules(model, giving)
         self._copies = False
-
-    def _node(self, state: Tensor) -> Node | None:
-        node = node_of(state)
-        if self._copies and node is not None:
-            return node.next_functions[0][0]
-        return node
 
     def _collect(self, model: nn.Module, x: Inputs) -> States:
         labels: list[str] = []
@@ -392,6 +342,15 @@ def guess_note(taps: Sequence[str]) -> str:
     if len(taps) > 1:
         return note
     return f"{note}; no module gives what feeds the first block: h_0 is its output"
+
+
+def working_taps(model: nn.Module, x: Inputs) -> str:
+    """The hint of an error about taps: the guess, if there is one."""
+    try:
+        taps = guess_taps(model, x)
+    except TapError as error:
+        return error.hint
+    return f"these are one: '{','.join(taps)}'"
 
 
 def resolve_taps(
