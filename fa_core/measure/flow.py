@@ -189,20 +189,19 @@ class Flow(TorchDispatchMode):
     @property
     def sources(self) -> list[int]:
         """Where the data come in: float inputs and what is looked up for integers of the input."""
-        floats = [n for n, one in enumerate(self.operations) if self._is_raw(n, one.is_whole)]
-        found = [n for n in floats if not self.operations[n].is_whole]
-        return sorted(found + self._looked_up) or floats
-
-    def _is_raw(self, node: int, is_whole: bool) -> bool:
-        """Whether a node is an input or a copy of one."""
-        one = self.operations[node]
-        while one.is_copy and one.is_whole == is_whole:
-            one = self.operations[one.reads[0]]
-        return one.name == "input"
+        inputs = [node for node, one in enumerate(self.operations) if one.name == "input"]
+        floats = [node for node in inputs if not self.operations[node].is_whole]
+        return sorted(floats + self._looked_up) or inputs
 
     def is_activation(self, node: int) -> bool:
         """Whether a node is computed from the input, rather than the input or a copy of it."""
-        return node != ROOT and not self._is_raw(node, self.operations[node].is_whole)
+        return node != ROOT and self.operations[self.origin(node)].name != "input"
+
+    def origin(self, node: int, known: Collection[int] = ()) -> int:
+        """Walk back through copies, to the first known or other operation."""
+        while node not in known and self.operations[node].is_copy:
+            node = self.operations[node].reads[0]
+        return node
 
     def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int | None:
         """Append an operation; None if what it reads is no function of the input."""

@@ -70,8 +70,8 @@ _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 
 
-def reachable(start: Node | None) -> set[Node]:
-    """All nodes from a node backwards, itself included."""
+def reachable(start: Node | None, stop: Node | None = None) -> set[Node]:
+    """All nodes from a node backwards, itself included; the search ends at `stop`."""
     seen: set[Node] = set()
     waiting = [start]
     while waiting:
@@ -79,8 +79,28 @@ def reachable(start: Node | None) -> set[Node]:
         if node is None or node in seen:
             continue
         seen.add(node)
-        waiting += [source for source, _ in node.next_functions]
+        if node is not stop:
+            waiting += [source for source, _ in node.next_functions]
     return seen
+
+
+def read_in_another_form(state: Tensor, logits: Tensor) -> bool:
+    """Whether the logits depend on a state, and past it on the tensor that it is a view of.
+
+    The gradient at the view is then a part of the gradient at the state.
+
+    >>> h = torch.ones(2, 2, requires_grad=True).exp()
+    >>> view = h.view(4)
+    >>> read_in_another_form(view, view.sum()), read_in_another_form(view, view.sum() + h.sum())
+    (False, True)
+    """
+    node = source = state.grad_fn
+    met = reachable(logits.grad_fn, node)
+    while source is not None and source.name() in SELECTIONS and node in met:
+        source = source.next_functions[0][0]
+        if source in met:
+            return True
+    return False
 
 
 def _is_leaf(node: Node) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
 
 from torch import nn
@@ -17,25 +17,26 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, chain
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, normed, origin
+from fa_core.measure.stream import Merges, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
 
 
-def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
-    """Patterns for h_0..h_L of a network that does not return its stream.
+def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
+    """Ways to tap the stream of a network that does not return it: outputs, inputs, both.
 
     Args:
         model: the network in eval mode.
         x: inputs.
 
     Raises:
-        TapError: no such stream, or no module gives or reads one of its states.
+        TapError: no such stream.
 
     >>> import torch
     >>> blocks = (nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3))
-    >>> guess_taps(nn.Sequential(nn.Linear(2, 2), *blocks, nn.Linear(2, 2)), torch.ones(1, 2))
+    >>> net = nn.Sequential(nn.Linear(2, 2), *blocks, nn.Linear(2, 2))
+    >>> next(possible_taps(net, torch.ones(1, 2)))
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
@@ -44,16 +45,15 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
     if len(states) < 2:
         branches = _branches(model, flow, logits)
         why = "no two states lie on every path to its logits"
-        raise _no_guess(model, f"{why}: {' or '.join(branches)}" if branches else why)
+        raise no_guess(model, f"{why}: {' or '.join(branches)}" if branches else why)
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
         if taps:
-            return taps
-    lost = [l for l in range(len(states)) if not _names(flow, states, l, ("", READS))]
-    raise _no_guess(model, f"no module gives or reads h_{min(lost, default=0)}")
+            yield taps
 
 
-def _no_guess(model: nn.Module, why: str) -> TapError:
+def no_guess(model: nn.Module, why: str) -> TapError:
+    """The error for a network whose stream is not found."""
     return TapError(
         f"{type(model).__name__} offers no model(x, return_hidden=True), and {why}",
         hint="name the modules that give or read h_0..h_L with taps, or give a function "
@@ -111,7 +111,7 @@ def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int
     for node in path:
         reads = [read for read in flow.operations[node].reads if read in path]
         if flow.operations[node].is_product and reads and flow.is_activation(reads[0]):
-            found[origin(flow, reads[0])] = None
+            found[flow.origin(reads[0])] = None
     states = list(found)
     norms = [normed(flow, merges.above, node) for node in states]
     if states and norms[-1] is not None and None in norms[:-1]:
@@ -215,18 +215,27 @@ def _written(
 
 def _names(flow: Flow, states: Sequence[int], l: int, endings: Sequence[str]) -> list[str]:
     """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
-    wanted = {origin(flow, node): place for place, node in enumerate(states)}
+    wanted = {flow.origin(node): place for place, node in enumerate(states)}
     for ending in endings:
         found: dict[str, list[int | None]] = {}
         for call in flow.calls:
             node = call.read if ending else call.gave
-            place = None if node is None else wanted.get(origin(flow, node))
+            place = None if node is None else wanted.get(flow.origin(node))
             inside = [state for state in states if call.begin <= state < call.end]
-            found.setdefault(call.name, []).append(place if len(inside) < 2 else None)
+            if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
+                place = None
+            found.setdefault(call.name, []).append(place)
         names = [n for n, places in found.items() if n and None not in places and l in places]
         if names:
             return [f"{name}{ending}" for name in names]
     return []
+
+
+def _is_late(flow: Flow, call: Call) -> bool:
+    """Whether something read a state before a module handed it on unchanged."""
+    assert call.gave is not None, "the call gives a state"
+    earlier = flow.operations[call.gave + 1 : call.begin]
+    return any(call.gave in one.reads for one in earlier)
 
 
 def _pattern(name: str) -> str:

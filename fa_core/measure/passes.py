@@ -150,7 +150,7 @@ class PassRunner:
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
-        self._samples = SampleProof(partial(self._tapped.forward, self._model, layers=[]), batch.x)
+        self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x)
         self._samples.independent(stream)
 
     def prove_stateless(self) -> None:

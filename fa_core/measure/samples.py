@@ -5,13 +5,14 @@ Source: docs/protocol.md §2, *The stream, proven*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from fa_core.errors import MeasureError
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, tree_map
+from fa_core.measure.norms import wrong_axis
 from fa_core.measure.taps import Stream
 
 
@@ -43,13 +44,17 @@ class SampleProof:
         size = len(first_of(self._x))
         one = size // 2
         alone = select_samples(self._x, torch.full((size,), one))
-        if _same(_row(found, one), _row(self._run(alone), one)):
-            return
-        found = self._run(self._x)
-        self._logits = found[0]
-        self.stateless()
-        if not _same(_row(found, one), _row(self._run(alone), one)):
-            raise self._dependent(found[0])
+        changed = self._run(alone)
+        if not _same(found[0][one], changed[0][one]):
+            found = self._run(self._x)
+            self._logits = found[0]
+            self.stateless()
+            changed = self._run(alone)
+            if not _same(found[0][one], changed[0][one]):
+                raise self._dependent(found[0])
+        for name, h, other in zip(stream.names, found[1:], changed[1:], strict=False):
+            if not _same(h[one], other[one]):
+                raise wrong_axis(name, h, size)
 
     def stateless(self) -> None:
         """Check that the first batch still gives the same logits.
@@ -58,7 +63,7 @@ class SampleProof:
             MeasureError: it does not.
         """
         assert self._logits is not None, "the first batch comes first"
-        if not _same([self._logits], self._run(self._x)[:1]):
+        if not _same(self._logits, self._run(self._x)[0]):
             raise MeasureError(
                 "the network keeps state between calls: the first batch, run again, gives other "
                 "logits",
@@ -81,7 +86,7 @@ class SampleProof:
                 return tensor[:, one : one + 1].expand_as(tensor)
 
             changed = self._run(tree_map(alone, self._x))[0]
-            if _same([logits[:, one]], [changed[:, one]]):
+            if _same(logits[:, one], changed[:, one]):
                 return MeasureError(
                     f"the batch is axis 1 of {tuple(second.shape)}, not axis 0: samples along "
                     "axis 0 depend on each other",
@@ -99,19 +104,12 @@ def _values(stream: Stream) -> list[Tensor]:
     return [value.detach() for value in (stream.logits, *stream.hidden)]
 
 
-def _row(values: Sequence[Tensor], one: int) -> list[Tensor]:
-    return [value[one] for value in values]
-
-
-def _same(found: Sequence[Tensor], expected: Sequence[Tensor]) -> bool:
+def _same(one: Tensor, other: Tensor) -> bool:
     """Whether values agree up to rounding; what is not finite is not compared."""
-    for one, other in zip(found, expected, strict=False):
-        if one.shape != other.shape:
-            return False
-        rounding = 16 * torch.finfo(one.dtype).eps
-        one = one.nan_to_num(0.0, 0.0, 0.0)
-        other = other.nan_to_num(0.0, 0.0, 0.0)
-        largest = float(one.abs().max()) if one.numel() else 0.0
-        if not torch.allclose(one, other, rtol=rounding, atol=rounding * largest):
-            return False
-    return True
+    if one.shape != other.shape:
+        return False
+    rounding = 16 * torch.finfo(one.dtype).eps
+    one = one.nan_to_num(0.0, 0.0, 0.0)
+    other = other.nan_to_num(0.0, 0.0, 0.0)
+    largest = float(one.abs().max()) if one.numel() else 0.0
+    return torch.allclose(one, other, rtol=rounding, atol=rounding * largest)

@@ -91,13 +91,6 @@ class Merges:
         return [node for node in path if node < last and node in self]
 
 
-def origin(flow: Flow, node: int, known: Collection[int] = ()) -> int:
-    """Walk back through copies, to the first known or other operation."""
-    while node not in known and flow.operations[node].is_copy:
-        node = flow.operations[node].reads[0]
-    return node
-
-
 def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
     """Prove that states are a stream: every path to the logits passes them, one after the other.
 
@@ -117,7 +110,7 @@ def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
     names = stream.names
     used = behind(flow, [logits])
     states = [_state(flow, used, cut) for cut in stream.cuts]
-    if states[-1][:1] == [origin(flow, logits)] and not stream.returned:
+    if not stream.returned and flow.origin(logits, states[-1]) in states[-1]:
         raise TapError(
             f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
             hint="leave it out: the last block's output is h_L",
@@ -138,7 +131,7 @@ def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
 
 def _state(flow: Flow, used: Collection[int], cut: Sequence[int | None]) -> list[int]:
     """The operations of a state; of a returned copy that nothing reads, those it copies."""
-    return [origin(flow, node, used) for node in cut if node is not None]
+    return [flow.origin(node, used) for node in cut if node is not None]
 
 
 def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import recording
-from fa_core.measure.guess import guess_taps
+from fa_core.measure.flow import Flow, recording
+from fa_core.measure.graph import read_in_another_form
+from fa_core.measure.guess import no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
     candidates,
@@ -30,6 +31,7 @@ from fa_core.measure.hooks import (
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.stream import prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -123,7 +125,16 @@ class ReturnedStream(Tapped):
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         flow = recording()
-        cuts = [[flow.made(h)] for h in hidden] if flow else []
+        cuts = []
+        for name, h in zip(names, hidden, strict=True) if flow is not None else ():
+            cuts.append([flow.made(h)])
+            with torch._C.DisableTorchFunction():
+                partial = read_in_another_form(h, logits)
+            if partial:
+                raise TapError(
+                    f"{name} is a view, and the network also reads what it is a view of",
+                    hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
+                )
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -178,9 +189,6 @@ class _Recorder:
         layer = len(self.hidden)
         wanted = self._layers is None or layer in self._layers
         self.names.append(name)
-        flow = recording()
-        if flow is not None:
-            self.cuts.append([flow.made(tensor) for tensor in (state, *others)])
         self.hidden.append(state)
         with torch.enable_grad():
             if not wanted:
@@ -191,6 +199,9 @@ class _Recorder:
             copied = state.clone()
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
+        flow = recording()
+        if flow is not None:
+            self.cuts.append([flow.made(tensor) for tensor in (copied, *others)])
         return copied
 
 
@@ -344,13 +355,32 @@ def guess_note(taps: Sequence[str]) -> str:
     return f"{note}; no module gives what feeds the first block: h_0 is its output"
 
 
+def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
+    """Patterns for h_0..h_L of a network that does not return its stream, proven to be one.
+
+    Args:
+        model: the network in eval mode.
+        x: inputs.
+
+    Raises:
+        TapError: no such stream, or no module gives or reads one of its states.
+    """
+    for taps in possible_taps(model, x):
+        with suppress(TapError):
+            tapped = _by_names(model, taps)
+            with torch.enable_grad(), Flow(model, x) as flow:
+                stream = tapped.forward(model, x)
+            if not prove(flow, flow.made(stream.logits), stream).left_out:
+                return taps
+    raise no_guess(model, "no module gives or reads one of its states")
+
+
 def working_taps(model: nn.Module, x: Inputs) -> str:
     """The hint of an error about taps: the guess, if there is one."""
     try:
-        taps = guess_taps(model, x)
+        return f"these are one: '{','.join(guess_taps(model, x))}'"
     except TapError as error:
         return error.hint
-    return f"these are one: '{','.join(taps)}'"
 
 
 def resolve_taps(

@@ -7,8 +7,8 @@ from torch import nn
 from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import eval_mode
+from fa_core.measure.taps import guess_taps
 from tests.fa_core.measure.nets import Block, Hookable, Residual, Stack, batches
 
 
