@@ -113,6 +113,19 @@ class MeasureError(FaError):
     """A measurement that failed (unsuitable data, a lost device)."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of any error's message, or the name of its class where it has none.
+
+    >>> first_line(ValueError("no such unit\nmore")), first_line(AssertionError())
+    ('no such unit', 'AssertionError')
+    """
+    message = str(error).strip() or type(error).__name__
+    if "INTERNAL ASSERT" in message:
+        # torch asks there to report a bug of its own
+        return "PyTorch does not support what it does"
+    return message.splitlines()[0]
+
+
 def is_device_lost(error: BaseException | None) -> bool:
     """Whether a CUDA error caused this, after which all calls of the process fail.
 

@@ -77,6 +77,7 @@ QUANTITIES: Mapping[str, Rule] = {
     "provenance.hashes.weights": Rule(kind="weights"),
     "provenance.hashes.credit": Rule(kind="file"),
     "provenance.data_hash": Rule(kind="data"),
+    "provenance.loss": _SAME,
     **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
     "residual_norms": _NORM,
     "bp_grad_norms": _NORM,

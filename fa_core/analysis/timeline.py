@@ -21,7 +21,7 @@ from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, LETTERS, letters_of
-from fa_core.report.gamma import deep_gamma, null_band
+from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -210,11 +210,12 @@ def _final_acc(trace: Trace) -> float | None:
 def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
     columns = {number.column: table.numbers(number.column) for number in AVERAGED}
     points = []
+    deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
     for i, epoch in enumerate(trace.epochs):
         point = EpochPoint(
             epoch=epoch.epoch,
             gamma=tuple(epoch.gamma),
-            deep_gamma=_mean([deep_gamma({"gamma": epoch.gamma}, trace.method)]),
+            deep_gamma=_mean([deep[i]]),
             flags=letters_of(int(fired[i])),
             coverage=letters_of(int(table.coverage[i])),
             **{name: column[i] for name, column in columns.items()},

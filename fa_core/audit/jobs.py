@@ -19,9 +19,19 @@ from fa_core.files.decode import Json, reading
 from fa_core.files.opening import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.option_values import check_data_set, network_spec
+from fa_core.option_values import (
+    check_data_set,
+    check_loss,
+    is_callable_name,
+    network_spec,
+    unknown_name,
+)
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
+
+GAMMA, FULL = "gamma", "full"
+CREDITS = ("none", GAMMA, FULL)
+"""Levels of credit quality."""
 
 AUTO: Literal["auto"] = "auto"
 """Number of batches that is found while measuring."""
@@ -52,6 +62,10 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
             from a file.
         weights: name of the mapping of tensors in the file; None = the first that fits the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
+        logits: where the network's output has the logits: a place, a key or attribute, or
+            ``module:callable``, a function of the output; typed by the user if it names code.
+        loss: the loss whose gradients are measured: None = ``"ce"``, ``"bce"``, ``"mse"`` or
+            ``module:callable``; typed by the user if it names code.
         batches: K, the evaluation batches behind (c); ``"auto"`` = 8, 16, 32 or 64, until (c) is
             decided; None = the manifest's, else 10.
         decide_at: the ceiling of (c) by which ``"auto"`` decides.
@@ -61,7 +75,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         dtype: arithmetic: None (half precision in float32, others unchanged), ``"as-is"`` or
             ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
-            ρ); only where the run saved its credit.
+            ρ); only where the run saved its credit. Or ``module:callable``, a function (model, x,
+            y) -> [a_0..a_L]; typed by the user.
         null_draws: draws of fresh feedback for Γ's null; None = the rule's default.
         precision: whether to compare the gradients with float64 ones.
         ablate: whether to measure accuracy without each block.
@@ -72,13 +87,15 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     weights: str | None = None
     taps: list[str] = []
+    logits: str | None = None
+    loss: str | None = None
     batches: int | Literal["auto"] | None = None
     decide_at: float = DECIDE_AT
     batch_size: int | None = None
     norm_batches: int = 1
     eval_seed: int | None = None
     dtype: str | None = None
-    credit: Literal["none", "gamma", "full"] = "gamma"
+    credit: str = GAMMA
     null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     precision: bool = False
     ablate: bool = False
@@ -261,7 +278,7 @@ def check_options(options: MeasureOptions) -> None:
     """Check options before a worker starts.
 
     Raises:
-        UsageError: an unknown data set or network, a count below 1.
+        UsageError: an unknown data set, network, loss or credit, a count below 1.
     """
     check_counts(
         batches=None if options.batches == AUTO else options.batches,
@@ -272,6 +289,10 @@ def check_options(options: MeasureOptions) -> None:
         network_spec(options.model)
     if options.data is not None:
         check_data_set(options.data)
+    if options.loss is not None:
+        check_loss(options.loss)
+    if options.credit not in CREDITS and not is_callable_name(options.credit):
+        raise unknown_name("credit", options.credit, [*CREDITS, "module:callable"])
 
 
 def no_data(checkpoint: Path | str) -> FaError:

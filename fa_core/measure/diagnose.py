@@ -16,17 +16,20 @@ from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.credit import CreditFunction, given_credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
+from fa_core.measure.loss import CE, Loss, LossChoice, check_loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.taps import GuessedTaps, Taps, guess_note, resolve_taps
+from fa_core.measure.taps import GuessedTaps, Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
 from fa_core.report.measurements import ReferencePrecision
 from fa_core.report.numbers import as_float
+from fa_core.report.provenance import LOSS
 from fa_core.report.thresholds import DiagnosticThresholds
 
 PRECISION = "reference_precision"
@@ -42,12 +45,14 @@ class Diagnosis:
         right: for every batch, (B,) bool: which labels are predicted correctly.
         notes: notes on the measurement.
         first_batch: the first batch as it was given.
+        loss: the loss, as the first batch decided it.
     """
 
     numbers: DiagnosticReport
     right: Sequence[Tensor]
     notes: Sequence[str] = ()
     first_batch: object = None
+    loss: Loss = CE
 
     def report(
         self,
@@ -89,7 +94,8 @@ class PassOptions:
     """How the batches of a network are measured: options of `diagnose`, passed on as a whole.
 
     Attributes:
-        taps, device, stability_layer, norm_batches, dtype, largest_pass: as for `diagnose`.
+        taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
+        credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
         decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
     """
 
@@ -99,14 +105,17 @@ class PassOptions:
     norm_batches: int = 1
     dtype: str | None = None
     largest_pass: int | None = None
+    credit: CreditFunction | None = None
     decide_at: float | None = None
+    loss: LossChoice = "ce"
 
     def check(self) -> None:
-        """Check the counts.
+        """Check the counts and the loss.
 
         Raises:
-            UsageError: one that is below 1.
+            UsageError: a count below 1, an unknown loss.
         """
+        check_loss(self.loss)
         if self.norm_batches < 1:
             raise UsageError(
                 f"norm_batches is {self.norm_batches}", hint="at least one batch gives the norms"
@@ -134,6 +143,8 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     largest_pass: int | None = None,
     precision: bool | None = None,
     logits: LogitsChoice = None,
+    loss: LossChoice = "ce",
+    credit: CreditFunction | None = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -169,12 +180,20 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             memory; the numbers stay the same.
         precision: whether to compare the first batch's gradients with float64 ones
             (`reference_precision`); None = where (b) fires.
+        credit: the method's credit signal, where no backward pass of the network has it: a function
+            (model, x, y) -> [a_0..a_L] of one batch, each shaped like h_l, per sample (no 1/B),
+            None for a layer without. The report's ``credit`` is then that of `credit_quality`.
         logits: where the network's output has the logits: a place in a tuple, a key or attribute,
             or a function of the output; None = a tensor, ``.logits``, ``["logits"]`` or the first
             item.
+        loss: whose gradients, errors and credit are measured: ``"ce"`` of logits, ``"bce"`` of
+            logits or probabilities, ``"mse"``, the last two with one-hot targets, or a function
+            (outputs (B, C), labels (B,)) -> losses per sample (B,); see `fa_core.measure.loss`.
+            Accuracy is the argmax of the outputs in any case.
 
     Returns:
-        A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
+        A report; norms in the stream's unit and in the loss's per that unit, for CE nats (with the
+        batch mean's 1/B).
 
     Raises:
         TapError: the stream cannot be tapped.
@@ -195,7 +214,16 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     if logits is not None and callable(taps):
         raise UsageError("taps is a function, which returns the logits", hint="leave logits out")
     with choosing_logits(model, logits):
-        how = PassOptions(taps, device, stability_layer, norm_batches, dtype, largest_pass)
+        how = PassOptions(
+            taps,
+            device,
+            stability_layer,
+            norm_batches,
+            dtype,
+            largest_pass,
+            credit,
+            loss=of_logits(loss, logits),
+        )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
         report = diagnosis.report(
             headline_acc,
@@ -211,8 +239,17 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         first = diagnosis.first_batch
         return with_precision(
             report,
-            lambda: reference_precision(model, first, taps, dtype, largest_pass, device),
+            lambda: reference_precision(
+                model, first, taps, dtype, largest_pass, device, diagnosis.loss
+            ),
         )
+
+
+def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
+    """The loss to measure: logits that the caller named are not taken for probabilities."""
+    if loss == "ce" and logits is not None:
+        return CE
+    return loss
 
 
 def needs_precision(report: DiagnosticReport) -> bool:
@@ -294,7 +331,7 @@ def run_diagnosis(
     batches = as_batches(eval_batches)
     with eval_mode(model, how.dtype, how.device) as net:
         taps_found = resolve_taps(net.model, how.taps, on_note)
-        runner = PassRunner(taps_found, net.model)
+        runner = PassRunner(taps_found, net.model, how.loss)
         accumulator = Accumulator(how.stability_layer, how.norm_batches)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
@@ -317,24 +354,44 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if how.decide_at is not None and accumulator.is_decided(how.decide_at):
                     break
-            if index:
+            if runner.proof is not None and index > 0:
                 runner.prove_stateless()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes.append(label_note(batch, y, net.model))
-        if runner.proof is not None:
-            notes.append(runner.proof.note)
-            numbers = _of_part(numbers, runner.proof.left_out)
-        if isinstance(taps_found, GuessedTaps):
-            numbers.provenance["guessed_taps"] = list(taps_found.taps)
-            notes.append(guess_note(taps_found.taps))
-        return Diagnosis(numbers, meter.right, notes, first_batch)
+        notes += [label_note(batch, y, net.model), runner.loss.note]
+        if runner.loss.name != CE.name:
+            numbers.provenance[LOSS] = runner.loss.name
+        numbers = _with_stream(numbers, notes, runner, taps_found)
+        numbers = _with_credit(numbers, net.model, how, first_batch, runner.loss)
+        return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
 
 
-def _of_part(numbers: DiagnosticReport, left_out: str) -> DiagnosticReport:
-    """The numbers, marked with what the taps leave out of the stream."""
+def _with_credit(
+    numbers: DiagnosticReport, model: nn.Module, how: PassOptions, batch: object, loss: Loss
+) -> DiagnosticReport:
+    """The report with the quality of the caller's credit on the first batch."""
+    if how.credit is None:
+        return numbers
+    found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device, loss)
+    unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
+    return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
+
+
+def _with_stream(
+    numbers: DiagnosticReport,
+    notes: list[str],
+    runner: PassRunner,
+    taps: Tapped | GuessedTaps,
+) -> DiagnosticReport:
+    """The report and its notes with what was guessed and proven of the stream."""
+    assert runner.proof is not None, "the first batch proves the stream"
+    notes.append(runner.proof.note)
+    if isinstance(taps, GuessedTaps):
+        numbers.provenance["guessed_taps"] = list(taps.taps)
+        notes.append(guess_note(taps.taps))
+    left_out = runner.proof.left_out
     if left_out and "partial_stream" in DiagnosticReport.__struct_fields__:
         return msgspec.structs.replace(numbers, partial_stream=left_out)
     return numbers

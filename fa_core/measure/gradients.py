@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from fa_core.errors import TapError
+from fa_core.errors import MeasureError, TapError
 from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS, arithmetic
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
-from fa_core.measure.norms import Flattening, gamma, mean_over, share_of_zeros, vector_norms
+from fa_core.measure.loss import CE, CrossEntropy, Loss
+from fa_core.measure.norms import Flattening, gamma, share_of_zeros, vector_norms
 from fa_core.measure.taps import Layers, Stream
 from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import aggregation
+from fa_core.report.gamma import deep_entries
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
@@ -44,8 +45,9 @@ class Pass:
         dtype: the arithmetic of the pass; with all layers requested, also inside the network.
         own_backward: names of the network's custom backward functions, if autograd's vector is not
             the gradient.
-        credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
-            to all layers.
+        credit: the method's credit in that case, shaped as h_l; None where it is not proven. Only
+            of a pass to all layers.
+        no_credit: why there is none, or none at some layers; "" if all layers have credit.
         gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
             it is known.
         of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
@@ -59,36 +61,47 @@ class Pass:
     names: list[str]
     dtype: str
     own_backward: Sequence[str] = ()
-    credit: Sequence[Tensor] = ()
+    credit: Sequence[Tensor | None] = ()
+    no_credit: str = ""
     gradient_unknown: str = ""
     of_mean_error: Tensor | None = None
     label_mask: Tensor | None = None
 
 
 def loss_terms(y: Tensor) -> int:
-    """Number of labels CE averages over: B, or those of (B, T) that are not ignored."""
+    """Number of labels the loss averages over: B, or those of (B, T) that are not ignored."""
     if y.dim() == 1:
         return len(y)
     return int((y != IGNORED).sum())
 
 
-def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 for ignored labels.
+def loss_gradient(logits: Tensor, y: Tensor, loss: Loss = CE) -> tuple[Tensor, Tensor]:
+    """e_T/N, the loss's gradient by the logits, rounded once to their dtype, and e_T; both 0 for
+    ignored labels.
 
     Args:
         logits: (B, C) for labels (B,), or (B, T, C) for labels (B, T).
         y: class indices; N of them are not ignored (`loss_terms`).
+        loss: of a sample; the batch has the mean of the N.
 
     Returns:
-        ∂CE/∂logits, shaped like the logits, and e_T in float64: (B, C), or for labels (B, T) only
-        its norm, (B, T, 1).
+        e_T/N, shaped like the logits, and e_T in float64: (B, C), or for labels (B, T) only its
+        norm, (B, T, 1).
+
+    Raises:
+        MeasureError: labels (B, T) and another loss than CE.
 
     Source: docs/protocol.md §2.
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(to_float64(logits), y)
+        error = loss.error(logits, y)
         return (error / terms).to(logits), error
+    if not isinstance(loss, CrossEntropy):
+        raise MeasureError(
+            f"the loss {loss.name} and labels of shape {tuple(y.shape)}",
+            hint="labels per token or pixel are measured with cross entropy alone",
+        )
     rows = logits.detach().flatten(0, 1)
     size = max(1, _LARGEST_ERROR // logits.shape[-1])
     starts = []
@@ -106,11 +119,15 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def activation_gradients(
-    stream: Stream, y: Tensor, layers: Layers = None, keep_graph: bool = False
+    stream: Stream,
+    y: Tensor,
+    layers: Layers = None,
+    keep_graph: bool = False,
+    loss: Loss = CE,
 ) -> tuple[list[Tensor], Tensor]:
-    """g_l = ∂CE/∂h_l at some layers, and e_T, from one backward pass.
+    """g_l = ∂loss/∂h_l at some layers, and e_T, from one backward pass.
 
-    CE is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
+    The loss is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
     gradient.
 
     Args:
@@ -118,6 +135,7 @@ def activation_gradients(
         y: (B,) class indices, or (B, T) with ignored ones.
         layers: which l; None = all.
         keep_graph: whether another backward pass follows.
+        loss: of a sample.
 
     Returns:
         ([g_l, each shaped like h_l], e_T as `loss_gradient` gives it).
@@ -136,7 +154,7 @@ def activation_gradients(
         )
     chosen = range(len(stream.edges)) if layers is None else layers
     edges: list[Any] = [stream.edges[l] for l in chosen]
-    start, error = loss_gradient(logits, y)
+    start, error = loss_gradient(logits, y, loss)
     # a side branch shows by its missing gradient; finding its source needs the graph again
     found = torch.autograd.grad(
         logits, edges, start, allow_unused=True, retain_graph=stream.returned or keep_graph
@@ -179,7 +197,7 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
     """Gradient at a returned state that is a copy, view or slice of the stream.
 
     The state is S·h for a selection S, and the logits depend on h only. The walk goes back from the
-    state through its copying and slicing nodes to the first tensor h with a gradient g = ∂CE/∂h;
+    state through its copying and slicing nodes to the first tensor h with a gradient g = ∂loss/∂h;
     the gradient at the state is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is the
     derivative of gᵀSᵀv by v.
     """
@@ -202,7 +220,11 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
 
 
 def backward(
-    stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
+    stream: Stream,
+    y: Tensor,
+    layers: Layers = None,
+    mean_error_at: LayerOf | None = None,
+    loss: Loss = CE,
 ) -> Pass:
     """Run the backward pass of a forward pass.
 
@@ -211,12 +233,13 @@ def backward(
         y: labels, each a class of the logits.
         layers: the layers to give gradients at; None = all.
         mean_error_at: where to give the gradient of the mean error of labels (B,); None = nowhere.
+        loss: of a sample.
 
     Raises:
         TapError: a tap that the logits do not depend on.
     """
     again = mean_error_at is not None and y.dim() == 1
-    gradients, error = activation_gradients(stream, y, layers, keep_graph=again)
+    gradients, error = activation_gradients(stream, y, layers, again, loss)
     of_mean_error = None
     if mean_error_at is not None and again:
         layer = mean_error_at(len(stream.hidden))
@@ -240,8 +263,8 @@ def microbatches(
 ) -> Pass:
     """One batch's pass, joined from passes over its parts.
 
-    In eval mode samples do not depend on each other, so ∂CE/∂h of a sample in a part of b samples
-    is (B/b) times its ∂CE/∂h in the batch of B. Scaled by b/B, the parts give the batch's
+    In eval mode samples do not depend on each other, so g of a sample in a part of b samples
+    is (B/b) times its g in the batch of B. Scaled by b/B, the parts give the batch's
     gradients, up to rounding (relative 2^-24; exact if b/B is a power of two).
 
     Args:
@@ -258,7 +281,7 @@ def microbatches(
         done = run(x_part, y_part)
         share = loss_terms(y_part) / terms
         gradients = [g * share for g in done.gradients]
-        credit = [a * share for a in done.credit]
+        credit = [None if a is None else a * share for a in done.credit]
         parts.append(replace(done, gradients=gradients, credit=credit))
     return _joined(parts)
 
@@ -272,7 +295,8 @@ def _joined(parts: list[Pass]) -> Pass:
         hidden=_joined_layers([part.hidden for part in parts]),
         gradients=_joined_layers([part.gradients for part in parts]),
         error=torch.cat([part.error for part in parts]),
-        credit=_joined_layers([part.credit for part in parts]),
+        credit=_joined_credit(parts),
+        no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only
         of_mean_error=None,
         label_mask=torch.cat(masks) if masks else None,
@@ -283,6 +307,17 @@ def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return list(map(torch.cat, zip(*parts, strict=True)))
 
 
+def _joined_credit(parts: Sequence[Pass]) -> list[Tensor | None]:
+    """The credit of all samples; a layer has none where one of the parts has none."""
+    if not all(part.credit for part in parts):
+        return []
+    joined: list[Tensor | None] = []
+    for layer in zip(*(part.credit for part in parts), strict=True):
+        known = [a for a in layer if a is not None]
+        joined.append(torch.cat(known) if len(known) == len(parts) else None)
+    return joined
+
+
 def cut(x: InputsT, largest: int) -> list[InputsT]:
     """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
@@ -290,24 +325,27 @@ def cut(x: InputsT, largest: int) -> list[InputsT]:
 
 
 def own_credit(done: Pass, flattening: Flattening) -> Json:
-    """A report's ``credit``: Γ of a network's own backward pass.
+    """A report's ``credit``: Γ of a network's own backward pass, or why there is none.
 
     Keys as in `CreditQuality.to_dict`.
     """
-    gammas = []
-    zeros = []
-    for a, g in zip(done.credit, done.gradients, strict=True):
-        credit = flattening.vectors(a)
-        gammas.append(gamma(credit, flattening.vectors(g)))
-        zeros.append(share_of_zeros(credit))
-    free = agreeing(done.credit, done.gradients)
-    return {
+    missing = {}
+    if done.no_credit:
+        missing = {"missing": {"gamma": done.no_credit}}
+    if not done.credit:
+        return missing
+    signal = [None if a is None else flattening.vectors(a) for a in done.credit]
+    gradients = map(flattening.vectors, done.gradients)
+    gammas = list(map(gamma, signal, gradients))
+    credit = {
         "gamma": gammas,
-        "zeros": zeros,
-        "deep_gamma": mean_over(gammas, without=free),
-        "deep_gamma_with_free": mean_over(gammas),
+        "zeros": [None if a is None else share_of_zeros(a) for a in signal],
+        "free_layers": agreeing(done.credit, done.gradients),
+    }
+    return {
+        **credit,
+        **deep_entries(credit),
         "gamma_L": gammas[-1],
-        "samples": len(flattening.vectors(done.credit[0])),
-        "free_layers": free,
-        "aggregation": aggregation(free),
+        "samples": len(flattening.vectors(done.hidden[0])),
+        **missing,
     }

@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, TypeAlias, cast
 
-import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
@@ -337,6 +336,7 @@ def _like_logits(*values: object) -> bool:
 
 
 def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
-    """Logits (B, C) of inputs (B, ...), without a graph."""
-    with torch.no_grad():
-        return read_logits(call_model(model, detached_inputs(model, x)))
+    """Logits (B, C) of inputs (B, ...), outside the graph."""
+    logits = read_logits(call_model(model, detached_inputs(model, x)))
+    # anything else is refused later
+    return logits.detach() if isinstance(logits, Tensor) else logits

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError, first_line
 from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
@@ -25,7 +25,9 @@ from fa_core.measure.graph import (
     straight_through,
 )
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
+from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
+from fa_core.measure.proven_credit import CreditProof
 from fa_core.measure.samples import SampleProof
 from fa_core.measure.stream import Proof, prove
 from fa_core.measure.taps import (
@@ -58,17 +60,24 @@ class PassRunner:
     Args:
         taps: how to tap it.
         model: the network in eval mode (see `eval_mode`).
+        loss: as for `diagnose`; the first batch decides it (`settled`).
 
     Attributes:
         mean_error_at: as for `backward`.
+        loss: the loss, from the first batch on.
         proof: what the proof of the stream leaves to say; None before the first batch.
     """
 
-    def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
+    def __init__(
+        self, taps: Tapped | GuessedTaps, model: nn.Module, loss: LossChoice = "ce"
+    ) -> None:
         self._taps = taps
+        self._asked: LossChoice = loss
+        self.loss: Loss = CE
         self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
+        self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.proof: Proof | None = None
         self._samples: SampleProof | None = None
 
@@ -89,12 +98,14 @@ class PassRunner:
         batch = _Batch(x, y, where)
         with as_pass_failed(x, where):
             try:
-                return self._run(batch, layers)
+                with self._saving():
+                    return self._run(batch, layers)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-            # the network updates its stream in place: copy what the backward pass needs
-            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            # the network updates its stream in place: from now on, copy what backward passes need
+            self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
+            with self._saving():
                 return self._run(batch, layers)
 
     @property
@@ -121,6 +132,7 @@ class PassRunner:
         with LostGradientRecorder(self._tapped.shifted) as recorded, flow:
             stream = self._tapped.forward(self._model, batch.x)
         check_logits(stream.logits, batch.y, batch.where)
+        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
         if isinstance(flow, Flow):
             self._prove(flow, stream, batch)
         nodes = reachable(stream.logits.grad_fn)
@@ -132,7 +144,9 @@ class PassRunner:
         certain = custom_functions(nodes)
         certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
         if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(backward(stream, batch.y, None, self.mean_error_at), dtype=dtype)
+            return replace(
+                backward(stream, batch.y, None, self.mean_error_at, self.loss), dtype=dtype
+            )
         if self._own is None:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
@@ -163,25 +177,50 @@ class PassRunner:
             self._samples.stateless()
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
-        """Run autograd and the derivative of the forward, for a backward that may be custom."""
-        # both passes with the same random numbers
-        with RngState().isolated():
-            stream = self._tapped.forward(self._model, batch.x)
-            done = backward(stream, batch.y, None, self.mean_error_at)
+        """Run the derivative of the forward, and autograd, whose backward may be custom."""
+        # all passes with the same random numbers
         with RngState().isolated():
             true = self._derived(batch, None)
+        try:
+            with RngState().isolated():
+                stream = self._tapped.forward(self._model, batch.x)
+                done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+        except Exception as error:
+            of_network = own.certain or isinstance(error, TapError)
+            if not of_network or is_out_of_memory(error) or IN_PLACE in str(error):
+                raise
+            why = _why_no_backward(error, own.names)
+            if true is None:
+                raise MeasureError(f"{why}; {own.why}", where=batch.where) from error
+            if own.steps:
+                own.give_up(own.in_steps())
+            return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
             is_gradient = not own.matters(self._model, batch.x)
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
-        if is_gradient:
-            self._own = None
-            return done
-        if own.steps and not own.why:
+        if not is_gradient and own.steps and not own.why:
             own.give_up(own.in_steps())
         if true is None or own.why:
+            if is_gradient:
+                self._own = None
+                return done
             return replace(done, own_backward=own.names, gradient_unknown=own.why)
-        return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
+        if is_gradient and not own.certain:
+            self._own = None
+            return done
+        proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
+        if is_gradient and proof.is_derivative(true.gradients):
+            self._own = None
+            return done
+        found = proof.credit()
+        return replace(
+            true,
+            names=done.names,
+            own_backward=own.names,
+            credit=found.vectors,
+            no_credit=found.why,
+        )
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""
@@ -206,11 +245,24 @@ class PassRunner:
                 where=batch.where,
                 hint="the taps must be the same for every batch",
             )
-        return backward(stream, batch.y, layers, self.mean_error_at)
+        return backward(stream, batch.y, layers, self.mean_error_at, self.loss)
+
+
+def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
+    """Why autograd's own pass of a network gives no vectors; its forward ran."""
+    own = f"its own backward pass ({', '.join(names)})"
+    if isinstance(error, TapError):
+        return f"{own} is cut: {error.what}"
+    return f"{own} fails, not its forward: {type(error).__name__}: {first_line(error)}"
 
 
 def true_pass(
-    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+    net: EvalNetwork,
+    taps: Taps,
+    x: Inputs,
+    y: Tensor,
+    largest: int | None = None,
+    loss: LossChoice = "ce",
 ) -> Pass:
     """A pass to all layers that gives true gradients.
 
@@ -220,12 +272,13 @@ def true_pass(
         x: inputs (B, ...).
         y: labels.
         largest: as for `microbatches`.
+        loss: as for `diagnose`.
 
     Raises:
         TapError: states whose first axis is not the batch.
         MeasureError: the network has a custom backward pass, and its gradient is unknown.
     """
-    runner = PassRunner(resolve_taps(net.model, taps), net.model)
+    runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     if done.gradient_unknown:
@@ -245,8 +298,7 @@ def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, FaError):
         raise
     except Exception as error:
-        message = str(error).strip() or type(error).__name__
-        what = message.splitlines()[0]
+        what = first_line(error)
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
         raise PassFailed(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -15,9 +15,16 @@ from torch._ops import OpOverload
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fa_core.errors import MeasureError
-from fa_core.measure.graph import LostGradientRecorder
-from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
+from fa_core.errors import MeasureError, first_line
+from fa_core.measure.copies import copied
+from fa_core.measure.graph import LostGradientRecorder, storage
+from fa_core.measure.isolate import (
+    Inputs,
+    RngState,
+    detached_inputs,
+    to_float64,
+    tree_map,
+)
 from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
@@ -40,7 +47,7 @@ class StepFunction(MeasureError):
     """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
 
 
-def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
+def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
     """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
 
     There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half the digits of the arithmetic agree.
@@ -50,12 +57,46 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     """
     layers = []
     for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
+        if a is None:
+            continue
         tolerance = torch.finfo(g.dtype).eps ** 0.5
         exact = to_float64(g)
         distance = (to_float64(a) - exact).norm()
         if bool(distance <= tolerance * exact.norm()):
             layers.append(l)
     return layers
+
+
+@dataclass(frozen=True)
+class CutStates:
+    """A forward pass whose blocks are cut from each other at h_0..h_L.
+
+    Attributes:
+        before: the states as the blocks before them give them.
+        after: the same as the blocks after them read them.
+        logits: of the last part.
+    """
+
+    before: list[Tensor]
+    after: list[Tensor]
+    logits: Tensor
+
+
+class _Cutting(fx.Interpreter):
+    """Runs a trace and cuts it at some of its nodes."""
+
+    def __init__(self, graph: fx.GraphModule, nodes: Sequence[fx.Node]) -> None:
+        super().__init__(graph)
+        self._nodes = nodes
+        self.cut: dict[fx.Node, tuple[Tensor, Tensor]] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n not in self._nodes:
+            return value
+        after = value.detach().requires_grad_()
+        self.cut[n] = value, after
+        return after
 
 
 @dataclass(frozen=True)
@@ -78,6 +119,23 @@ class _Trace:
             found: States = self.graph(inputs, shifts)
         return found
 
+    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
+        """Run the trace, cut at its states."""
+        *_, returned = self.graph.graph.nodes
+        _, *states = returned.args[0]
+        nodes = states if self.zeros else list(map(_uncopied, states))
+        cutting = _Cutting(self.graph, nodes)
+        logits, _ = cutting.run(detached_inputs(model, x), self.zeros)
+        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
+        return CutStates(list(before), list(after), logits)
+
+
+def _uncopied(node: fx.Node) -> fx.Node:
+    """The node behind copies: a returned state may be a copy of the stream's."""
+    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default):
+        node = node.all_input_nodes[0]
+    return node
+
 
 class OwnBackward:
     """Traces of a network whose backward pass is, or may be, custom; one per batch shape.
@@ -98,6 +156,7 @@ class OwnBackward:
 
     Attributes:
         names: the same, or the ways in which values lost their gradient.
+        certain: whether the backward pass has custom parts; else values only lost their gradient.
         why: why the gradient is not known; "" if it is.
         steps: operations of the forward that compute in steps from the stream.
 
@@ -109,14 +168,14 @@ class OwnBackward:
         self._recorded = recorded
         self._traces: dict[str, _Trace] = {}
         self.names = names or list(recorded.lost)
-        self._certain = bool(names) or recorded.overwritten
+        self.certain = bool(names) or recorded.overwritten
         self.steps: list[str] = []
         self.why = ""
 
     def matters(self, model: nn.Module, x: Inputs) -> bool:
         """Whether autograd's vector may not be the gradient of a network that cannot be traced."""
-        if self._certain or not self.names:
-            return self._certain
+        if self.certain or not self.names:
+            return self.certain
         return reaches_logits(self._tapped, model, x)
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
@@ -127,8 +186,7 @@ class OwnBackward:
             Exception: torch's own, for control flow that depends on the batch or for operations
                 that cannot be traced.
         """
-        # inputs that are not tensors are constants of a trace
-        key = str(tree_map(Tensor.size, x))
+        key = _key(x)
         if key not in self._traces:
             # a trace draws apart from the pass
             with RngState().isolated():
@@ -146,11 +204,14 @@ class OwnBackward:
             return Stream(logits, hidden, hidden, names, returned=True)
         return Stream(logits, hidden, shifts, names)
 
+    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
+        """Run the trace of a batch, after `forward`, with its blocks cut from each other."""
+        with RngState().isolated():
+            return self._traces[_key(x)].cut(model, x)
+
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
-        message = str(error).strip() or type(error).__name__
-        first_line, *_ = message.splitlines()
-        reason = first_line.rstrip(".")
+        reason = first_line(error).rstrip(".")
         if "_local_scalar_dense" in reason:
             reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):
@@ -181,6 +242,7 @@ class OwnBackward:
         _replace_detached(graph)
         if any(operator._schema.is_mutable for operator in operators):
             # a write may overwrite values that autograd saved for the backward pass
+            _copy_written(graph)
             graph = _derivable(make_fx(functionalize(graph))(x, shifts))
         trace = _Trace(graph, [shift.detach() for shift in shifts])
         other = tree_map(_rolled, x)
@@ -191,6 +253,11 @@ class OwnBackward:
         return trace
 
 
+def _key(x: Inputs) -> str:
+    """Batches of one key share a trace, in which inputs that are not tensors are constants."""
+    return str(tree_map(Tensor.size, x))
+
+
 def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     """Whether a value that was lost in the forward pass reaches the logits.
 
@@ -198,10 +265,11 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     If the copy does not run, the answer is yes.
     """
     try:
+        twin = copied(model)
         with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
         with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
-            found = tapped.forward(copy.deepcopy(model), x).logits
+            found = tapped.forward(twin, x).logits
     except Exception:
         return True
     return bool((found.isnan() & ~expected.isnan()).any())
@@ -238,6 +306,45 @@ def _replace_detached(graph: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
     graph.recompile()
+
+
+def _copy_written(graph: fx.GraphModule) -> None:
+    """Let a trace write into copies of the tensors that the network keeps.
+
+    Raises:
+        MeasureError: the network reads the memory that it writes under another name.
+    """
+    kept = [node for node in graph.graph.nodes if node.op == "get_attr"]
+    memory = {node.target: storage(getattr(graph, node.target)) for node in kept}
+    for name in _written(graph):
+        if list(memory.values()).count(memory[name]) > 1:
+            raise MeasureError("it writes into a tensor that it keeps, and reads it")
+        uses = [node for node in kept if node.target == name]
+        with graph.graph.inserting_after(uses[0]):
+            fresh = graph.graph.call_function(_fresh, (uses[0],))
+        for node in uses:
+            node.replace_all_uses_with(fresh, delete_user_cb=lambda user: user.target is not _fresh)
+    graph.recompile()
+
+
+def _fresh(kept: Tensor) -> Tensor:
+    """A copy that `functionalize` can follow, as it began as a new tensor."""
+    blank = torch.zeros(kept.shape, dtype=kept.dtype, device=kept.device)
+    fresh: Tensor = torch.ops.aten.copy.default(blank, kept)
+    return fresh
+
+
+def _written(graph: fx.GraphModule) -> set[str]:
+    """Names of the tensors of the network that a trace writes into, itself or a view of them."""
+    found = set()
+    for node in graph.graph.nodes:
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+            written = node
+            while written.op == "call_function":
+                written = written.args[0]
+            if written.op == "get_attr":
+                found.add(written.target)
+    return found
 
 
 def _derivable(graph: fx.GraphModule) -> fx.GraphModule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fa_core.report.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief
+from fa_core.report.provenance import CE
 from fa_core.report.scale import StreamScale, stream_scale
 
 
@@ -54,7 +55,7 @@ MOST_OF_IT = 0.5
 
 
 def mean_error_remark(run: JudgedRun) -> str:
-    """Where the mean error explains most of a (c) above 0.1, with the class; else ``""``.
+    """Where CE's mean error explains most of a (c) above 0.1, with the class; else ``""``.
 
     >>> from fa_core.report.measurements import MeanError
     >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
@@ -63,7 +64,9 @@ def mean_error_remark(run: JudgedRun) -> str:
     """
     found = run.mean_error
     c = run.cross_batch_stability
-    if found is None or c is None or not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
+    if found is None or c is None or run.loss != CE:
+        return ""
+    if not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
         return ""
     share = f"{found.cosine / c:.0%}"
     more = "more" if found.excess > 0 else "less"

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.jobs import MeasureOptions, check_options
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
@@ -41,6 +41,8 @@ def open_command(  # noqa: PLR0913 (options of a command)
     data: options.DataOption = None,
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
+    logits: options.LogitsOption = None,
+    loss: options.LossOption = None,
     show: Annotated[str, _SHOW] = "",
     rows: Annotated[str, _ROWS] = "",
     across: Annotated[str, _ACROSS] = "",
@@ -88,7 +90,11 @@ def open_command(  # noqa: PLR0913 (options of a command)
         for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
-    setup = Setup(execution, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
+    measured = MeasureOptions(
+        data=data, model=model, taps=options.split_list(taps), logits=logits, loss=loss
+    )
+    check_options(measured)
+    setup = Setup(execution, measured)
     baseline = criteria.baseline or None
     code = opening.open_explorer(
         paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup

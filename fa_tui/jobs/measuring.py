@@ -75,6 +75,8 @@ class Setup(msgspec.Struct, frozen=True):
                 "data": self.options.data,
                 "model": self.options.model,
                 "taps": ",".join(self.options.taps),
+                "logits": self.options.logits,
+                "loss": self.options.loss,
             }
         words: list[str] = []
         for name, value in given.items():

@@ -9,8 +9,8 @@ from torch import nn
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.credit_metrics import ce_change, pearson
-from fa_core.measure.null_gamma import NullGamma, null_gamma
+from fa_core.measure.credit_metrics import NullGamma, ce_change, pearson
+from fa_core.measure.null_gamma import null_gamma
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
