@@ -89,7 +89,7 @@ class Call:
     gave: int | None = None
 
 
-class Flow(TorchDispatchMode):
+class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records the operations of one forward pass and what each read.
 
     A tensor is known by its storage, so views have no operations of their own. A write in place
@@ -119,7 +119,7 @@ class Flow(TorchDispatchMode):
     """
 
     def __init__(self, model: nn.Module, x: Inputs) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.calls: list[Call] = []
         self._model = model
@@ -142,12 +142,12 @@ class Flow(TorchDispatchMode):
             enter, leave = partial(self._enter_call, name), self._leave_call
             self._hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
             self._hooks.enter_context(module.register_forward_hook(leave))
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: object) -> None:
         self._hooks.close()
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self, func: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
@@ -240,7 +240,8 @@ class Flow(TorchDispatchMode):
         key = _key(tensor)
         if key not in self._writes and isinstance(key, int):
             # a storage's number is not given to another one while something refers to it
-            self._storages.append(StorageWeakRef(tensor.untyped_storage()))
+            kept = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+            self._storages.append(kept)
         if fresh or tensor.numel() == _entries(tensor):
             self._writes[key] = [(None, node)]
         else:

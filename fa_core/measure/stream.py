@@ -219,25 +219,30 @@ def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]
     later = following.on(chain(following.above, logits))
     if later:
         found.append(f"a sum of paths behind h_L{_names(flow, later)}")
-    if _is_final_norm(flow, merges, [state[0] for state in states]):
-        found.append(f"what the final norm reads{_names(flow, last[:1])}")
+    norm = _final_norm(flow, merges, [state[0] for state in states], logits)
+    if norm is not None:
+        found.append(f"what the final norm reads{_names(flow, [norm])}")
     return found
 
 
-def _is_final_norm(flow: Flow, merges: Merges, states: Sequence[int]) -> bool:
-    """Whether h_L is the output of a final norm rather than of a post-norm block.
+def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
+    """The final norm, if h_L is its output rather than that of a post-norm block.
 
     With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
     runs inside the module that runs its sum.
     """
     norm = normed(flow, merges.above, states[-1])
     if norm is None:
-        return False
-    if states[1:-1]:
-        return any(normed(flow, merges.above, node) is None for node in states[1:-1])
-    sums = merges.on(chain(merges.above, norm) + states[-1:])
+        return None
+    between = states[1:-1]
+    if between:
+        is_final = any(normed(flow, merges.above, node) is None for node in between)
+        return norm if is_final else None
+    sums = merges.on([*chain(merges.above, norm), logits])
     call = flow.operations[sums[-1]].call if sums else -1
-    return call < 0 or not flow.calls[call].begin <= norm < flow.calls[call].end
+    if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
+        return None
+    return norm
 
 
 def _names(flow: Flow, nodes: Iterable[int]) -> str:

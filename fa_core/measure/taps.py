@@ -124,16 +124,10 @@ class ReturnedStream(Tapped):
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
         flow = recording()
-        cuts = []
-        for name, h in zip(names, hidden, strict=True) if flow is not None else ():
-            cuts.append([flow.made(h)])
-            with torch._C.DisableTorchFunction():
-                partial = read_in_another_form(h, logits)
-            if partial:
-                raise TapError(
-                    f"{name} is a view, and the network also reads what it is a view of",
-                    hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
-                )
+        if flow is None:
+            return Stream(logits, hidden, hidden, names, returned=True)
+        _refuse_partial(logits, hidden, names)
+        cuts = [[flow.made(h)] for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -336,6 +330,23 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
                 f"so h_{earlier} is gone",
                 hint="write h = h + f(h), return h.clone(), or tap the blocks by name",
             )
+
+
+def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Refuse views of a state that the network reads in another form, too.
+
+    Raises:
+        TapError: the gradient at a view would be a part of the gradient.
+    """
+    with torch._C.DisableTorchFunction():
+        partial = [
+            name for name, h in zip(names, hidden, strict=True) if read_in_another_form(h, logits)
+        ]
+    if partial:
+        raise TapError(
+            f"{partial[0]} is a view, and the network also reads what it is a view of",
+            hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
+        )
 
 
 class GuessedTaps:

@@ -13,7 +13,12 @@ class MLP(nn.Module):
 
     def __init__(self, d=D, gain=0.5):
         super().__init__()
-        self.norm, self.up, self.down, self.gain = nn.LayerNorm(d), nn.Linear(d, d), nn.Linear(d, d), gain
+        self.norm, self.up, self.down, self.gain = (
+            nn.LayerNorm(d),
+            nn.Linear(d, d),
+            nn.Linear(d, d),
+            gain,
+        )
 
     def forward(self, h):
         return h + self.gain * self.down(F.gelu(self.up(self.norm(h))))
@@ -39,9 +44,13 @@ class Attending(nn.Module):
 
     def forward(self, h, memory=None):
         mask = torch.full((h.shape[1],) * 2, float("-inf")).to(h).triu(1) if self.causal else None
-        h = self.part(h, lambda q: self.att(q, q, q, attn_mask=mask, need_weights=False)[0], self.norms[0])
+        h = self.part(
+            h, lambda q: self.att(q, q, q, attn_mask=mask, need_weights=False)[0], self.norms[0]
+        )
         if self.cross is not None:
-            h = self.part(h, lambda q: self.cross(q, memory, memory, need_weights=False)[0], self.norms[1])
+            h = self.part(
+                h, lambda q: self.cross(q, memory, memory, need_weights=False)[0], self.norms[1]
+            )
         return self.part(h, self.mlp, self.norms[2])
 
 
@@ -77,7 +86,9 @@ class AddsItself(Kept):
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(4))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(4)
+        )
 
     def forward(self, x):
         h = self.keep(self.embed(x))
@@ -166,7 +177,10 @@ class ViT(Kept):
         self.norm, self.head = nn.LayerNorm(D), nn.Linear(D, CLASSES)
 
     def forward(self, x):
-        h = torch.cat([self.cls.expand(len(x), -1, -1), self.pe(x.view(len(x), 4, 4))], 1) + self.pos
+        h = (
+            torch.cat([self.cls.expand(len(x), -1, -1), self.pe(x.view(len(x), 4, 4))], 1)
+            + self.pos
+        )
         self.keep(h)
         for block in self.blocks:
             h = self.keep(block(h))
@@ -179,7 +193,10 @@ class TorchEncoder(Kept):
     def __init__(self):
         super().__init__()
         layer = nn.TransformerEncoderLayer(D, 2, 16, dropout=0.1, batch_first=True)
-        self.emb, self.enc = nn.Embedding(11, D), nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.emb, self.enc = (
+            nn.Embedding(11, D),
+            nn.TransformerEncoder(layer, 3, enable_nested_tensor=False),
+        )
         self.head = nn.Linear(D, CLASSES)
 
     def forward(self, ids):
@@ -232,7 +249,11 @@ class EncoderDecoder(Kept):
         self.emb = nn.Embedding(11, D)
         self.encoder = nn.ModuleList(Attending() for _ in range(4))
         self.decoder = nn.ModuleList(Attending(causal=True, cross=True) for _ in range(2))
-        self.enc_norm, self.norm, self.head = nn.LayerNorm(D), nn.LayerNorm(D), nn.Linear(D, CLASSES)
+        self.enc_norm, self.norm, self.head = (
+            nn.LayerNorm(D),
+            nn.LayerNorm(D),
+            nn.Linear(D, CLASSES),
+        )
 
     def forward(self, src, tgt):
         memory = self.emb(src)
@@ -267,7 +288,11 @@ class OneChild(Kept):
     def __init__(self):
         super().__init__()
         self.module = nn.Module()
-        self.module.a, self.module.b, self.module.c = nn.Linear(8, D), nn.Linear(D, D), nn.Linear(D, CLASSES)
+        self.module.a, self.module.b, self.module.c = (
+            nn.Linear(8, D),
+            nn.Linear(D, D),
+            nn.Linear(D, CLASSES),
+        )
 
     def forward(self, x):
         h = self.keep(torch.relu(self.module.a(x)))
@@ -313,7 +338,9 @@ class InPlaceAdds(Kept):
     def __init__(self):
         super().__init__()
         self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(3))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(3)
+        )
 
     def forward(self, x):
         h = self.keep(self.embed(x))
@@ -324,8 +351,21 @@ class InPlaceAdds(Kept):
 
 
 GUESSED = [
-    LastOfAnotherClass, AddsItself, InPlaceAdds, DetachedBetween, EncMapDec, CifarResNet, ViT, TorchEncoder,
-    TiedGPT, Bert, EncoderDecoder, Flat, ConvFlat, OneChild, ListWithOutput,
+    LastOfAnotherClass,
+    AddsItself,
+    InPlaceAdds,
+    DetachedBetween,
+    EncMapDec,
+    CifarResNet,
+    ViT,
+    TorchEncoder,
+    TiedGPT,
+    Bert,
+    EncoderDecoder,
+    Flat,
+    ConvFlat,
+    OneChild,
+    ListWithOutput,
 ]
 
 
@@ -334,7 +374,11 @@ class UNet(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.stem, self.down1, self.down2 = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+        self.stem, self.down1, self.down2 = (
+            nn.Conv2d(3, 4, 3, padding=1),
+            nn.Conv2d(4, 4, 3, 2, 1),
+            nn.Conv2d(4, 4, 3, 2, 1),
+        )
         self.up2, self.up1 = nn.ConvTranspose2d(4, 4, 2, 2), nn.ConvTranspose2d(8, 4, 2, 2)
         self.out = nn.Linear(8, CLASSES)
 
