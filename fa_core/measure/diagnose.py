@@ -24,7 +24,7 @@ from fa_core.measure.loss import CE, Loss, LossChoice, check_loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.taps import GuessedTaps, Taps, guess_note, resolve_taps
+from fa_core.measure.taps import GuessedTaps, Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
 from fa_core.report.measurements import ReferencePrecision
@@ -355,16 +355,16 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if not accumulator.takes_more:
                     break
+            if runner.proof is not None and index > 0:
+                runner.prove_stateless()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.note, runner.loss.note]
+        notes += [label_note(batch, y, net.model), runner.loss.note]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
-        if isinstance(taps_found, GuessedTaps):
-            numbers.provenance["guessed_taps"] = list(taps_found.taps)
-            notes.append(guess_note(taps_found.taps))
+        numbers = _with_stream(numbers, notes, runner, taps_found)
         numbers = _with_credit(numbers, net.model, how, first_batch, runner.loss)
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
 
@@ -378,6 +378,24 @@ def _with_credit(
     found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device, loss)
     unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
+
+
+def _with_stream(
+    numbers: DiagnosticReport,
+    notes: list[str],
+    runner: PassRunner,
+    taps: Tapped | GuessedTaps,
+) -> DiagnosticReport:
+    """The report and its notes with what was guessed and proven of the stream."""
+    assert runner.proof is not None, "the first batch proves the stream"
+    notes.append(runner.proof.note)
+    if isinstance(taps, GuessedTaps):
+        numbers.provenance["guessed_taps"] = list(taps.taps)
+        notes.append(guess_note(taps.taps))
+    left_out = runner.proof.left_out
+    if left_out and "partial_stream" in DiagnosticReport.__struct_fields__:
+        return msgspec.structs.replace(numbers, partial_stream=left_out)
+    return numbers
 
 
 def check_accuracies(**accuracies: float | None) -> None:
