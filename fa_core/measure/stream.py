@@ -81,7 +81,7 @@ class Merges:
             return False
         if sum(read in self.above for read in flow.operations[node].reads) < 2:
             return False
-        return any(flow.operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})
+        return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
     def on(self, path: Iterable[int]) -> list[int]:
         """Those on a path that the readout still follows: a sum of readouts gives the logits."""
@@ -149,15 +149,16 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
     last = len(states) - 2
     for l, (state, following) in enumerate(pairwise(states)):
         here = set(state)
+        verb = "depend" if l == last else "depends"
         met = behind(flow, following[:1], here | before.keys())
         if not met & here:
             raise _no_stream(f"{said[l + 1]} does not depend on {said[l]}")
         passing = met & before.keys() - here
         if passing:
             earlier = said[before[max(passing)]]
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
         if l == last and met & sources - here:
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} depends on the input")
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
         between |= met
         before.update(dict.fromkeys(state, l))
     return between
