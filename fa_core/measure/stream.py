@@ -32,13 +32,10 @@ class Proof:
 
     @property
     def note(self) -> str:
-        """The report's note on the stream; "" if there is nothing to say."""
-        notes = []
-        if self.left_out:
-            notes.append(f"the taps leave out of the stream: {self.left_out}")
-        if self.side_inputs:
-            notes.append(f"side input of the blocks: {', '.join(self.side_inputs)}")
-        return "; ".join(notes)
+        """The report's note on side inputs; "" if there are none."""
+        if not self.side_inputs:
+            return ""
+        return f"side input of the blocks: {', '.join(self.side_inputs)}"
 
 
 class Tapping(Protocol):
