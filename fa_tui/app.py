@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import signal
 import sys
 import time
@@ -324,22 +323,10 @@ class ExplorerApp(App[int]):
         session = self.session
         return action != "show_problems" or bool(session.problems or session.seen.uneven)
 
-    @property
-    def host(self) -> str:
-        """``NAME:`` in front of a file's path in a browser, which is on another machine."""
-        if self.is_web:
-            return f"{platform.node()}:"
-        return ""
-
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Call a function in the application's thread, from another thread."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
-
-    def send_soon(self, sequence: str) -> None:
-        """Send an invisible escape sequence, from another thread."""
-        if self._driver is not None:
-            self.call_from_thread(self._driver.write, sequence)
 
     def on_mount(self) -> None:
         if sys.platform != "win32":

@@ -208,7 +208,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
         # what is over comes last, the latest of it first
         await until(pilot, lambda: "running" not in screen_text(app))
         await pilot.press("down")
-        await until(pilot, lambda: not {"x", "X", "m"} & keys())
+        await until(pilot, lambda: not {"x", "X"} & keys())
     app.close_jobs()
 
 
