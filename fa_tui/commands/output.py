@@ -155,7 +155,10 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
     """Print blocks and lines; a table too wide for a terminal continues below, in a pipe never."""
     from rich.console import Console
 
-    from fa_tui.views.printed import print_on
+    from fa_tui.views.printed import lines_of
 
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    print_on(Console(width=width, highlight=False, markup=False), blocks)
+    console = Console(width=width, highlight=False, markup=False)
+    rule = "─" if speaks_unicode() else "-"
+    for text, bold in lines_of(blocks, console.width, rule):
+        console.print(text, style="bold" if bold else None, soft_wrap=True)

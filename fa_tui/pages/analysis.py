@@ -131,7 +131,8 @@ disagree.
         if not self.session.in_scope:
             self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
         elif width:
-            self.text.set_lines([*map(with_keys, lines_of(self._blocks, width))])
+            lines = (line.text for line in lines_of(self._blocks, width))
+            self.text.set_lines([*map(with_keys, lines)])
 
     def _analysed(self) -> Iterator[Block]:
         table, thresholds = self._table, self.session.thresholds

@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from io import StringIO
-
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading
 from fa_core.sanitize import sanitize
 from fa_tui.views.fitted import fitted
+from fa_tui.views.text import folded, padded, padded_left, width_of
 
 GAP = 2
 """Blanks between two columns of text."""
 _LEAST_NAME = 20
 
 
-def lines_of(blocks: Iterable[Block], width: int) -> list[str]:
-    """Blocks as lines of at most `width` cells."""
-    out = StringIO()
-    print_on(Console(file=out, width=width, highlight=False, markup=False), blocks)
-    return [line.rstrip() for line in out.getvalue().splitlines()]
+class TextLine(NamedTuple):
+    """A line of text, of a heading or a highlighted row bold."""
+
+    text: str
+    bold: bool = False
 
 
-def print_on(console: Console, blocks: Iterable[Block | str]) -> None:
-    """Print blocks and lines; a table that is too wide continues below."""
+def lines_of(blocks: Iterable[Block | str], width: int, rule: str = "─") -> Iterator[TextLine]:
+    """Blocks and lines as lines of at most `width` cells; a wider table continues below.
+
+    Args:
+        blocks: a report, or a part; lines stay as they are.
+        width: cells.
+        rule: below the headings of a table.
+    """
     for block in blocks:
         if isinstance(block, str):
-            print(block)
+            yield TextLine(block)
         elif isinstance(block, Grid):
-            _print_grid(console, block)
+            yield from map(TextLine, _wrapped(block.caption, width))
+            yield from _grid_lines(block, width, rule)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(f"- {sanitize(item)}")
+                yield from map(TextLine, _wrapped(f"- {item}", width))
         elif isinstance(block, Heading):
-            console.print(f"\n{sanitize(block.text)}", style="bold")
+            yield TextLine("")
+            yield from (TextLine(line, True) for line in _wrapped(block.text, width))
         elif not isinstance(block, Figure):
-            console.print("\n".join(map(sanitize, block.text.split("\n"))))
+            for text in block.text.split("\n"):
+                yield from map(TextLine, _wrapped(text, width))
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    if not text:
+        return []
+    return folded(sanitize(text), width)
 
 
 def groups_of(widths: Sequence[int], room: int) -> list[list[int]]:
@@ -59,25 +71,35 @@ def groups_of(widths: Sequence[int], room: int) -> list[list[int]]:
     return groups or [[0]]
 
 
-def _print_grid(console: Console, grid: Grid) -> None:
-    if grid.caption:
-        console.print(grid.caption)
+def _grid_lines(grid: Grid, width: int, rule: str) -> Iterator[TextLine]:
     # names and notes of files must not steer the terminal
     rows = [tuple(map(sanitize, row)) for row in grid.rows]
-    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
-    # long names are folded
-    widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))
-    for columns in groups_of(widths, console.width):
-        # a blank on the right and the box's own separate two columns: `GAP`
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in columns:
-            most, is_word = None if i else widths[0], i < grid.words
-            table.add_column(
-                grid.headings[i],
-                justify="left" if is_word else "right",
-                overflow="fold",
-                max_width=most,
-            )
+    widths = [max(map(width_of, column)) for column in zip(grid.headings, *rows, strict=True)]
+    # long names go on below themselves
+    name = min(widths[0], max(_LEAST_NAME, width // 2))
+    most = max(1, width - name - GAP)
+    widths = [name, *(min(other, most) for other in widths[1:])]
+    for columns in groups_of(widths, width):
+        yield from (
+            TextLine(text, True) for text in _row_lines(grid, grid.headings, columns, widths)
+        )
+        yield TextLine(rule * (sum(widths[i] + GAP for i in columns) - GAP))
         for number, row in enumerate(rows):
-            table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
-        console.print(table)
+            for text in _row_lines(grid, row, columns, widths):
+                yield TextLine(text, number in grid.marked)
+
+
+def _row_lines(
+    grid: Grid, row: Sequence[str], columns: Sequence[int], widths: Sequence[int]
+) -> Iterator[str]:
+    """A row, each of whose cells goes on below itself if it is wider than its column."""
+    cells = []
+    for i in columns:
+        is_whole = width_of(row[i]) <= widths[i]
+        cells.append([row[i]] if is_whole else folded(row[i], widths[i]))
+    for parts in zip_longest(*cells, fillvalue=""):
+        texts = []
+        for i, part in zip(columns, parts, strict=True):
+            pad = padded if i < grid.words else padded_left
+            texts.append(pad(part, widths[i]))
+        yield (" " * GAP).join(texts).rstrip()

@@ -42,7 +42,7 @@ def test_no_number_is_cut_at_any_width(session: Session, width: int) -> None:
         [*sensitivity_blocks(sensitivities(session.table))],
         [*seeds_blocks(over_seeds(session.table))],
     ):
-        lines = lines_of(blocks, width)
+        lines = [line.text for line in lines_of(blocks, width)]
         text = "\n".join(lines)
         assert max(map(len, lines)) <= width
         for grid in (block for block in blocks if isinstance(block, Grid)):
@@ -54,7 +54,8 @@ async def test_number_keys_and_clicks_open_what_the_commands_print(app: Explorer
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2")
         width = screen.text.scrollable_content_region.width
-        printed = lines_of(seeds_blocks(over_seeds(app.session.table)), width)
+        blocks = seeds_blocks(over_seeds(app.session.table))
+        printed = [line.text for line in lines_of(blocks, width)]
         assert screen.text.text.startswith("\n".join(printed[:8]))
         await pilot.click(screen.tabs, offset=(4, 0))
         await settled(pilot, screen)
