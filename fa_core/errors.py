@@ -21,7 +21,6 @@ EXTRAS: Mapping[str, str] = {
     "accelerate": "accelerate>=1.1",
     "timm": "timm>=1.0.9",
     "torchvision": "torchvision>=0.21",
-    "textual-serve": "textual-serve>=1.1.3,<1.2",
     "ray": "ray>=2.49",
 }
 """Optional package → its requirement, as in the extras of pyproject.toml."""
@@ -111,6 +110,19 @@ class TapError(FaError):
 
 class MeasureError(FaError):
     """A measurement that failed (unsuitable data, a lost device)."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of any error's message, or the name of its class where it has none.
+
+    >>> first_line(ValueError("no such unit\nmore")), first_line(AssertionError())
+    ('no such unit', 'AssertionError')
+    """
+    message = str(error).strip() or type(error).__name__
+    if "INTERNAL ASSERT" in message:
+        # torch asks there to report a bug of its own
+        return "PyTorch does not support what it does"
+    return message.splitlines()[0]
 
 
 def is_device_lost(error: BaseException | None) -> bool:

@@ -115,6 +115,9 @@ def network_spec(text: str) -> tuple[str, str, Json]:
     return kind, name, args
 
 
+LOSSES = ("ce", "bce", "mse")
+"""Names of losses, as in `fa_core.measure.loss`, without importing torch."""
+
 DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
 """Names of data specs, as in `fa_core.zoo.data.DATA_LOADERS`, without importing torch."""
 
@@ -142,6 +145,16 @@ def check_data_set(spec: str) -> None:
     name = spec.partition(":")[0]
     if not (name in DATA_SETS or is_callable_name(spec) or name in plugins(DATA)):
         raise unknown_name("data set", name, [*DATA_SETS, *plugins(DATA), "module:callable"])
+
+
+def check_loss(text: str) -> None:
+    """Refuse a ``--loss`` that is neither one of `LOSSES` nor ``module:callable``.
+
+    Raises:
+        UsageError: with a similar name in the hint.
+    """
+    if text not in LOSSES and not is_callable_name(text):
+        raise unknown_name("loss", text, [*LOSSES, "module:callable"])
 
 
 def import_callable(text: str, option: str) -> Callable[..., Any]:

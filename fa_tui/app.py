@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import signal
 import sys
 import time
@@ -24,7 +23,6 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.driver import Driver
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
@@ -33,10 +31,10 @@ from textual.worker import WorkerFailed
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
+from fa_tui.follow import Following, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
-from fa_tui.live import Following, news_of
 from fa_tui.reading import Reading
 from fa_tui.session import History, Session, merged, with_work
 from fa_tui.settings import NOTHING_SET, Loaded, remember
@@ -44,7 +42,6 @@ from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
-from fa_tui.terminal.typed import Parser, Typed
 from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
 from fa_tui.widgets.painted import PlainScrollBar
@@ -56,7 +53,7 @@ if TYPE_CHECKING:
     from fa_tui.key_list import KeyLine
 
 _WATCH_SECONDS = 0.3
-"""Seconds after which the watchers start."""
+"""Seconds after which the open folders are followed."""
 
 _LEAST_SHOWN_SECONDS = 0.5
 
@@ -119,11 +116,19 @@ class ExplorerApp(App[int]):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", tooltip="copy the value under the cursor"),
         Binding(
-            "y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"
+            "Y",
+            "copy(True)",
+            "Copy command",
+            show=False,
+            tooltip="copy the command that prints what is shown",
         ),
         Binding(
-            "e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"
+            "e",
+            "ask('export')",
+            "Export",
+            tooltip="write what is shown as CSV or JSON, or a report, into a file",
         ),
         Binding(
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
@@ -139,6 +144,13 @@ class ExplorerApp(App[int]):
             "All runs",
             show=False,
             tooltip="all runs, or again only those that pass the filter",
+        ),
+        Binding(
+            "r",
+            "rescan",
+            "Look again",
+            show=False,
+            tooltip="look at the open files and folders again",
         ),
         Binding(
             "R",
@@ -207,8 +219,6 @@ class ExplorerApp(App[int]):
             return  # the app is closing
         if isinstance(event, events.Key):
             await self.keys.take(event)
-        elif isinstance(event, Typed):
-            await self.keys.take_text(event.text)
         else:
             await super().on_event(event)
 
@@ -249,12 +259,6 @@ class ExplorerApp(App[int]):
         )
         self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
-
-    def get_driver_class(self) -> type[Driver]:
-        driver = super().get_driver_class()
-        # the driver creates its parser by this name
-        vars(sys.modules[driver.__module__])["XTermParser"] = Parser
-        return driver
 
     def get_default_screen(self) -> ExplorerScreen:
         # set before the first layout, which then need not be repeated
@@ -303,6 +307,8 @@ class ExplorerApp(App[int]):
         self.explorer.show(now)
         self.screen.refresh_bindings()
         if now.baseline != before.baseline:
+            from fa_tui.screens.dialogs import baseline_words  # after the first paint
+
             self.say(baseline_words(now), "accent")
         else:
             self.say("")
@@ -314,32 +320,18 @@ class ExplorerApp(App[int]):
         session = self.session
         return action != "show_problems" or bool(session.problems or session.seen.uneven)
 
-    @property
-    def host(self) -> str:
-        """``NAME:`` in front of a file's path in a browser, which is on another machine."""
-        if self.is_web:
-            return f"{platform.node()}:"
-        return ""
-
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Call a function in the application's thread, from another thread."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
-
-    def send_soon(self, sequence: str) -> None:
-        """Send an invisible escape sequence, from another thread."""
-        if self._driver is not None:
-            self.call_from_thread(self._driver.write, sequence)
 
     def on_mount(self) -> None:
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 # these end the alternate screen and the mouse mode
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
-        if self.paths:
-            # files written by this explorer are shown at once
-            results = self.jobs.measuring.results
-            after(_WATCH_SECONDS, self, partial(self.following.watch, self.paths, [results.out]))
+        if self.paths and self.settings.live == "auto":
+            after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
             self.add_problems(self._complaints)
             self.say(briefly(self._complaints[0]), "warn")
@@ -352,9 +344,16 @@ class ExplorerApp(App[int]):
             self.show(self.session.but(problems=[*known, *new]))
 
     def close_jobs(self) -> None:
-        """End watchers and workers, even if the connection is lost."""
-        self.following.stop()
+        """End the workers, even if the connection is lost."""
         self.jobs.close()
+
+    def _follow(self) -> None:
+        self.run_worker(self.following.run(), group="follow")
+
+    async def action_rescan(self) -> None:
+        """Look at the open files and folders again."""
+        if self.paths and not await self.following.look():
+            self.say("looked again: nothing changed", "dim")
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
         """Show the new contents of places."""
@@ -435,8 +434,20 @@ class ExplorerApp(App[int]):
 
         self.push_screen(ProblemsScreen(self.session))
 
+    def action_copy(self, command: bool = False) -> None:
+        """Copy the value under the cursor, or the command that prints what is shown."""
+        # after the first paint
+        from fa_tui.screens.dialogs import copy_text
+        from fa_tui.share import typed
+
+        shared = self.explorer.shared()
+        if shared.value and not command:
+            copy_text(self, shared.value)
+        else:
+            copy_text(self, typed(shared.command) if shared.command else "")
+
     def action_ask(self, name: str) -> None:
-        """Open a dialog: copy, export, presets, what_if."""
+        """Open a dialog: export, presets, what_if."""
         from fa_tui.screens.dialogs import converse  # after the first paint
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
@@ -477,11 +488,3 @@ class ExplorerApp(App[int]):
                 self.exit(0)
 
         self.push_screen(QuitScreen(unfinished), leave)
-
-
-def baseline_words(session: Session) -> str:
-    """The assumed frozen baselines."""
-    from fa_tui.sharing.pieces import baseline_text  # after the first paint
-
-    text = baseline_text(session.baseline)
-    return f"frozen baseline {text}" if text else "frozen baselines as recorded"

@@ -17,10 +17,7 @@ from textual.widgets import ContentSwitcher
 from fa_tui.later import after
 from fa_tui.pages import BEFORE_AFTER, PAGES
 from fa_tui.pages.page import Page
-from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
-from fa_tui.views.columns import NORMS
-from fa_tui.views.filters import CELL_LETTERS, ViewState
 from fa_tui.views.words import flip_words
 from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
 from fa_tui.widgets.painted import Place, Uniform
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.pages.matrix import MatrixPage
     from fa_tui.pages.table import TablePage
-    from fa_tui.sharing.pieces import Shared
+    from fa_tui.share import Shared
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -263,24 +260,6 @@ class ExplorerScreen(Uniform, Screen[None]):
             return
         self.head.set(*self.page.title())
         self.status.explain(self.page.legend())
-
-    @property
-    def look(self) -> ViewState:
-        """How the runs are shown now."""
-        look, is_table = self.app.begins, self.page.id == "Table"
-        if "Matrix" in self.pages:
-            quantity = self.matrix.quantity
-            show = CELL_LETTERS if quantity is None else quantity.name
-            look = ViewState(show, *self.matrix.axes)
-        if is_table and self.table.with_bars:
-            look = look._replace(show=NORMS.name)
-        order = self.table.order if is_table else ""
-        return look._replace(filter=self.session.scope_text, sort=order, long=is_table)
-
-    def cell_text(self) -> str:
-        """Text of the cell under the cursor of the runs."""
-        page = self.page
-        return page.cell_text() if isinstance(page, RunsPage) else ""
 
     @property
     def matrix(self) -> Matrix:

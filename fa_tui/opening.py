@@ -136,7 +136,7 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
 def on_a_terminal() -> bool:
     """Whether the explorer can run: Textual reads stdin and paints on stderr.
 
-    Under `fa-tui serve` the terminal is a browser behind a pipe.
+    Under `textual serve` the terminal is a browser behind a pipe.
     """
     if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
         return True

@@ -69,6 +69,20 @@ TapsOption = Annotated[
     list[str] | None, typer.Option(metavar="LIST", help=_TAPS_HELP, show_default=False)
 ]
 
+_LOGITS_HELP = (
+    "Where the network's output has the logits: a place in a tuple, a key or attribute, or "
+    "module:callable, a function of the output."
+)
+LogitsOption = Annotated[
+    str | None, typer.Option(metavar="PLACE", help=_LOGITS_HELP, show_default=False)
+]
+
+_LOSS_HELP = (
+    "The loss the networks were trained with: ce, bce, mse, or module:callable, a function "
+    "(outputs, labels) -> losses per sample."
+)
+LossOption = Annotated[str | None, typer.Option(metavar="LOSS", help=_LOSS_HELP, show_default="ce")]
+
 _FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
 FilterOption = Annotated[str, _FILTER]
 

@@ -19,7 +19,7 @@ from fa_core.files.decode import Json, reading
 from fa_core.files.opening import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.option_values import check_data_set, network_spec
+from fa_core.option_values import check_data_set, check_loss, network_spec
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
 
@@ -52,6 +52,10 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
             from a file.
         weights: name of the mapping of tensors in the file; None = the first that fits the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
+        logits: where the network's output has the logits: a place, a key or attribute, or
+            ``module:callable``, a function of the output; typed by the user if it names code.
+        loss: the loss whose gradients are measured: None = ``"ce"``, ``"bce"``, ``"mse"`` or
+            ``module:callable``; typed by the user if it names code.
         batches: K, the evaluation batches behind (c); ``"auto"`` = 8, 16, 32 or 64, until (c) is
             decided; None = the manifest's, else 10.
         decide_at: the ceiling of (c) by which ``"auto"`` decides.
@@ -72,6 +76,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     weights: str | None = None
     taps: list[str] = []
+    logits: str | None = None
+    loss: str | None = None
     batches: int | Literal["auto"] | None = None
     decide_at: float = DECIDE_AT
     batch_size: int | None = None
@@ -184,7 +190,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 )
 
 
-FORMULAS = "2"
+FORMULAS = "3"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
@@ -261,7 +267,7 @@ def check_options(options: MeasureOptions) -> None:
     """Check options before a worker starts.
 
     Raises:
-        UsageError: an unknown data set or network, a count below 1.
+        UsageError: an unknown data set, network or loss, a count below 1.
     """
     check_counts(
         batches=None if options.batches == AUTO else options.batches,
@@ -272,6 +278,8 @@ def check_options(options: MeasureOptions) -> None:
         network_spec(options.model)
     if options.data is not None:
         check_data_set(options.data)
+    if options.loss is not None:
+        check_loss(options.loss)
 
 
 def no_data(checkpoint: Path | str) -> FaError:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +27,9 @@ from fa_core.files.opening import exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.checkpoint_network import fitted, network_for
 from fa_core.measure.gradients import cut
+from fa_core.measure.hooks import LogitsChoice
+from fa_core.measure.loss import LossFunction
+from fa_core.option_values import import_callable, is_callable_name
 from fa_core.report.intervals import LOOKS
 from fa_core.report.manifest import WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.zoo.data import DataSet, GivenBatches, eval_order, load_test_data
@@ -95,7 +99,7 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    asked = max(LOOKS) if options.batches == AUTO else options.batches
+    asked = LOOKS[-1] if options.batches == AUTO else options.batches
     given = (asked, options.batch_size, options.eval_seed)
     if manifest:
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
@@ -127,6 +131,38 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
 @lru_cache(maxsize=2)
 def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
     return load_test_data(spec, allow_code=typed)
+
+
+def logits_choice(options: MeasureOptions) -> LogitsChoice:
+    """Where the network's output has the logits, as `diagnose` takes it.
+
+    Raises:
+        UsageError: a function that cannot be imported.
+
+    >>> logits_choice(MeasureOptions(logits="1")), logits_choice(MeasureOptions(logits="scores"))
+    (1, 'scores')
+    """
+    place: LogitsChoice = _imported(options.logits, "--logits")
+    if isinstance(place, str) and place.lstrip("-").isdecimal():
+        return int(place)
+    return place
+
+
+def loss_choice(options: MeasureOptions) -> str | LossFunction:
+    """The loss, as `diagnose` takes it.
+
+    Raises:
+        UsageError: a function that cannot be imported.
+    """
+    loss: str | LossFunction | None = _imported(options.loss, "--loss")
+    return "ce" if loss is None else loss
+
+
+def _imported(text: str | None, option: str) -> Any:
+    """What ``module:callable`` names; any other text itself."""
+    if text is not None and is_callable_name(text):
+        return import_callable(text, option)
+    return text
 
 
 @dataclass(frozen=True)

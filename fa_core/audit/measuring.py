@@ -22,7 +22,7 @@ from fa_core.audit.jobs import (
     stamp,
     versions,
 )
-from fa_core.audit.loading import TEST_BATCH, evaluation, load
+from fa_core.audit.loading import TEST_BATCH, evaluation, load, logits_choice, loss_choice
 from fa_core.audit.out_of_memory import halve_until_fits, memory_for, release
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
@@ -41,11 +41,14 @@ from fa_core.measure.diagnose import (
     Diagnosis,
     PassOptions,
     needs_precision,
+    of_logits,
     run_diagnosis,
     with_precision,
 )
 from fa_core.measure.gradients import cut
+from fa_core.measure.hooks import choosing_logits
 from fa_core.measure.isolate import processor_name
+from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.passes import is_out_of_memory
@@ -77,8 +80,16 @@ def measure_run(
     ``samples``: the data of the job's plan, if the caller holds them already.
     """
     loaded = load(job, device)
-    network, plan, options = loaded.network, loaded.plan, job.options
-    samples = samples or evaluation(plan, device)
+    samples = samples or evaluation(loaded.plan, device)
+    with choosing_logits(loaded.network, logits_choice(job.options)):
+        return _measured(loaded, samples, device, progress)
+
+
+def _measured(
+    loaded: Loaded, samples: Evaluation, device: str, progress: JobProgress
+) -> DiagnosticReport:
+    """`measure_run` of a loaded job."""
+    network, options = loaded.network, loaded.job.options
     before, batches = len(_test_batches(samples, TEST_BATCH)), len(samples.batches)
     progress.update(0, before + batches)
 
@@ -105,6 +116,7 @@ def measure_run(
         norm_batches=options.norm_batches,
         dtype=options.dtype,
         decide_at=options.decide_at if options.batches == AUTO else None,
+        loss=of_logits(loss_choice(options), options.logits),
     )
     counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
@@ -127,7 +139,7 @@ def measured(job: Job, device: str, progress: JobProgress) -> Json:
 
 
 def measure_credit(
-    loaded: Loaded, method: str, batch: object, own: Json | None = None
+    loaded: Loaded, method: str, batch: object, own: Json | None = None, loss: Loss = CE
 ) -> Json | None:
     """A report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also
     ρ.
@@ -137,6 +149,7 @@ def measure_credit(
         method: its method; only built-in ones are looked up.
         batch: (x, y), on the network's device.
         own: credit of a network with its own backward pass, which precedes the method's.
+        loss: the loss that was measured.
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
@@ -150,7 +163,9 @@ def measure_credit(
         return own
     try:
         if own is not None:
-            return _own_credit(loaded, batch)
+            return _own_credit(loaded, batch, loss)
+        if loss.name != CE.name:
+            raise FaError(f"the method's credit is of cross entropy, the gradients of {loss.name}")
         return _credit_of_method(loaded, method, batch)
     except FaError as error:
         if own is None:
@@ -171,11 +186,11 @@ def _directions(loaded: Loaded) -> int:
     return 0
 
 
-def _own_credit(loaded: Loaded, batch: object) -> Json:
+def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the network's own backward pass."""
     options = loaded.job.options
     found = own_credit_quality(
-        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype
+        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
     )
     return _without_directions(found.to_dict(), loaded)
 
@@ -219,14 +234,16 @@ def _rule(loaded: Loaded, method: str) -> Method:
     return restore_method(method, loaded.network, feedback, **args)
 
 
-def precision_of(loaded: Loaded, batch: object, note: Callable[[str], None]) -> ReferencePrecision:
+def precision_of(
+    loaded: Loaded, batch: object, note: Callable[[str], None], loss: Loss = CE
+) -> ReferencePrecision:
     """The distance of a job's gradients from float64 ones on the first eval batch; ``note`` as for
     `halve_until_fits`."""
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
         return reference_precision(
-            loaded.network, batch, options.taps or None, options.dtype, largest
+            loaded.network, batch, options.taps or None, options.dtype, largest, loss=loss
         )
 
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
@@ -287,7 +304,7 @@ def build_report(
     if report.notes:
         note(report.notes)
     if options.precision or needs_precision(report):
-        report = with_precision(report, partial(precision_of, loaded, batch, note))
+        report = with_precision(report, partial(precision_of, loaded, batch, note, diagnosis.loss))
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, plan.data, samples)
@@ -302,7 +319,7 @@ def build_report(
     method = job.method or (
         manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
     )
-    credit = measure_credit(loaded, method, batch, report.credit)
+    credit = measure_credit(loaded, method, batch, report.credit, diagnosis.loss)
     return replace(
         report,
         method_name=method,

@@ -21,7 +21,7 @@ from fa_core.formats.audit_table_writer import summary_row
 from fa_core.formats.row_baselines import with_measured_baselines
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.run_folder import judged_by_siblings
-from fa_core.option_values import DATA_SETS
+from fa_core.option_values import DATA_SETS, is_callable_name
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import null_draws
 from fa_core.report.manifest import is_run, read_manifest
@@ -31,6 +31,9 @@ from fa_core.report.provenance import BASELINE_FROM, GIVEN
 
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
+
+CODE = {"model": "network", "logits": "place of the logits", "loss": "loss"}
+"""Options that may name code → what they name."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
@@ -150,11 +153,11 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
     """The settings a run was measured with, overridden by typed options.
 
     These options override: the data SPEC (a recorded one may name no code), the network, which is
-        required if one was recorded, and the name of the weights in a file. A report without
-        settings is measured with its own K and B.
+        required if one was recorded, as is a loss or a place of the logits that names code, and the
+        name of the weights in a file. A report without settings is measured with its own K and B.
 
     Raises:
-        UsageError: the user's own network was recorded, and is not typed again.
+        UsageError: the user's own code was recorded, and is not typed again.
         UnreadableInput: invalid settings.
     """
     report = row.report
@@ -166,12 +169,19 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
     except msgspec.ValidationError as error:
         what = f"its recorded settings cannot be read ({error})"
         raise UnreadableInput(what, where=where) from error
-    if options.model is not None and typed.model is None:
+    untyped = {
+        name: text
+        for name in CODE
+        if (text := getattr(options, name)) is not None
+        and getattr(typed, name) is None
+        and (name == "model" or is_callable_name(text))
+    }
+    if untyped:
+        name, text = next(iter(untyped.items()))
         what = (
-            f"the network {options.model!r} is the user's code, and code named by a file is never "
-            "run"
+            f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
-        wanted = f"--model {options.model}"
+        wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
         own_data = options.data and options.data.partition(":")[0] not in DATA_SETS
         if own_data and typed.data is None:
             wanted += f" --data {options.data}"
@@ -183,7 +193,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         options,
         data=typed.data or options.data,
         data_typed=typed.data is not None,
-        model=typed.model or options.model,
+        **{name: getattr(typed, name) or getattr(options, name) for name in CODE},
         weights=typed.weights or options.weights,
         norm_batches=report.norm_batches or options.norm_batches,
         null_draws=draws if 0 < draws <= DRAWS_AT_MOST else None,

@@ -99,8 +99,9 @@ CONDITIONS = {
     "n_batches": ("K", "the interval of (c) depends on it"),
     "norm_batches": ("batches behind (a) and (b)", "their intervals depend on it"),
     "dtype": ("arithmetic", "the last digits, and what underflows, depend on it"),
+    "loss": ("loss", "(b) and (c) depend on it"),
 }
-"""Field with a condition of the measurement → its name, and its effect."""
+"""Attribute with a condition of the measurement → its name, and its effect."""
 
 conditions_of = attrgetter(*CONDITIONS)
 """The conditions of a report: values of `CONDITIONS`, None if not recorded."""
@@ -112,8 +113,8 @@ def uneven(conditions: Mapping[tuple[object, ...], int]) -> list[str]:
     Args:
         conditions: `conditions_of` reports → number of runs.
 
-    >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None,
-    ...     None): 15})
+    >>> uneven({(128, 10, 1, "float32", "ce"): 14, (64, 10, 1, "float32", "ce"): 1,
+    ...     (None,) * 5: 15})
     ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
     """
     notes = []

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError
 from fa_core.measure.batch_input import as_batches, move_batch, to_device
+from fa_core.measure.copies import float64_copy
 from fa_core.measure.gradients import IGNORED
 from fa_core.measure.hooks import plain_logits
 from fa_core.measure.isolate import (
@@ -18,7 +19,6 @@ from fa_core.measure.isolate import (
     Inputs,
     eval_mode,
     first_of,
-    float64_copy,
     select_samples,
 )
 from fa_core.measure.passes import as_pass_failed, check_logits
@@ -27,7 +27,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in total)."""
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]
-"""``(network, x) -> logits (B, C)``, without a graph."""
+"""``(network, x) -> logits (B, C)``, outside the graph."""
 
 NEAR_TIE = 1e-5
 """Top-2 gaps below this, times max(1, |top|), are within float32's error of changing order."""
@@ -101,7 +101,7 @@ class AccuracyMeter:
         """float64 logits; None if the network cannot run in float64 (a cast inside)."""
         try:
             if self._twin is None:
-                self._twin = float64_copy(self._net.model).eval()
+                self._twin = float64_copy(self._net.model)
             device = next(self._twin.parameters(), first_of(x)).device
             inputs, _ = move_batch(x, torch.empty(0), device, torch.float64)
             return self._logits_of(self._twin, inputs)
@@ -156,7 +156,7 @@ def run_accuracy(
         MeasureError: batches that cannot be used.
     """
     batches = as_batches(batches)
-    with eval_mode(model, dtype) as net, torch.no_grad(), net.rng.isolated_over(batches):
+    with eval_mode(model, dtype) as net, net.rng.isolated_over(batches):
         meter = AccuracyMeter(net, plain_logits)
         for index, batch in enumerate(batches):
             where = f"eval batch {index}"

@@ -19,13 +19,13 @@ from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
     Series,
     Signal,
-    ce_change,
     pooled_gamma,
     random_units,
     rho,
 )
 from fa_core.measure.hooks import READS, match_modules, read_logits, split_patterns, tapped_outputs
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
+from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
     Flattening,
     gamma,
@@ -114,7 +114,7 @@ class CreditQuality:
     Attributes:
         gamma: Γ_l, cosine to the gradient, in [−1, 1].
         rho: ρ_l with steps of ε = 1e-3; estimates Γ_l (see `rho`).
-        nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
+        nudge: mean change of the loss when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         zeros: share of entries of a_l that are exactly 0, in [0, 1]: underflow in the credit's own
             arithmetic, or inactive units.
         samples: B.
@@ -185,6 +185,7 @@ def credit_quality(
     directions: int = DIRECTIONS,
     seed: int = 0,
     taps: Taps = None,
+    loss: LossChoice = "ce",
 ) -> CreditQuality:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
@@ -200,6 +201,7 @@ def credit_quality(
         directions: M random directions per sample; 0 leaves ρ out.
         seed: seed of the directions.
         taps: as for `diagnose`.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the credit's length or a shape differs from the stream's.
@@ -213,7 +215,7 @@ def credit_quality(
         )
     with eval_mode(net, "float64") as own:
         x, y = to_device((x, y), 0, own)
-        done = true_pass(own, taps, x, y)
+        done = true_pass(own, taps, x, y, loss=loss)
         check_credit(credit, done.hidden)
         flattening = Flattening.of(done.hidden, done.gradients[-1])
         gradients = [flattening.vectors(g) for g in done.gradients]
@@ -225,7 +227,8 @@ def credit_quality(
         except TapError as error:
             missing["rho, nudge"] = str(error)
         else:
-            probe = _Probe(tail, flattening, done.logits, y, directions)
+            chosen = settled(loss, done.logits, y)
+            probe = _Probe(tail, flattening, done.logits, y, directions, chosen)
             responses = probe.responses(done.hidden, signal, seed)
     if all(a is None for a in signal):
         missing = {"gamma, rho, nudge": Method.no_credit}
@@ -259,6 +262,7 @@ def own_credit_quality(
     directions: int = DIRECTIONS,
     taps: Taps = None,
     dtype: str | None = None,
+    loss: LossChoice = "ce",
 ) -> CreditQuality:
     """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 
@@ -268,14 +272,15 @@ def own_credit_quality(
         directions: as for `credit_quality`.
         taps: as for `diagnose`.
         dtype: as for `diagnose`.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the backward pass is autograd's, or the gradient is not known.
     """
     with eval_mode(net, dtype) as own:
         x, y = to_device(batch, 0, own)
-        done = true_pass(own, taps, x, y)
-    found = credit_quality(net, done.credit, x, y, directions, taps=taps)
+        done = true_pass(own, taps, x, y, loss=loss)
+    found = credit_quality(net, done.credit, x, y, directions, taps=taps, loss=loss)
     return replace(found, free=agreeing(done.credit, done.gradients))
 
 
@@ -289,6 +294,7 @@ class _Probe:
         logits: logits of the unmoved states, (B, C).
         y: (B,) class indices.
         directions: M of ρ; 0 leaves it out.
+        loss: of a sample.
     """
 
     tail: Tail
@@ -296,6 +302,7 @@ class _Probe:
     logits: Tensor
     y: Tensor
     directions: int
+    loss: Loss
 
     def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[_Response]:
         """ρ and nudge of every layer."""
@@ -310,11 +317,10 @@ class _Probe:
         return found
 
     def _changed(self, l: int, state: Tensor, steps: Tensor) -> Tensor:
-        """Change of CE per sample for every step of h_l: (M, B, D) → (M, B)."""
+        """Change of the loss per sample for every step of h_l: (M, B, D) → (M, B)."""
         moved = self.flattening.moved(state, steps).flatten(0, 1)
-        with torch.no_grad():
-            logits = self.tail(l, moved).reshape(len(steps), len(self.y), -1)
-        return ce_change(self.logits, logits, self.y)
+        logits = self.tail(l, moved).detach().reshape(len(steps), len(self.y), -1)
+        return self.loss.change(self.logits, logits, self.y)
 
     def _rho(
         self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
@@ -334,7 +340,7 @@ class _Probe:
 
 
 _Change: TypeAlias = Callable[[Tensor], Tensor]
-"""Steps of one state (M, B, D) → change of CE (M, B)."""
+"""Steps of one state (M, B, D) → change of the loss (M, B)."""
 
 
 def _nudge(changed: _Change, a: Tensor) -> float | None:

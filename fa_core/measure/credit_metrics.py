@@ -105,7 +105,7 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
 
     Args:
         predicted: ⟨a_l, ε·v⟩, (M, B).
-        change: of CE per sample, (M, B).
+        change: of the loss per sample, (M, B).
 
     Returns:
         In [−1, 1]; None if no sample has two variances above 0; NaN if a value is not finite.

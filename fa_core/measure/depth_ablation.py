@@ -27,7 +27,7 @@ from fa_core.measure.hooks import (
     tapped_inputs,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, call_model, eval_mode
+from fa_core.measure.isolate import Inputs, call_model, detached_inputs, eval_mode
 from fa_core.measure.taps import States
 from fa_core.report.measurements import DepthAblation
 from fa_core.zoo.models.base import StreamNet
@@ -148,11 +148,7 @@ def depth_ablation(
     Belongie, Residual networks behave like ensembles of relatively shallow networks, NeurIPS 2016.
     """
     batches = as_batches(eval_batches)
-    with (
-        eval_mode(model, dtype, device) as net,
-        torch.no_grad(),
-        net.rng.isolated_over(batches),
-    ):
+    with eval_mode(model, dtype, device) as net, net.rng.isolated_over(batches):
         ready = [to_device(batch, index, net) for index, batch in enumerate(batches)]
         run = ablated(net.model, taps, ready[0][0])
 
@@ -161,7 +157,7 @@ def depth_ablation(
             hits: list[Tensor] = []
             stream: list[Tensor] = []
             for x, y in ready:
-                logits, stream = run(net.model, x, without)
+                logits, stream = run(net.model, detached_inputs(net.model, x), without)
                 if not all(torch.equal(stream[l], stream[l + 1]) for l in without):
                     return None, stream
                 hits.append(is_correct(logits, y)[y != IGNORED])

@@ -19,6 +19,7 @@ from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_dev
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
+from fa_core.measure.loss import CE, Loss, LossChoice, check_loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
@@ -27,6 +28,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
 from fa_core.report.measurements import ReferencePrecision
 from fa_core.report.numbers import as_float
+from fa_core.report.provenance import LOSS
 from fa_core.report.thresholds import DiagnosticThresholds
 
 PRECISION = "reference_precision"
@@ -42,12 +44,14 @@ class Diagnosis:
         right: for every batch, (B,) bool: which labels are predicted correctly.
         notes: notes on the measurement.
         first_batch: the first batch as it was given.
+        loss: the loss, as the first batch decided it.
     """
 
     numbers: DiagnosticReport
     right: Sequence[Tensor]
     notes: Sequence[str] = ()
     first_batch: object = None
+    loss: Loss = CE
 
     def report(
         self,
@@ -89,8 +93,9 @@ class PassOptions:
     """How the batches of a network are measured: options of `diagnose`, passed on as a whole.
 
     Attributes:
-        taps, device, stability_layer, norm_batches, dtype, largest_pass: as for `diagnose`.
-        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
+        taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
+        decide_at: ceiling of (c); 8, 16, 32 or 64 batches are measured, the first number at which
+            it is decided.
     """
 
     taps: Taps = None
@@ -100,13 +105,15 @@ class PassOptions:
     dtype: str | None = None
     largest_pass: int | None = None
     decide_at: float | None = None
+    loss: LossChoice = "ce"
 
     def check(self) -> None:
-        """Check the counts.
+        """Check the counts and the loss.
 
         Raises:
-            UsageError: one that is below 1.
+            UsageError: a count below 1, an unknown loss.
         """
+        check_loss(self.loss)
         if self.norm_batches < 1:
             raise UsageError(
                 f"norm_batches is {self.norm_batches}", hint="at least one batch gives the norms"
@@ -134,6 +141,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     largest_pass: int | None = None,
     precision: bool | None = None,
     logits: LogitsChoice = None,
+    loss: LossChoice = "ce",
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -172,9 +180,14 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         logits: where the network's output has the logits: a place in a tuple, a key or attribute,
             or a function of the output; None = a tensor, ``.logits``, ``["logits"]`` or the first
             item.
+        loss: whose gradients, errors and credit are measured: ``"ce"`` of logits, ``"bce"`` of
+            logits or probabilities, ``"mse"``, the last two with one-hot targets, or a function
+            (outputs (B, C), labels (B,)) -> losses per sample (B,); see `fa_core.measure.loss`.
+            Accuracy is the argmax of the outputs in any case.
 
     Returns:
-        A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
+        A report; norms in the stream's unit and in the loss's per that unit, for CE nats (with the
+        batch mean's 1/B).
 
     Raises:
         TapError: the stream cannot be tapped.
@@ -195,7 +208,15 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     if logits is not None and callable(taps):
         raise UsageError("taps is a function, which returns the logits", hint="leave logits out")
     with choosing_logits(model, logits):
-        how = PassOptions(taps, device, stability_layer, norm_batches, dtype, largest_pass)
+        how = PassOptions(
+            taps,
+            device,
+            stability_layer,
+            norm_batches,
+            dtype,
+            largest_pass,
+            loss=of_logits(loss, logits),
+        )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
         report = diagnosis.report(
             headline_acc,
@@ -211,8 +232,17 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
         first = diagnosis.first_batch
         return with_precision(
             report,
-            lambda: reference_precision(model, first, taps, dtype, largest_pass, device),
+            lambda: reference_precision(
+                model, first, taps, dtype, largest_pass, device, diagnosis.loss
+            ),
         )
+
+
+def of_logits(loss: LossChoice, logits: LogitsChoice) -> LossChoice:
+    """The loss to measure: logits that the caller named are not taken for probabilities."""
+    if loss == "ce" and logits is not None:
+        return CE
+    return loss
 
 
 def needs_precision(report: DiagnosticReport) -> bool:
@@ -294,8 +324,8 @@ def run_diagnosis(
     batches = as_batches(eval_batches)
     with eval_mode(model, how.dtype, how.device) as net:
         taps_found = resolve_taps(net.model, how.taps, on_note)
-        runner = PassRunner(taps_found, net.model)
-        accumulator = Accumulator(how.stability_layer, how.norm_batches)
+        runner = PassRunner(taps_found, net.model, how.loss)
+        accumulator = Accumulator(how.stability_layer, how.norm_batches, how.decide_at)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
         first_batch: object = None
@@ -315,17 +345,19 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
-                if how.decide_at is not None and accumulator.is_decided(how.decide_at):
+                if not accumulator.takes_more:
                     break
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.note]
+        notes += [label_note(batch, y, net.model), runner.note, runner.loss.note]
+        if runner.loss.name != CE.name:
+            numbers.provenance[LOSS] = runner.loss.name
         if isinstance(taps_found, GuessedTaps):
             numbers.provenance["guessed_taps"] = list(taps_found.taps)
             notes.append(guess_note(taps_found.taps))
-        return Diagnosis(numbers, meter.right, notes, first_batch)
+        return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
-from fa_core.errors import TapError
+from fa_core.errors import MeasureError, TapError
 from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS, arithmetic
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
+from fa_core.measure.loss import CE, CrossEntropy, Loss
 from fa_core.measure.norms import Flattening, gamma, mean_over, share_of_zeros, vector_norms
 from fa_core.measure.taps import Layers, Stream
 from fa_core.measure.tracing import agreeing
@@ -66,29 +67,39 @@ class Pass:
 
 
 def loss_terms(y: Tensor) -> int:
-    """Number of labels CE averages over: B, or those of (B, T) that are not ignored."""
+    """Number of labels the loss averages over: B, or those of (B, T) that are not ignored."""
     if y.dim() == 1:
         return len(y)
     return int((y != IGNORED).sum())
 
 
-def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 for ignored labels.
+def loss_gradient(logits: Tensor, y: Tensor, loss: Loss = CE) -> tuple[Tensor, Tensor]:
+    """e_T/N, the loss's gradient by the logits, rounded once to their dtype, and e_T; both 0 for
+    ignored labels.
 
     Args:
         logits: (B, C) for labels (B,), or (B, T, C) for labels (B, T).
         y: class indices; N of them are not ignored (`loss_terms`).
+        loss: of a sample; the batch has the mean of the N.
 
     Returns:
-        ∂CE/∂logits, shaped like the logits, and e_T in float64: (B, C), or for labels (B, T) only
-        its norm, (B, T, 1).
+        e_T/N, shaped like the logits, and e_T in float64: (B, C), or for labels (B, T) only its
+        norm, (B, T, 1).
+
+    Raises:
+        MeasureError: labels (B, T) and another loss than CE.
 
     Source: docs/protocol.md §2.
     """
     terms = max(1, loss_terms(y))
     if y.dim() == 1:
-        error = output_error(to_float64(logits), y)
+        error = loss.error(logits, y)
         return (error / terms).to(logits), error
+    if not isinstance(loss, CrossEntropy):
+        raise MeasureError(
+            f"the loss {loss.name} and labels of shape {tuple(y.shape)}",
+            hint="labels per token or pixel are measured with cross entropy alone",
+        )
     rows = logits.detach().flatten(0, 1)
     size = max(1, _LARGEST_ERROR // logits.shape[-1])
     starts = []
@@ -106,11 +117,15 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def activation_gradients(
-    stream: Stream, y: Tensor, layers: Layers = None, keep_graph: bool = False
+    stream: Stream,
+    y: Tensor,
+    layers: Layers = None,
+    keep_graph: bool = False,
+    loss: Loss = CE,
 ) -> tuple[list[Tensor], Tensor]:
-    """g_l = ∂CE/∂h_l at some layers, and e_T, from one backward pass.
+    """g_l = ∂loss/∂h_l at some layers, and e_T, from one backward pass.
 
-    CE is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
+    The loss is averaged over the labels: the pass starts from `loss_gradient`. Parameters get no
     gradient.
 
     Args:
@@ -118,6 +133,7 @@ def activation_gradients(
         y: (B,) class indices, or (B, T) with ignored ones.
         layers: which l; None = all.
         keep_graph: whether another backward pass follows.
+        loss: of a sample.
 
     Returns:
         ([g_l, each shaped like h_l], e_T as `loss_gradient` gives it).
@@ -136,7 +152,7 @@ def activation_gradients(
         )
     chosen = range(len(stream.edges)) if layers is None else layers
     edges: list[Any] = [stream.edges[l] for l in chosen]
-    start, error = loss_gradient(logits, y)
+    start, error = loss_gradient(logits, y, loss)
     # a side branch shows by its missing gradient; finding its source needs the graph again
     found = torch.autograd.grad(
         logits, edges, start, allow_unused=True, retain_graph=stream.returned or keep_graph
@@ -179,7 +195,7 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
     """Gradient at a returned state that is a copy, view or slice of the stream.
 
     The state is S·h for a selection S, and the logits depend on h only. The walk goes back from the
-    state through its copying and slicing nodes to the first tensor h with a gradient g = ∂CE/∂h;
+    state through its copying and slicing nodes to the first tensor h with a gradient g = ∂loss/∂h;
     the gradient at the state is S·g. The nodes compute Sᵀv, which is linear in v, so S·g is the
     derivative of gᵀSᵀv by v.
     """
@@ -202,7 +218,11 @@ def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tenso
 
 
 def backward(
-    stream: Stream, y: Tensor, layers: Layers = None, mean_error_at: LayerOf | None = None
+    stream: Stream,
+    y: Tensor,
+    layers: Layers = None,
+    mean_error_at: LayerOf | None = None,
+    loss: Loss = CE,
 ) -> Pass:
     """Run the backward pass of a forward pass.
 
@@ -211,12 +231,13 @@ def backward(
         y: labels, each a class of the logits.
         layers: the layers to give gradients at; None = all.
         mean_error_at: where to give the gradient of the mean error of labels (B,); None = nowhere.
+        loss: of a sample.
 
     Raises:
         TapError: a tap that the logits do not depend on.
     """
     again = mean_error_at is not None and y.dim() == 1
-    gradients, error = activation_gradients(stream, y, layers, keep_graph=again)
+    gradients, error = activation_gradients(stream, y, layers, again, loss)
     of_mean_error = None
     if mean_error_at is not None and again:
         layer = mean_error_at(len(stream.hidden))
@@ -240,8 +261,8 @@ def microbatches(
 ) -> Pass:
     """One batch's pass, joined from passes over its parts.
 
-    In eval mode samples do not depend on each other, so ∂CE/∂h of a sample in a part of b samples
-    is (B/b) times its ∂CE/∂h in the batch of B. Scaled by b/B, the parts give the batch's
+    In eval mode samples do not depend on each other, so g of a sample in a part of b samples
+    is (B/b) times its g in the batch of B. Scaled by b/B, the parts give the batch's
     gradients, up to rounding (relative 2^-24; exact if b/B is a power of two).
 
     Args:

@@ -61,6 +61,9 @@ _LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"
 A trace refuses ``item`` and ``bool`` by itself.
 """
 
+_OF_WEIGHTS = "_computed_from_parameters"
+"""Attribute of such tensors: the version that was computed so."""
+
 NODE_HOOK = "node hook"
 """Reported if a forward reads a node of the graph: it may register a hook there."""
 
@@ -69,7 +72,9 @@ _DATA = cast(GetSetDescriptorType, Tensor.data)
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
 _DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
 
-_WRITING = re.compile(r"(?!__).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__")
+_WRITING = re.compile(
+    r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__"
+)
 _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 
@@ -271,9 +276,10 @@ class LostGradientRecorder(TorchFunctionMode):
     """Records values that lose their gradient in a forward pass, and hooks.
 
     A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
-    numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`. A
-    lost value need not reach the logits (see `reaches_logits`). Custom Functions and backward hooks
-    of modules are found elsewhere (`custom_functions`, `backward_hooks`). Not recorded: values from
+    numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`.
+    Values of parameters alone do not count. A lost value need not reach the logits (see
+    `reaches_logits`). Custom Functions and backward hooks of modules are found elsewhere
+    (`custom_functions`, `backward_hooks`). Not recorded: values from
     `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
     torch's own sharding does around a module (`_is_of_sharding`).
 
@@ -317,14 +323,15 @@ class LostGradientRecorder(TorchFunctionMode):
         # before the call: afterwards the tensor requires no gradient
         detached = func is Tensor.detach_ and self._requires_grad(args)
         output = func(*args, **kwargs)
+        _mark_weights(output, (args, kwargs))
         written = _written(func, args, kwargs)
-        if self._shared and written is not None and _storage(written) in self._shared:
+        if self._shared and written is not None and storage(written) in self._shared:
             self.overwritten = True
         if not detached and not self._loses(func, args, kwargs, output, written):
             return output
         self.lost[_cause(func)] = None
-        given = {_storage(tensor) for tensor in _floats(args)}
-        self._shared |= given.intersection(map(_storage, _floats(output)))
+        given = {storage(tensor) for tensor in _floats(args)}
+        self._shared |= given.intersection(map(storage, _floats(output)))
         if not self._blank:
             return output
         return _blanked(output, written)
@@ -354,9 +361,11 @@ class LostGradientRecorder(TorchFunctionMode):
         return lost and self._requires_grad((args, kwargs))
 
     def _requires_grad(self, values: object) -> bool:
-        """Whether a floating tensor among these requires a gradient."""
+        """Whether a floating tensor among these, no weight, requires a gradient."""
         for tensor in _floats(values):
-            if tensor.requires_grad and (self._inputs_too or not _is_input(tensor)):
+            if not tensor.requires_grad or _is_weight(tensor):
+                continue
+            if self._inputs_too or not _is_input(tensor):
                 return True
         return False
 
@@ -378,6 +387,23 @@ def _is_of_sharding() -> bool:
     return False
 
 
+def _is_weight(tensor: Tensor) -> bool:
+    """Whether a tensor is a parameter, or marked and not written since."""
+    if isinstance(tensor, nn.Parameter):
+        return True
+    version = getattr(tensor, _OF_WEIGHTS, None)
+    return version is not None and version == tensor._version
+
+
+def _mark_weights(output: object, given: object) -> None:
+    """Mark the tensors that an operation computes from parameters alone."""
+    read = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
+    if read and all(map(_is_weight, read)):
+        for tensor in _floats(output):
+            if not tensor.is_inference():
+                setattr(tensor, _OF_WEIGHTS, tensor._version)
+
+
 def _floats(values: object) -> list[Tensor]:
     found = []
     # tree_leaves is slow for the most frequent case, a single tensor
@@ -387,7 +413,7 @@ def _floats(values: object) -> list[Tensor]:
     return found
 
 
-def _storage(tensor: Tensor) -> int:
+def storage(tensor: Tensor) -> int:
     """Where a tensor's numbers lie; its identity for a subclass that wraps others."""
     try:
         return tensor.untyped_storage().data_ptr()

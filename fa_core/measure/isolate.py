@@ -1,14 +1,15 @@
 """Isolation of a network for measuring: it comes back exactly as it went in.
 
-`eval_mode` puts a network, or a copy where its device or precision has to change, into eval mode
-with frozen parameters, float32 arithmetic without TF32 and random numbers from a fixed seed. Modes,
-requires_grad, gradients, buffers, the caller's random generators and PyTorch's precision switches
-are restored afterwards, even if a pass raises.
+`eval_mode` puts a network, or a copy where its device or precision has to change, into eval mode,
+with float32 arithmetic without TF32 and random numbers from a fixed seed. It runs as in training
+otherwise: with gradients, parameters as they are, hooks, and no fast path for inference. Modes,
+requires_grad, gradients, buffers, the caller's random generators and PyTorch's switches are
+restored afterwards, even if a pass raises.
 """
 
 from __future__ import annotations
 
-import copy
+import inspect
 import platform
 import random
 import sys
@@ -25,7 +26,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from fa_core.errors import MeasureError, UsageError
+from fa_core.errors import MeasureError, UsageError, first_line
+from fa_core.measure.copies import copied, floating
 from fa_core.zoo import models
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -122,7 +124,7 @@ class EvalNetwork:
     """A network ready for measuring.
 
     Attributes:
-        model: the network, or a copy where dtype or device had to change; in eval mode and frozen.
+        model: the network, or a copy (see `eval_mode`); in eval mode.
         device: device of its batches.
         dtype: type that floating-point inputs are cast to; None = no cast.
         as_is: whether half precision runs unchanged, so that near-ties are not decided in float64.
@@ -142,8 +144,10 @@ def eval_mode(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
 ) -> Iterator[EvalNetwork]:
-    """Put a network into eval mode for measuring: parameters frozen, gradients on, TF32 and
-    autocast off.
+    """Put a network into eval mode for measuring: gradients on, TF32, autocast and fast paths off.
+
+    Parameters keep ``requires_grad``. A network with a ``train(mode)`` or ``eval()`` of its own,
+    which may change more than modes, is measured on a copy unless it is in eval mode already.
 
     Args:
         model: the network; it comes back as it went in (see `as_found`).
@@ -159,20 +163,22 @@ def eval_mode(
     """
     model = uncompiled(model)
     _check_network(model)
-    tensors = _floating(model)
+    tensors = floating(model)
     target = target_dtype(model, dtype)
     place = _device(model, device)
     # a network spread over devices stays so unless one device was asked for
     spread = device is None and len({t.device for t in tensors}) > 1
-    ready = all(t.device == place and target in (None, t.dtype) for t in tensors)
-    if not ready and not spread:
-        model = _copied(model).to(device=place, dtype=target)
+    ready = spread or all(t.device == place and target in (None, t.dtype) for t in tensors)
+    if not ready:
+        model = copied(model, place, target)
+    elif any(map(_switches, model.modules())):
+        model = copied(model)
     input_dtype = target
     if target is None and tensors:
         input_dtype = tensors[0].dtype
     as_is = dtype == AS_IS
     with as_found(model), measuring_arithmetic(place, as_is):
-        model.eval().requires_grad_(False)
+        _to_eval(model)
         yield EvalNetwork(model, place, input_dtype, as_is, RngState())
 
 
@@ -199,6 +205,38 @@ def _check_network(model: object) -> None:
         raise MeasureError(
             "weights of the network hold no values yet", hint="load them; run a lazy network once"
         )
+
+
+def _switches(module: nn.Module) -> bool:
+    """Whether code of its own puts a module into eval mode, and some of it is in training mode.
+
+    A ``train`` that takes no mode, as one that trains, is no switch.
+    """
+    kind = type(module)
+    own = kind.eval is not nn.Module.eval
+    if kind.train is not nn.Module.train:
+        own = own or "mode" in inspect.signature(kind.train).parameters
+    return own and any(inner.training for inner in module.modules())
+
+
+def _to_eval(module: nn.Module) -> None:
+    """Put a module into eval mode as ``module.eval()`` does.
+
+    Raises:
+        MeasureError: its own code raised.
+    """
+    if not _switches(module):
+        module.training = False
+        for child in module.children():
+            _to_eval(child)
+        return
+    try:
+        module.eval()
+    except Exception as error:
+        raise MeasureError(
+            f"{type(module).__name__}.eval() failed: {first_line(error)}",
+            hint="put the network into eval mode before it is measured",
+        ) from error
 
 
 @contextmanager
@@ -229,6 +267,9 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
         for name, buffer in module._buffers.items()
         if buffer is not None
     ]
+    for parameter in model.parameters():
+        # a forward may call backward(), which would add to the caller's gradients
+        parameter.grad = None
     try:
         yield model
     finally:
@@ -250,10 +291,16 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
 @contextmanager
 def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
     """Turn gradients on, TF32 off and, unless ``as_is``, autocast off; compiled code runs
-    uncompiled."""
+    uncompiled, and attention as in training."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
+    attention = torch.backends.mha
+    fast = attention.get_fastpath_enabled()
     with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _eager():
-        yield
+        try:
+            attention.set_fastpath_enabled(False)
+            yield
+        finally:
+            attention.set_fastpath_enabled(fast)
 
 
 @contextmanager
@@ -369,6 +416,11 @@ def call_model(model: nn.Module, x: Inputs, **more: object) -> object:
     return model(x, **more)
 
 
+def is_built_in(model: nn.Module) -> bool:
+    """Whether the forward is this project's, and known."""
+    return type(model).__module__.startswith(f"{models.__name__}.")
+
+
 def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
     """Inputs for one forward pass, detached from the caller's: copies, as a network may write into
     them.
@@ -381,7 +433,7 @@ def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inp
         x: the inputs.
         gradients: whether floating-point tensors require gradients, where gradients are on.
     """
-    built_in = type(model).__module__.startswith(f"{models.__name__}.")
+    built_in = is_built_in(model)
 
     def detached(tensor: Tensor) -> Tensor:
         # .detach() would share the version counter of the caller's tensor
@@ -413,7 +465,7 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
     if dtype == AS_IS:
         return None
     if dtype is None:
-        if any(t.dtype in HALF for t in _floating(model)):
+        if any(t.dtype in HALF for t in floating(model)):
             return torch.float32
         return None
     name = str(dtype).removeprefix("torch.")
@@ -424,17 +476,6 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
             hint='one of None, "float32", "float64", "as-is"',
         )
     return DTYPES[name]
-
-
-def float64_copy(model: nn.Module) -> nn.Module:
-    """A float64 copy of a network, to decide near-ties of float32.
-
-    It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
-    """
-    twin = _copied(model)
-    if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
-        twin = twin.to("cpu")
-    return twin.double()
 
 
 def to_float64(tensor: Tensor) -> Tensor:
@@ -449,10 +490,6 @@ def to_float64(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float64)
 
 
-def _floating(model: nn.Module) -> list[Tensor]:
-    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
-
-
 def _device(model: nn.Module, device: str | torch.device | None) -> torch.device:
     if device is None:
         first = next(chain(model.parameters(), model.buffers()), None)
@@ -463,19 +500,8 @@ def _device(model: nn.Module, device: str | torch.device | None) -> torch.device
         # resolves "cuda" to "cuda:0", as parameters have it
         return torch.empty(0, device=torch.device(device)).device
     except (RuntimeError, AssertionError) as error:
-        reason, *_ = str(error).splitlines()
         raise UsageError(
-            f"no such device {str(device)!r}: {reason}", where="device", hint="try cpu"
-        ) from error
-
-
-def _copied(model: nn.Module) -> nn.Module:
-    try:
-        return copy.deepcopy(model)
-    except Exception as error:
-        raise MeasureError(
-            f"the network cannot be copied ({type(error).__name__}: {error})",
-            hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
+            f"no such device {str(device)!r}: {first_line(error)}", where="device", hint="try cpu"
         ) from error
 
 

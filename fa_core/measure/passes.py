@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError, first_line
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
@@ -25,6 +25,7 @@ from fa_core.measure.graph import (
     straight_through,
 )
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
+from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
 from fa_core.measure.taps import (
     GuessedTaps,
@@ -56,17 +57,24 @@ class PassRunner:
     Args:
         taps: how to tap it.
         model: the network in eval mode (see `eval_mode`).
+        loss: as for `diagnose`; the first batch decides it (`settled`).
 
     Attributes:
         mean_error_at: as for `backward`.
+        loss: the loss, from the first batch on.
         note: the report's note on the states; may be "".
     """
 
-    def __init__(self, taps: Tapped | GuessedTaps, model: nn.Module) -> None:
+    def __init__(
+        self, taps: Tapped | GuessedTaps, model: nn.Module, loss: LossChoice = "ce"
+    ) -> None:
         self._taps = taps
+        self._asked: LossChoice = loss
+        self.loss: Loss = CE
         self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
+        self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.note = ""
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
@@ -86,12 +94,14 @@ class PassRunner:
         batch = _Batch(x, y, where)
         with as_pass_failed(x, where):
             try:
-                return self._run(batch, layers)
+                with self._saving():
+                    return self._run(batch, layers)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-            # the network updates its stream in place: copy what the backward pass needs
-            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+            # the network updates its stream in place: from now on, copy what backward passes need
+            self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
+            with self._saving():
                 return self._run(batch, layers)
 
     @property
@@ -126,7 +136,9 @@ class PassRunner:
         certain = custom_functions(nodes)
         certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
         if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(backward(stream, batch.y, None, self.mean_error_at), dtype=dtype)
+            return replace(
+                backward(stream, batch.y, None, self.mean_error_at, self.loss), dtype=dtype
+            )
         if self._own is None:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
@@ -140,6 +152,7 @@ class PassRunner:
             check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
             check_states(one.hidden, one.names, 1)
         check_logits(stream.logits, batch.y, batch.where)
+        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
         if type(self._tapped) is ReturnedStream:
             self.note = bypass_note(stream)
         elif not lost:
@@ -150,7 +163,7 @@ class PassRunner:
         # both passes with the same random numbers
         with RngState().isolated():
             stream = self._tapped.forward(self._model, batch.x)
-            done = backward(stream, batch.y, None, self.mean_error_at)
+            done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
         with RngState().isolated():
             true = self._derived(batch, None)
         if true is None:
@@ -189,11 +202,16 @@ class PassRunner:
                 where=batch.where,
                 hint="the taps must be the same for every batch",
             )
-        return backward(stream, batch.y, layers, self.mean_error_at)
+        return backward(stream, batch.y, layers, self.mean_error_at, self.loss)
 
 
 def true_pass(
-    net: EvalNetwork, taps: Taps, x: Inputs, y: Tensor, largest: int | None = None
+    net: EvalNetwork,
+    taps: Taps,
+    x: Inputs,
+    y: Tensor,
+    largest: int | None = None,
+    loss: LossChoice = "ce",
 ) -> Pass:
     """A pass to all layers that gives true gradients.
 
@@ -203,12 +221,13 @@ def true_pass(
         x: inputs (B, ...).
         y: labels.
         largest: as for `microbatches`.
+        loss: as for `diagnose`.
 
     Raises:
         TapError: states whose first axis is not the batch.
         MeasureError: the network has a custom backward pass, and its gradient is unknown.
     """
-    runner = PassRunner(resolve_taps(net.model, taps), net.model)
+    runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
     check_states(done.hidden, done.names, len(y))
@@ -313,8 +332,7 @@ def as_pass_failed(x: Inputs, where: str) -> Iterator[None]:
     except (torch.OutOfMemoryError, FaError):
         raise
     except Exception as error:
-        message = str(error).strip() or type(error).__name__
-        what = message.splitlines()[0]
+        what = first_line(error)
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             what = f"{type(error).__name__}: {what}"
         raise PassFailed(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.isolate import eval_mode
+from fa_core.measure.loss import LossChoice
 from fa_core.measure.norms import (
     PER_TOKEN,
     Flattening,
@@ -29,6 +30,7 @@ def reference_precision(
     dtype: str | None = None,
     largest_pass: int | None = None,
     device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
 ) -> ReferencePrecision:
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
@@ -39,6 +41,7 @@ def reference_precision(
         dtype: the arithmetic to check, as for `diagnose`; None = the one `diagnose` would use.
         largest_pass: samples per pass, as for `diagnose`.
         device: as for `diagnose`.
+        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the network cannot run in float64 (a cast inside), or the data do not fit it.
@@ -55,7 +58,7 @@ def reference_precision(
     for arithmetic in (dtype, "float64"):
         with eval_mode(model, arithmetic, device) as net:
             x, y = to_device(batch, 0, net)
-            passes.append(true_pass(net, taps, x, y, largest_pass))
+            passes.append(true_pass(net, taps, x, y, largest_pass, loss))
     measured, exact = passes
     if exact.label_mask is not None:
         flattening = Flattening(PER_TOKEN, exact.label_mask)

@@ -6,7 +6,7 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
@@ -82,7 +82,7 @@ class Tapped(Protocol):
         """Run without a look at the graph; each shift is added to its h_l, None = zeros."""
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), without a graph."""
+        """The logits alone, (B, C), outside the graph."""
         return plain_logits(model, x)
 
 
@@ -137,8 +137,7 @@ class ReturnedStream(Tapped):
         return self._run(model, x)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        with torch.no_grad():
-            return self._run(model, x)[0]
+        return self._run(model, x)[0].detach()
 
     def _node(self, state: Tensor) -> Node | None:
         return node_of(state)
@@ -191,12 +190,17 @@ class _Recorder:
         self.names.append(name)
         self.nodes.append(node_of(state))
         self.hidden.append(state)
-        with torch.enable_grad():
+        if torch._C._functorch.is_functorch_wrapped_tensor(state):
+            raise TapError(
+                f"module {name} runs inside a transform of torch.func",
+                hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns its states",
+            )
+        with torch.inference_mode(False), torch.enable_grad():
             if not wanted:
                 self.edges.append(None)
                 return state.clone()
             if not state.requires_grad:
-                state = state.detach().requires_grad_()
+                state = state.detach().clone().requires_grad_()
             copied = state.clone()
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
@@ -222,11 +226,7 @@ class ModuleTaps(Tapped):
         found = _Recorder(layers)
         with tapped_outputs(model, self._modules, found):
             logits = read_logits(call_model(model, detached_inputs(model, x)))
-        if not found.hidden:
-            raise TapError(
-                f"none of the tapped modules ran: {', '.join(self._modules)}",
-                hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
-            )
+        _check_ran(self._modules, found.names)
         end = found.edges[-1]
         if end is not None and end.node is origin(node_of(logits), [end.node]):
             raise TapError(
@@ -244,7 +244,7 @@ class ModuleTaps(Tapped):
         def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
             hidden.append(state)
             if shifts is None:
-                return state.detach().requires_grad_().clone()
+                return state.clone()
             return state + shifts[len(hidden) - 1]
 
         with tapped_outputs(model, self._modules, tap):
@@ -304,8 +304,10 @@ class ReadTaps(ReturnedStream):
         labels: list[str] = []
         states: list[Tensor] = []
         read: list[tuple[Tensor, int]] = []
+        ran: list[str] = []
 
         def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
+            ran.append(name)
             for earlier, version in read:
                 if state is earlier and state._version == version:
                     return state
@@ -324,8 +326,24 @@ class ReadTaps(ReturnedStream):
             # the gradient is then read from the copies, which takes a pass per layer
             self._copies = True
             return self._collect(model, x)
+        _check_ran([*(f"{name}{READS}" for name in self._read), *self._given], ran)
         self._labels = labels
         return logits, states
+
+
+def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
+    """Refuse tapped modules that did not run; hooks do not see ``block.forward(h)``.
+
+    Raises:
+        TapError: names them.
+    """
+    idle = [name for name in modules if name not in ran]
+    if idle:
+        raise TapError(
+            f"tapped modules that the network does not call: {', '.join(idle)}",
+            hint="tap those that it calls as block(h), as block.forward(h) runs no hooks, or give "
+            "a function (model, x) -> (logits, [h_0..h_L])",
+        )
 
 
 @contextmanager
@@ -382,7 +400,7 @@ class GuessedTaps:
         return _by_names(model, self.taps)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), without a graph."""
+        """The logits alone, (B, C), outside the graph."""
         return plain_logits(model, x)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -15,9 +14,16 @@ from torch._ops import OpOverload
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from fa_core.errors import MeasureError
-from fa_core.measure.graph import LostGradientRecorder
-from fa_core.measure.isolate import Inputs, RngState, detached_inputs, to_float64, tree_map
+from fa_core.errors import MeasureError, first_line
+from fa_core.measure.copies import copied
+from fa_core.measure.graph import LostGradientRecorder, storage
+from fa_core.measure.isolate import (
+    Inputs,
+    RngState,
+    detached_inputs,
+    to_float64,
+    tree_map,
+)
 from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
@@ -148,9 +154,7 @@ class OwnBackward:
 
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
-        message = str(error).strip() or type(error).__name__
-        first_line, *_ = message.splitlines()
-        reason = first_line.rstrip(".")
+        reason = first_line(error).rstrip(".")
         if "_local_scalar_dense" in reason:
             reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):
@@ -181,6 +185,7 @@ class OwnBackward:
         _replace_detached(graph)
         if any(operator._schema.is_mutable for operator in operators):
             # a write may overwrite values that autograd saved for the backward pass
+            _copy_written(graph)
             graph = _derivable(make_fx(functionalize(graph))(x, shifts))
         trace = _Trace(graph, [shift.detach() for shift in shifts])
         other = tree_map(_rolled, x)
@@ -198,10 +203,11 @@ def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
     If the copy does not run, the answer is yes.
     """
     try:
+        twin = copied(model)
         with RngState().isolated():
             expected = tapped.plain(model, x, None)[0]
         with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
-            found = tapped.forward(copy.deepcopy(model), x).logits
+            found = tapped.forward(twin, x).logits
     except Exception:
         return True
     return bool((found.isnan() & ~expected.isnan()).any())
@@ -238,6 +244,45 @@ def _replace_detached(graph: fx.GraphModule) -> None:
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
     graph.recompile()
+
+
+def _copy_written(graph: fx.GraphModule) -> None:
+    """Let a trace write into copies of the tensors that the network keeps.
+
+    Raises:
+        MeasureError: the network reads the memory that it writes under another name.
+    """
+    kept = [node for node in graph.graph.nodes if node.op == "get_attr"]
+    memory = {node.target: storage(getattr(graph, node.target)) for node in kept}
+    for name in _written(graph):
+        if list(memory.values()).count(memory[name]) > 1:
+            raise MeasureError("it writes into a tensor that it keeps, and reads it")
+        uses = [node for node in kept if node.target == name]
+        with graph.graph.inserting_after(uses[0]):
+            fresh = graph.graph.call_function(_fresh, (uses[0],))
+        for node in uses:
+            node.replace_all_uses_with(fresh, delete_user_cb=lambda user: user.target is not _fresh)
+    graph.recompile()
+
+
+def _fresh(kept: Tensor) -> Tensor:
+    """A copy that `functionalize` can follow, as it began as a new tensor."""
+    blank = torch.zeros(kept.shape, dtype=kept.dtype, device=kept.device)
+    fresh: Tensor = torch.ops.aten.copy.default(blank, kept)
+    return fresh
+
+
+def _written(graph: fx.GraphModule) -> set[str]:
+    """Names of the tensors of the network that a trace writes into, itself or a view of them."""
+    found = set()
+    for node in graph.graph.nodes:
+        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
+            written = node
+            while written.op == "call_function":
+                written = written.args[0]
+            if written.op == "get_attr":
+                found.add(written.target)
+    return found
 
 
 def _derivable(graph: fx.GraphModule) -> fx.GraphModule:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fa_core.report.causes import HEALTHY_GAIN, NOISE_BELOW, backward_gain
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief
+from fa_core.report.provenance import CE
 from fa_core.report.scale import StreamScale, stream_scale
 
 
@@ -54,21 +55,24 @@ MOST_OF_IT = 0.5
 
 
 def mean_error_remark(run: JudgedRun) -> str:
-    """Where the mean error explains most of a (c) above 0.1, with the class; else ``""``.
+    """Where CE's mean error explains most of a (c) above 0.1, with the class; else ``""``.
 
     >>> from fa_core.report.measurements import MeanError
     >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
     >>> print(mean_error_remark(JudgedRun(cross_batch_stability=0.4, mean_error=found)))
-    the mean error explains 98% of it: class 3 is predicted with 0.15 more than its share
+    the mean error explains most of it: the mean probability of class 3 is 0.15 above its
+    share of the labels
     """
     found = run.mean_error
     c = run.cross_batch_stability
-    if found is None or c is None or not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
+    if found is None or c is None or run.loss != CE:
         return ""
-    share = f"{found.cosine / c:.0%}"
-    more = "more" if found.excess > 0 else "less"
-    excess = f"{brief(abs(found.excess), 2)} {more} than its share"
-    return f"the mean error explains {share} of it: class {found.label} is predicted with {excess}"
+    if not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
+        return ""
+    side = "above" if found.excess > 0 else "below"
+    excess = f"{brief(abs(found.excess), 2)} {side} its share of the labels"
+    probability = f"the mean probability of class {found.label} is {excess}"
+    return f"the mean error explains most of it: {probability}"
 
 
 def mean_error_text(run: JudgedRun) -> str:

@@ -9,6 +9,7 @@ from fa_core.report.gamma import null_gamma, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method, is_control
+from fa_core.report.provenance import CE
 
 HEALTHY_GAIN = 0.04
 """The least γ_L of healthy BP networks (docs/protocol.md §8)."""
@@ -55,8 +56,8 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     Returns:
         ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the
         logits grew with the stream until the softmax was certain), else ``"converged"``;
-        ``"both"``; or ``"undetermined"``. None where (b) did not fire. Show γ_L and ‖e_T‖ next to
-        the word.
+        ``"both"``; or ``"undetermined"``, as under any loss but CE, whose limits these are. None
+        where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
 
     Source: docs/protocol.md §8.
 
@@ -65,9 +66,13 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     'cancelled'
     >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], batch_size=128, error_norm=2e-5))
     'converged'
+    >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
+    'undetermined'
     """
     if "b" not in run.flags:
         return None
+    if run.loss != CE:
+        return "undetermined"
     gains = backward_gain(run)
     if gains:
         deepest = gains[-1]
@@ -101,9 +106,10 @@ class FailureModes(NamedTuple):
 def failure_modes(run: JudgedRun) -> FailureModes:
     """The failure modes of a run.
 
-    *Scale*: (a) fires, or (b) does while there is an error to send back. *Depth unused*: (d) fires
-    while (a) and (b) were measured and do not fail so. It is a *direction* failure only if deep Γ
-    was measured and lies within its null: the credit is then no better than that of fresh feedback.
+    *Scale*: (a) fires, or (b) does under CE while there is an error to send back. *Depth unused*:
+    (d) fires while (a) and (b) were measured and do not fail so. It is a *direction* failure only
+    if deep Γ was measured and lies within its null: the credit is then no better than that of fresh
+    feedback.
     BP, whose credit is the gradient, and controls never have it. If (b) or (c) fires, (c)
     interprets the gradient: *drift* if it fires (one direction in every batch), *noise* if it is
     below 0.1 (no common one), else neither.
@@ -112,8 +118,11 @@ def failure_modes(run: JudgedRun) -> FailureModes:
 
     >>> failure_modes(JudgedRun(residual_norms=[1, 400], cross_batch_stability=0.02))
     FailureModes(failure='scale failure', direction='')
+    >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
+    ''
     """
-    if "a" in run.flags or ("b" in run.flags and cause_of_floor(run) != "converged"):
+    floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
+    if "a" in run.flags or floored:
         failure = "scale failure"
     elif "d" not in run.flags or not {"a", "b"} <= set(run.coverage):
         failure = ""

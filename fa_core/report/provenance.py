@@ -30,6 +30,13 @@ GRADIENT_BY = "gradient_by"
 """Computation of the gradient of such a network; absent: by its own backward pass."""
 
 
+LOSS = "loss"
+"""Name of the loss whose gradients were measured; absent: `CE`."""
+
+CE = "ce"
+"""Cross entropy, the protocol's loss."""
+
+
 class _Null(TypedDict, total=False):
     gamma: list[float | None]
     deep_gamma_mean: float | None
@@ -59,6 +66,7 @@ class Provenance(TypedDict, total=False):
     other_frozen_baselines: dict[str, float]
     settings: Json
     hashes: Json
+    loss: str
     versions: Json
 
 

@@ -19,6 +19,7 @@ from fa_core.report.measurements import (
     ReferencePrecision,
 )
 from fa_core.report.numbers import as_float, as_floats
+from fa_core.report.provenance import CE, LOSS
 from fa_core.report.thresholds import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         method_name: as the source spells it, e.g. ``"DFA"``.
         notes: free text of the source.
         residual_norms: median over the batch of ‖h_l‖₂, l = 0..L (length L+1).
-        bp_grad_norms: median over the batch of ‖g_l‖₂, l = 0..L, g_l = ∂(batch-mean CE)/∂h_l.
+        bp_grad_norms: median over the batch of ‖g_l‖₂, l = 0..L, g_l = ∂(batch-mean loss)/∂h_l.
         stability_layer: the layer (c) was measured at.
         cross_batch_stability: (c)'s mean pairwise cosine, in [-1, 1].
         headline_acc: accuracy claimed, a fraction in [0, 1].
@@ -90,7 +91,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         tap_names: names of h_0..h_L.
         flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or
             by the token that the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
-        error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
+        error_norm: median over samples of ‖e_T‖₂, e_T = ∂loss/∂outputs of a sample: for CE
+            softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
@@ -108,6 +110,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         mean_error: the part of (c) that the mean error makes; of labels per sample.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        partial_stream: what of the residual stream was left out of the measurement; while it says
+            something, (a) and (b) can fire and never pass.
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
             of the recorded one. No file has it.
 
@@ -148,6 +152,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}
+    partial_stream: str = ""
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:
@@ -168,6 +173,17 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         """The deepest residual norm; None if unmeasured."""
         if self.residual_norms:
             return self.residual_norms[-1]
+        return None
+
+    @property
+    def loss(self) -> str | None:
+        """The loss whose gradients were measured: `CE` unless recorded; None without gradients.
+
+        >>> ReportFacts(bp_grad_norms=[0.1]).loss, ReportFacts().loss
+        ('ce', None)
+        """
+        if self.bp_grad_norms or self.cross_batch_stability is not None:
+            return str(self.provenance.get(LOSS, CE))
         return None
 
     @property

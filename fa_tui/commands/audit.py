@@ -61,6 +61,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
     taps: options.TapsOption = None,
+    logits: options.LogitsOption = None,
+    loss: options.LossOption = None,
     batches: Annotated[str | None, _BATCHES] = None,
     batch_size: Annotated[int | None, _BATCH_SIZE] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
@@ -97,14 +99,19 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
-        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load
-        --out audit.json
+    \b
+        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' \\
+            --data my_lab.data:load --out audit.json
+
+        fa-tui audit nets/ --model my_lab.nets:build --loss bce --data digits --out audit.json
 
         fa-tui audit runs/ --out audit.json --notes 'd = 256, CIFAR-10'
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
 
-        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
+    \b
+        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 \\
+            --out part-$SLURM_ARRAY_TASK_ID.json
     """
     from fa_core.audit.audit import Measuring, audit, measurable
     from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions
@@ -117,6 +124,8 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         model=model,
         weights=weights,
         taps=options.split_list(taps),
+        logits=logits,
+        loss=loss,
         batches=number_of_batches(batches),
         decide_at=criteria.thresholds.stability_drift_ceiling if batches == AUTO else DECIDE_AT,
         batch_size=batch_size,
@@ -213,6 +222,8 @@ def verify_command(
     data: options.DataOption = None,
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
+    logits: options.LogitsOption = None,
+    loss: options.LossOption = None,
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
@@ -235,14 +246,16 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.audit.audit import Measuring
-    from fa_core.audit.jobs import MeasureOptions
+    from fa_core.audit.jobs import MeasureOptions, check_options
     from fa_core.audit.verify import verify
 
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
-        result = verify(rows, how, MeasureOptions(data=data, model=model, weights=weights))
+        typed = MeasureOptions(data=data, model=model, weights=weights, logits=logits, loss=loss)
+        check_options(typed)
+        result = verify(rows, how, typed)
     inputs.report_failures([*result.skipped, *result.failures])
     lines = chain.from_iterable(map(verification_lines, result.runs))
     output.print_result(format, list(map(verification_record, result.runs)), lines)

@@ -8,15 +8,13 @@ from typing import Annotated
 import msgspec
 import typer
 
-from fa_core.audit.jobs import MeasureOptions
+from fa_core.audit.jobs import MeasureOptions, check_options
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
 from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
 from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import CELL_LETTERS, ViewState
-
-_AXES = "method, seed, source, or what the runs name, such as lam"
 
 _NO_SCREEN = (
     "fa-tui: the explorer needs stdin, stdout and stderr on a terminal that can draw; "
@@ -27,12 +25,6 @@ _SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
 _SHOW = typer.Option(
     "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
 )
-_ROWS = typer.Option(
-    "--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method"
-)
-_ACROSS = typer.Option(
-    "--across", metavar="AXIS", help="Its columns, likewise.", show_default="seed"
-)
 
 
 def open_command(  # noqa: PLR0913 (options of a command)
@@ -41,9 +33,9 @@ def open_command(  # noqa: PLR0913 (options of a command)
     data: options.DataOption = None,
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
+    logits: options.LogitsOption = None,
+    loss: options.LossOption = None,
     show: Annotated[str, _SHOW] = "",
-    rows: Annotated[str, _ROWS] = "",
-    across: Annotated[str, _ACROSS] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[
@@ -68,16 +60,16 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui open runs/ --frozen-baseline 0.349
 
-        fa-tui runs/ --show growth --across lam --filter method:dfa
+        fa-tui runs/ --show growth --filter method:dfa
 
-        fa-tui nets/ --data cifar10:/data/cifar   # bare checkpoints can be measured
+        fa-tui nets/ --data cifar10:/data/cifar   # to measure checkpoints
 
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """
     execution = workers.execution()
     execution.check()
     criteria = judged_by.criteria()
-    look = ViewState(show, rows, across, filter, sort, long)
+    look = ViewState(show, filter, sort, long)
     if not opening.on_a_terminal():
         if sys.stdout.isatty():
             print(_NO_SCREEN, file=sys.stderr)
@@ -88,7 +80,11 @@ def open_command(  # noqa: PLR0913 (options of a command)
         for name, limit in msgspec.structs.asdict(criteria.thresholds).items()
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
-    setup = Setup(execution, MeasureOptions(data=data, model=model, taps=options.split_list(taps)))
+    measured = MeasureOptions(
+        data=data, model=model, taps=options.split_list(taps), logits=logits, loss=loss
+    )
+    check_options(measured)
+    setup = Setup(execution, measured)
     baseline = criteria.baseline or None
     code = opening.open_explorer(
         paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,16 +13,15 @@ from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.formats.table import AuditTable
-from fa_core.reporting.blocks import Block, bullets
+from fa_core.reporting.blocks import Block, Grid, bullets
 from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import commands, look_now, shared_traces
+from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
+from fa_tui.share import Shared, Table
 from fa_tui.views.analysed import left_out_words
-from fa_tui.views.filters import ViewState
 from fa_tui.views.printed import lines_of
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.line import TabBar, TextLines
@@ -158,12 +156,8 @@ disagree.
         return over_seeds(table, thresholds).to_dict()
 
     def shared(self) -> Shared:
-        """The open table and its runs."""
-        session, name, rows = self.session, self._open, self.session.scoped
-        look = look_now(self.app)
-        table = Table(name, self._blocks, None, self._record)
-        names, every = runs_words(len(rows)), session.scope is None
-        copies = [*table_pieces(table), *run_pieces(rows, names, session.thresholds)]
-        copies += commands(self.app, look, name, *ViewState(filter=look.filter).options())
-        traces = partial(shared_traces, session, None if every else rows)
-        return Shared(copies, rows, names, session.thresholds, traces, table)
+        """The open table, and its runs."""
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        table = Table(grids[0], self._record) if grids else None
+        command = command_for(self.app, self._open)
+        return Shared(command=command, rows=self.session.scoped, table=table)

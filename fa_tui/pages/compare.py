@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import and_, or_
 
 from textual import on
@@ -15,12 +15,10 @@ from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_core.report.verdict_cell import cell_text
-from fa_tui.pages.matrix import MatrixPage
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import commands, look_now, shared_traces
+from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.sharing import pieces
-from fa_tui.sharing.pieces import Shared, Table
+from fa_tui.share import Shared
 from fa_tui.views.comparison import (
     MARKED,
     Group,
@@ -31,8 +29,6 @@ from fa_tui.views.comparison import (
     groups_of,
     place_of,
 )
-from fa_tui.views.filters import picking
-from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
@@ -96,8 +92,6 @@ only of one \
 
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
-        matrix = self.app.explorer.pages.get("Matrix")
-        self._axes = matrix.view.axes if isinstance(matrix, MatrixPage) else METHODS_BY_SEEDS
         self.view, self.curves = CompareView(session), LayerCharts()
         self.agreement, self.here = Line(id="agreement"), Line(id="here")
         self._at = 0
@@ -111,7 +105,7 @@ only of one \
     def _read(self) -> None:
         """Take the groups and looks of the runs in scope."""
         session = self.session
-        self._groups = groups_of(session, session.scope, axes=self._axes)
+        self._groups = groups_of(session, session.scope)
         self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
     def _place_of(self, row: int | None) -> int:
@@ -194,29 +188,12 @@ only of one \
         self.toggle_class("-chart")
 
     def shared(self) -> Shared:
-        """The comparison and its runs."""
+        """The value under the cursor, and the compared runs."""
         group, session = self.group, self.session
         if group is None:
-            return Shared(commands(self.app, look_now(self.app)))
+            return Shared()
         rows = [session.rows[row] for row in group.rows]
-        names = ["".join(label).strip() for label in self._labels]
-        verdicts = list(map(session.cell, group.rows))
-        table = Table(
-            "comparison",
-            [pieces.compared_grid(names, self.view.lines, verdicts)],
-            self._table_line(),
-        )
-        of = f"{group.name}: {pieces.runs_words(len(rows))}"
-        look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
-        judged, charts = session.thresholds, self.curves.charts
-        copies = [*pieces.cell_piece(self._value_here()), *pieces.table_pieces(table)]
-        copies += [
-            *pieces.run_pieces(rows, of, judged),
-            *commands(self.app, look, unnamed="compared"),
-        ]
-        return Shared(
-            copies, rows, of, judged, partial(shared_traces, session, rows), table, charts
-        )
+        return Shared(self._value_here(), command_for(self.app, "show", rows=group.rows), rows)
 
     def _value_here(self) -> str:
         """The value under the cursor with all digits."""
@@ -227,10 +204,6 @@ only of one \
         if value is None:
             return ""
         return repr(value)
-
-    def _table_line(self) -> int:
-        """Index of the line under the cursor, without headings."""
-        return sum(line.kind != "heading" for line in self.view.lines[: self.view.line])
 
     def _show(self) -> None:
         group, session = self.group, self.session

@@ -1,9 +1,9 @@
-"""Jobs: queue, progress, notes, load of the machine, log; cancel and retry."""
+"""Jobs: queue, progress, notes, log; cancel and retry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, partialmethod
+from functools import partialmethod
 from pathlib import Path
 
 from textual import on
@@ -13,12 +13,12 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from fa_core.audit.messages import log_tail
-from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed, Machine
+from fa_tui.jobs.listing import Listed
 from fa_tui.pages.page import Page
+from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
+from fa_tui.share import Shared
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import Row
@@ -211,14 +211,16 @@ class JobLog(TextLines):
 
 
 class JobsPage(Page):
-    """The jobs, the load of the machine, and the log of the job under the cursor."""
+    """The jobs, and the log of the job under the cursor."""
 
     HELP = """
 The jobs: runs that are measured here, files that are written, what other shells train or measure
 Finished runs are on disk as soon as their line says done. A worker that dies fails its one job. \
-A file that is cancelled leaves nothing behind. A run that was measured again shows = or ≠ and \
+x ends a job of this explorer, after a question; what another shell began is ended there (kill, \
+with its process). \
+A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
 the first value that differs. \
-R begins again all that failed or were cancelled. \
+M begins again all that failed or were ended. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
 What runs is on top, and the cursor goes on to what runs next. Above the log: its process and \
@@ -226,7 +228,6 @@ rate.
 """
     DEFAULT_CSS = """
     JobsPage {
-        & #machine { height: auto; max-height: 8; padding: 0 1; color: $text-muted; }
         & JobsTable { height: 1fr; min-height: 4; }
         & #log-pane { height: 40%; }
         & #none-yet { display: none; height: 1fr; padding: 1 1; }
@@ -243,25 +244,25 @@ rate.
         Binding(
             "x,delete",
             "cancel",
-            "Cancel",
+            "End",
             key_display="x",
-            tooltip="cancel the job under the cursor",
+            tooltip="end the job under the cursor, after a question",
         ),
         Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
-        Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
+        Binding("m", "retry", "Again", tooltip="begin a failed or ended job again"),
         Binding(
             "X",
             "cancel_all",
-            "Cancel all",
+            "End all",
             key_display="X",
-            tooltip="cancel everything that is not finished",
+            tooltip="end everything that is not finished, after a question",
         ),
         Binding(
-            "R",
+            "M",
             "retry_all",
-            "Retry all",
-            key_display="R",
-            tooltip="begin all failed and cancelled jobs again",
+            "All again",
+            key_display="M",
+            tooltip="begin all failed and ended jobs again",
         ),
     ]
 
@@ -269,18 +270,12 @@ rate.
         super().__init__(session, row)
         self._jobs = self.app.jobs
         # created here: jobs change even while the page closes
-        self.table, self.written, self.machine = (
-            JobsTable(),
-            JobLog(id="log"),
-            TextLines(id="machine"),
-        )
-        self.machine.can_focus = False
+        self.table, self.written = JobsTable(), JobLog(id="log")
         self.none_yet = TextLines(_NONE_YET.splitlines(), id="none-yet")
         self._log_title = Line(id="log-title")
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
-        yield self.machine
         yield self.table
         yield self.none_yet
         with Vertical(id="log-pane"):
@@ -289,10 +284,8 @@ rate.
 
     def on_mount(self) -> None:
         self.jobs_changed()
-        self.app.jobs.machine_watch.report = partial(self.app.post_call, self.show_machine)
-
-    def on_unmount(self) -> None:
-        self.app.jobs.machine_watch.report = None
+        # the times left are others
+        self.set_interval(1.0, self.jobs_changed)
 
     @property
     def main(self) -> Widget:
@@ -308,12 +301,6 @@ rate.
         words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
         return [(" jobs ", "accent"), (words, "strong")]
 
-    def show_machine(self, machine: Machine) -> None:
-        """Show how busy the machine is, and the jobs: the times left are others."""
-        glyphs = self.app.terminal.glyphs
-        self.machine.set_lines(listing.machine_lines(machine, glyphs, self._jobs.listed()))
-        self.jobs_changed()
-
     def jobs_changed(self) -> None:
         """Show the jobs."""
         jobs = self._jobs.listed()
@@ -328,7 +315,7 @@ rate.
     def _targets(self) -> dict[str, list[Listed]]:
         """Action → jobs it applies to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active = [job for job in jobs if not job.over]
+        active = [job for job in jobs if not (job.over or job.elsewhere)]
         failed = [job for job in jobs if job.can_retry]
         # the line may be a tenth of a second old
         here = under.id if under is not None else ""
@@ -345,24 +332,8 @@ rate.
         return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
-        """The log and the list."""
-        job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
-        rows = []
-        for each in jobs:
-            took = "" if each.took is None else listing.time_words(each.took)
-            rows.append(
-                (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
-            )
-        grid = Grid(
-            headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
-        )
-        pieces = []
-        if job is not None and log:
-            pieces.append(Piece("g", "log", job.log, lambda: f"{log}\n"))
-        if not jobs:
-            return Shared(pieces)
-        table = Table("jobs", [grid])
-        return Shared([*pieces, *table_pieces(table)], table=table)
+        """The log of the job under the cursor."""
+        return Shared(self.written.text if self.table.job else "")
 
     @property
     def row(self) -> int | None:
@@ -380,15 +351,17 @@ rate.
             await self.app.explorer.open_at("Matrix", self.row)
 
     def action_cancel(self, which: str = "cancel") -> None:
-        """Cancel the job under the cursor, or all unfinished jobs."""
-        stopped = set()
-        for job in self._targets()[which]:
-            # a process of another shell is stopped as a whole, and asked about once
-            if job.elsewhere and job.pid in stopped:
-                continue
-            if job.elsewhere:
-                stopped.add(job.pid)
-            self._jobs.cancel(job.id)
+        """End the job under the cursor, or all unfinished jobs of this explorer, after a
+        question."""
+        jobs = self._targets()[which]
+        what = jobs[0].name if len(jobs) == 1 else f"{len(jobs)} jobs"
+
+        def end(answer: bool | None) -> None:
+            for job in jobs if answer else ():
+                self._jobs.cancel(job.id)
+
+        note = "Finished runs are kept; m begins an ended one again."
+        self.app.push_screen(SureScreen(f"End {what}?", note), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 

@@ -8,7 +8,6 @@ from fa_core.report.verdict_cell import cell_legend
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, NORMS
-from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Row
@@ -23,7 +22,7 @@ class MatrixPage(RunsPage):
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
         look = self.app.begins
-        self.view = Matrix(session, look.axes, CELLS.get(look.show))
+        self.view = Matrix(session, CELLS.get(look.show))
         self.view.id = "matrix"
 
     @on(RunsView.ShowsChanged)
@@ -32,11 +31,8 @@ class MatrixPage(RunsPage):
         self.app.explorer.describe()
 
     def overview(self) -> Overview:
-        axes = self.view.axes
         quantity = self.view.quantity
-        return Overview(
-            "" if axes == METHODS_BY_SEEDS else str(axes), quantity.title if quantity else ""
-        )
+        return Overview(quantity.title if quantity else "")
 
     def legend(self) -> Row:
         quantity, seen = self.view.quantity, self.session.seen

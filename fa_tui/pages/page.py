@@ -11,7 +11,7 @@ from fa_tui.widgets.painted import Place, Row
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.sharing.pieces import Shared
+    from fa_tui.share import Shared
 
 
 class Page(Place):
@@ -71,5 +71,5 @@ class Page(Place):
         return False
 
     def shared(self) -> Shared:
-        """The texts and runs that can be copied and exported."""
+        """What can be copied and exported."""
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.sharing.pieces import Shared
+    from fa_tui.share import Shared
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -238,11 +239,17 @@ class RunsPage(Page):
         return title_pieces(self.overview(), self.session, app.size.width, opened)
 
     def shared(self) -> Shared:
-        """Copies of the marked runs, else of the one under the cursor; exports of the marked runs,
-        else of all shown."""
-        from fa_tui.screens.dialogs import given_runs  # after the first paint
+        """The cell under the cursor, and the runs in scope."""
+        # after the first paint
+        from fa_tui.screens.dialogs import command_for
+        from fa_tui.share import Shared
 
-        return given_runs(self.app, self.app.explorer.chosen)
+        command = command_for(self.app, "show", *self.options())
+        return Shared(self.cell_text(), command, self.session.scoped)
+
+    def options(self) -> Sequence[str]:
+        """The options of `fa-tui show` for what is seen here."""
+        return ()
 
     def cell_text(self) -> str:
         """Text of the cell under the cursor."""

@@ -21,9 +21,9 @@ from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
-from fa_tui.screens.dialogs import commands, look_now
+from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Shared, Table, table_pieces
+from fa_tui.share import Shared, Table
 from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.words import limit_words
@@ -242,11 +242,8 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
             yield f"  {self.app.terminal.glyphs.fires} ({shown.marks}) first fires", "bad"
 
     def shared(self) -> Shared:
-        """The table of first fires, and the chart."""
-        record = partial(timeline_record, self._found)
-        table = Table("timeline", self._blocks, self.table.line, record)
-        charts = []
-        if self.canvas.chart is not None:
-            charts.append((self._shown.label, self.canvas.chart))
-        copies = [*table_pieces(table), *commands(self.app, look_now(self.app), "timeline")]
-        return Shared(copies, table=table, charts=charts)
+        """The table of first fires, and the runs in scope."""
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        table = Table(grids[0], partial(timeline_record, self._found)) if grids else None
+        command = command_for(self.app, "timeline")
+        return Shared(self.table.text_here, command, self.session.scoped, table)

@@ -15,10 +15,11 @@ from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import OptionList
 
 from fa_core.report.quantities import QUANTITIES
 from fa_tui.screens.dialogs import use_preset
-from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question
+from fa_tui.screens.questions import Choice, Dialog, Question, shown_choices
 from fa_tui.session import Session
 from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
@@ -59,9 +60,10 @@ class HelpScreen(Dialog["KeyLine"]):
         self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
         self.pane.can_focus = False
-        self.found = ChoiceList([], self._taken)
+        self.found = OptionList()
         self.found.can_focus = False
         self._keys: Sequence[KeyLine] = ()
+        self._matching: Sequence[KeyLine] = ()
 
     def body(self) -> Iterable[Widget]:
         yield self.entry
@@ -86,29 +88,32 @@ class HelpScreen(Dialog["KeyLine"]):
             self._keys = self._every_key()
         self.found.display = bool(words)
         self.pane.display = not words
+        self._matching = [line for line in self._keys if line.matches(words)]
         choices = []
-        for line in self._keys:
-            if line.matches(words):
-                choices.append(Choice("", f"{line.key:<8} {line.does}", line.where, line))
-        self.found.styles.height = max(1, len(choices))
-        self.found.set_choices(choices)
+        for line in self._matching:
+            where = f" ({line.where})" if line.where else ""
+            choices.append(Choice("", line.key, line.does + where, line))
+        self.found.set_options(shown_choices(choices, self.app.terminal.glyphs))
+        self.found.highlighted = 0
 
     def action_move(self, step: int) -> None:
         """Scroll the page, or move among the keys that were found."""
         if self.found.display:
-            self.found.action_move(step)
+            at = (self.found.highlighted or 0) + step
+            self.found.highlighted = at % max(1, len(self._matching))
         else:
             self.pane.scroll_relative(y=step, animate=False)
 
     def action_take(self) -> None:
         """Run the key under the cursor; with nothing typed, close."""
-        if self.found.display:
-            self.found.action_take()
-        else:
+        if not self.found.display:
             self.dismiss()
+        elif self.found.highlighted is not None:
+            self.dismiss(self._matching[self.found.highlighted])
 
-    def _taken(self, choice: Choice) -> None:
-        self.dismiss(cast("KeyLine", choice.value))
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Run the key that was clicked."""
+        self.dismiss(self._matching[event.option_index])
 
 
 class ProblemsScreen(Dialog[None]):

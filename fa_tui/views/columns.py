@@ -126,11 +126,10 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     return quantity.of(session.rows[row].report)
 
 
-def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:
-    """Whether the quantity rests on an assumed frozen baseline on some of the runs."""
-    return quantity.name in OF_BASELINE and any(
-        session.rows[row].report.assumed_baseline_acc is not None for row in rows
-    )
+def is_assumed(quantity: Quantity, session: Session, row: int) -> bool:
+    """Whether the quantity rests on an assumed frozen baseline on this run."""
+    assumed = session.rows[row].report.assumed_baseline_acc is not None
+    return assumed and quantity.name in OF_BASELINE
 
 
 OF_BASELINE = ("margin", "frozen")
@@ -281,7 +280,7 @@ def _of_quantity(quantity: Quantity, session: Session) -> Column:
 def _number(quantity: Quantity, format_of: Callable[[], Write], session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
     text = written(value, format_of())
-    if value is not None and is_assumed(quantity, session, [row]):
+    if value is not None and is_assumed(quantity, session, row):
         return f"{text}?"
     return text
 

@@ -23,7 +23,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as registering
 
-from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
+from fa_core.errors import (
+    FaError,
+    UnreadableInput,
+    UsageError,
+    first_line,
+    install_command,
+    missing_package,
+)
 from fa_core.files.children import OFFLINE
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
@@ -324,4 +331,4 @@ def _first_line(error: BaseException) -> str:
     """First line of the error at the root of a chain of causes."""
     while cause := error.__cause__:
         error = cause
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return first_line(error)

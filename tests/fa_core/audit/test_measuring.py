@@ -5,6 +5,7 @@ import types
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from fa_core.audit import loading, measuring
 from fa_core.audit.jobs import Cancelled, Job, MeasureOptions
@@ -274,6 +275,53 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
         and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
     )
     assert measured(run, model="own_nets:net", credit="none").credit is None
+
+
+class Squashed(nn.Module):
+    """A built-in network behind a sigmoid."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = small_net()
+        self.load_state_dict = self.net.load_state_dict
+        self.state_dict = self.net.state_dict
+
+    def forward(self, x, return_hidden=False):
+        logits, hidden = self.net(x, return_hidden=True)
+        output = {"p": logits.sigmoid()}
+        return (output, hidden) if return_hidden else output
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ({"logits": "p", "loss": "bce"}, {"logits": "p", "loss": "bce"}),
+        ({"logits": "own:logits"}, {"logits": lambda output: output["p"].logit()}),
+        (
+            {"logits": "p", "loss": "own:quartic"},
+            {"logits": "p", "loss": lambda p, y: (p**4).sum(1)},
+        ),
+    ],
+)
+def test_the_loss_and_the_place_of_the_logits_are_those_of_the_options(
+    run, monkeypatch, typed, given
+):
+    own = {"net": Squashed, "logits": lambda output: output["p"].logit()}
+    own["quartic"] = lambda p, y: (p**4).sum(1)
+    monkeypatch.setitem(sys.modules, "own", types.SimpleNamespace(**own))
+    report = measured(run, model="own:net", **typed)
+    expected = diagnose(Squashed(), eval_batches(load_data(DATA)), **given)
+    assert report.bp_grad_norms == expected.bp_grad_norms
+    assert report.cross_batch_stability == expected.cross_batch_stability
+    assert report.loss == expected.loss or "quartic" in str(typed)
+    assert report.provenance["settings"]["loss"] == typed.get("loss")
+    assert "missing" in report.credit, "the network is the user's own"
+
+
+def test_a_methods_credit_is_not_compared_with_the_gradient_of_another_loss(run):
+    report = measured(run, loss="mse")
+    said = "the method's credit is of cross entropy, the gradients of mse"
+    assert report.credit == {"missing": {"gamma": said}} and report.coverage == "abcd"
 
 
 class TestProgress:

@@ -145,6 +145,36 @@ def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expect
     assert {name: getattr(options, name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("settings", "typed", "said"),
+    [
+        ({"loss": "lab:loss"}, {"loss": "lab:loss"}, "the loss 'lab:loss' .* --loss lab:loss$"),
+        (
+            {"logits": "lab:pick"},
+            {"logits": "lab:pick"},
+            "place of the logits .* --logits lab:pick$",
+        ),
+        (
+            {"model": "lab:net", "loss": "lab:loss", "data": "lab:load"},
+            {"model": "lab:net", "loss": "lab:loss"},
+            "--model lab:net --loss lab:loss --data lab:load$",
+        ),
+    ],
+)
+def test_a_recorded_function_is_typed_again(tmp_path, settings, typed, said):
+    row = recorded(tmp_path / "a.pt", settings=settings)
+    with pytest.raises(UsageError, match=said):
+        recorded_options(row)
+    options = recorded_options(row, MeasureOptions(**typed))
+    assert typed.items() <= {name: getattr(options, name) for name in settings}.items()
+
+
+def test_a_loss_and_a_place_by_name_are_taken_from_the_record(tmp_path):
+    row = recorded(tmp_path / "a.pt", settings={"loss": "bce", "logits": "1"})
+    assert (recorded_options(row).loss, recorded_options(row).logits) == ("bce", "1")
+    assert recorded_options(row, MeasureOptions(loss="mse")).loss == "mse"
+
+
 def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
     row = recorded(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
     with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):

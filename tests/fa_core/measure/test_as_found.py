@@ -88,17 +88,6 @@ def test_a_graph_of_the_caller_survives_the_measurement():
     assert net[0].weight.grad is not None
 
 
-def test_parameters_get_no_gradient_and_no_graph():
-    seen = []
-    net = Residual()
-    net.blocks[0].register_forward_pre_hook(
-        lambda module, args: seen.append(any(p.requires_grad for p in net.parameters()))
-    )
-    diagnose(net, batches(1))
-    assert seen == [False]
-    assert all(p.grad is None for p in net.parameters())
-
-
 def read(name):
     try:
         return operator.attrgetter(name)(torch.backends)

@@ -178,13 +178,14 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         "    g = torch.Generator().manual_seed(0)\n"
         "    x, y = torch.randn(1280, 8, generator=g), torch.randint(0, 10, (1280,), generator=g)\n"
         "    return x, y, x, y\n"
+        "def loss(z, y):\n"
+        "    return (z - nn.functional.one_hot(y, 10)).abs().sum(1)\n"
     )
     code = "import torch, my_lab; torch.save({'model': my_lab.net().state_dict()}, 'mine_s7.pt')"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     options = ("--data", "my_lab:data", "--device", "cpu", "--out", "out.json", "--format", "json")
-    done = fa_tui(
-        "audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path
-    )
+    own = ("--model", "my_lab:net", "--loss", "my_lab:loss")
+    done = fa_tui("audit", "mine_s7.pt", *own, "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
     without = fa_tui(
@@ -194,14 +195,13 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
     assert again.returncode == 3
-    assert "--model my_lab:net" in again.stderr
+    assert "--model my_lab:net --loss my_lab:loss --data my_lab:data" in again.stderr
     typed = fa_tui(
         "verify",
         "out.json",
         "--device",
         "cpu",
-        "--model",
-        "my_lab:net",
+        *own,
         "--data",
         "my_lab:data",
         cwd=tmp_path,
@@ -219,6 +219,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         (["audit", "runs", "--out", "o.json", "--address", "auto"], 2, "add --engine ray"),
         (["audit", "runs", "--out", "o.json", "--jobs", "0", "--device", "cpu"], 2, "--jobs 0"),
         (["audit", "runs", "--out", "o.json", "--data", "nope"], 2, "data set 'nope'"),
+        (["audit", "runs", "--out", "o.json", "--loss", "bcee"], 2, "loss 'bcee'; did you mean"),
         (["audit", "runs", "--out", "o.json", "--batches", "0"], 2, "--batches 0"),
         (
             ["audit", "runs", "--out", "o.json", "--model", "json"],

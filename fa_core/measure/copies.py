@@ -1,0 +1,76 @@
+"""Copies of a network, on another device or in another precision."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from fa_core.errors import MeasureError, first_line
+
+
+def floating(model: nn.Module) -> list[Tensor]:
+    """Floating-point parameters and buffers."""
+    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
+
+
+class _Copying(TorchFunctionMode):
+    """Lets `copy.deepcopy` move and convert tensors, and copy those of a graph without it.
+
+    It refuses the latter. Tensors of another precision than the network's are not converted.
+    """
+
+    def __init__(
+        self, model: nn.Module, device: torch.device | None, dtype: torch.dtype | None
+    ) -> None:
+        super().__init__()
+        self._own = {tensor.dtype for tensor in floating(model)}
+        self._device = device
+        self._dtype = dtype
+
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
+    ) -> object:
+        if func is not Tensor.__deepcopy__:
+            return func(*args, **kwargs or {})
+        tensor: Tensor = args[0]
+        tensor = cast(Tensor, func(*args)) if tensor.is_leaf else tensor.detach().clone()
+        return tensor.to(self._device, self._dtype if tensor.dtype in self._own else None)
+
+
+def copied(
+    model: nn.Module, device: torch.device | None = None, dtype: torch.dtype | None = None
+) -> nn.Module:
+    """A copy of a network, on another device or in another precision.
+
+    Tensors that are neither parameters nor buffers are moved and converted too. Activations that
+    the network keeps lose their graph.
+
+    Raises:
+        MeasureError: it cannot be copied.
+    """
+    try:
+        with _Copying(model, device, dtype):
+            return copy.deepcopy(model).to(device=device, dtype=dtype)
+    except Exception as error:
+        raise MeasureError(
+            f"the network cannot be copied ({type(error).__name__}: {first_line(error)})",
+            hint="a network in eval mode that has the precision already is not copied: "
+            'model.float().eval(), model.double() for credit; or measure with dtype="as-is"',
+        ) from error
+
+
+def float64_copy(model: nn.Module) -> nn.Module:
+    """A float64 copy of a network, to decide near-ties of float32.
+
+    It stays on its device; only from Apple's MPS, which has no float64, it moves to the CPU.
+    """
+    place = None
+    if any(p.device.type == "mps" for p in chain(model.parameters(), model.buffers())):
+        place = torch.device("cpu")
+    return copied(model, place, torch.float64)
