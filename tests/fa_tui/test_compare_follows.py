@@ -13,7 +13,7 @@ from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session, with_rows
-from tests.fa_tui.compared_runs import row_of, ten_seeds
+from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
@@ -56,7 +56,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
             await settled(pilot, screen)
             assert words in screen_text(app).splitlines()[0]
             passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
-                assert bool(screen.view.line_count()) == bool(passing)
+            assert bool(screen.view.line_count()) == bool(passing)
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
 
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
-from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.looks import SIZE, opened, screen_text
 from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until
 

@@ -12,7 +12,6 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens import dialogs
 from fa_tui.screens.questions import ChoiceScreen, QuitScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS
