@@ -302,21 +302,24 @@ class ExplorerApp(App[int]):
 
     def action_travel(self, where: str) -> None:
         """Undo or redo the last step."""
+        if where not in self.history.offers:
+            self.say(f"nothing to {where}", "dim")
+            return
         before = self.session
         now = self.history.undo() if where == "undo" else self.history.redo()
         self.explorer.show(now)
         self.screen.refresh_bindings()
-        if now.baseline != before.baseline:
-            from fa_tui.screens.dialogs import baseline_words  # after the first paint
-
-            self.say(baseline_words(now), "accent")
-        else:
+        if now.baseline == before.baseline:
             self.say("")
+            return
+        from fa_tui.screens.dialogs import baseline_words  # after the first paint
+
+        self.say(baseline_words(now.but(since=before)), "accent")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the problems' key only with problems, and undo and redo where there are steps."""
+        """Enable the problems' key only with problems, and undo and redo on the pages."""
         if action == "travel":
-            return not self.screen.is_modal and parameters[0] in self.history.offers
+            return not self.screen.is_modal
         session = self.session
         return action != "show_problems" or bool(session.problems or session.seen.uneven)
 
@@ -436,8 +439,7 @@ class ExplorerApp(App[int]):
 
     def action_copy(self, command: bool = False) -> None:
         """Copy the value under the cursor, or the command that prints what is shown."""
-        # after the first paint
-        from fa_tui.screens.dialogs import copy_text
+        from fa_tui.screens.dialogs import copy_text  # after the first paint
         from fa_tui.share import typed
 
         shared = self.explorer.shared()

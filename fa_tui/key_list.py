@@ -78,7 +78,7 @@ def keys_elsewhere(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine
                 continue
             known.add((key, binding.tooltip))
             name, where = binding.description, tab.name.lower()
-            yield KeyLine(key, binding.tooltip, name, where, f"screen.open({tab.name!r})")
+            yield KeyLine(key, binding.tooltip, name, where, f"screen.go({tab.name!r})")
 
 
 def _class_of(name: str) -> type:

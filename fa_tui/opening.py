@@ -91,8 +91,10 @@ def open_explorer(
         problems=problems,
         traces=UnreadTraces(traces),
     )
+    # what is given must be known before the explorer opens
+    methods = [row.method for row in session.rows]
     if baseline is not None:
-        baseline.check(row.method for row in session.rows)
+        baseline.check(methods)
     look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
         session,

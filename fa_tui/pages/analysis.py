@@ -129,7 +129,7 @@ disagree.
         if not self.session.in_scope:
             self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
         elif width:
-            lines = (line.text for line in lines_of(self._blocks, width))
+            lines = [line.text for line in lines_of(self._blocks, width)]
             self.text.set_lines([*map(with_keys, lines)])
 
     def _analysed(self) -> Iterator[Block]:
@@ -156,8 +156,10 @@ disagree.
         return over_seeds(table, thresholds).to_dict()
 
     def shared(self) -> Shared:
-        """The open table, and its runs."""
+        """The open table and its runs."""
         grids = [block for block in self._blocks if isinstance(block, Grid)]
-        table = Table(grids[0], self._record) if grids else None
+        if not grids:
+            return Shared()
         command = command_for(self.app, self._open)
+        table = Table(grids[0], self._record)
         return Shared(command=command, rows=self.session.scoped, table=table)

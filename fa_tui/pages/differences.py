@@ -87,7 +87,9 @@ lacks. Both are judged by the thresholds of the sliders.
         self._compare()
 
     def _compare(self) -> None:
-        self._every = differences(self._rows_of(self._before), self._rows_of(self._after))
+        self._every = []
+        if self._after:
+            self._every = differences(self._rows_of(self._before), self._rows_of(self._after))
         self._runs = self._every
         if not self._shows_all:
             self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]

@@ -117,6 +117,9 @@ class JobsTable(LineTable):
         self._fit()
         self.scroll_to_cursor()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        self._fit()
+
     @property
     def job(self) -> Listed | None:
         """The job under the cursor."""
@@ -283,9 +286,15 @@ rate.
             yield self.written
 
     def on_mount(self) -> None:
+        self._timer = self.set_interval(1.0, self.jobs_changed, pause=True)
+
+    def on_show(self) -> None:
         self.jobs_changed()
         # the times left are others
-        self.set_interval(1.0, self.jobs_changed)
+        self._timer.resume()
+
+    def on_hide(self) -> None:
+        self._timer.pause()
 
     @property
     def main(self) -> Widget:

@@ -32,7 +32,7 @@ class MatrixPage(RunsPage):
 
     def overview(self) -> Overview:
         quantity = self.view.quantity
-        return Overview(quantity.title if quantity else "")
+        return Overview(quantity=quantity.title if quantity else "")
 
     def legend(self) -> Row:
         quantity, seen = self.view.quantity, self.session.seen

@@ -41,7 +41,7 @@ class TablePage(RunsPage):
     def overview(self) -> Overview:
         order = self.view.order
         arrow = "↓" if order.startswith("-") else "↑"
-        return Overview("", order and f"{order.lstrip('-')} {arrow}")
+        return Overview(order=order and f"{order.lstrip('-')} {arrow}")
 
     def options(self) -> Sequence[str]:
         return ["--sort", self.view.order] if self.view.order else []

@@ -242,8 +242,10 @@ curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
             yield f"  {self.app.terminal.glyphs.fires} ({shown.marks}) first fires", "bad"
 
     def shared(self) -> Shared:
-        """The table of first fires, and the runs in scope."""
+        """The runs with a trace, and the table of first fires."""
         grids = [block for block in self._blocks if isinstance(block, Grid)]
-        table = Table(grids[0], partial(timeline_record, self._found)) if grids else None
+        if not grids:
+            return Shared()
+        table = Table(grids[0], partial(timeline_record, self._found))
         command = command_for(self.app, "timeline")
         return Shared(self.table.text_here, command, self.session.scoped, table)

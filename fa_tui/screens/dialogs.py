@@ -205,14 +205,14 @@ async def ask_what_if(app: ExplorerApp) -> None:
     given = parse_frozen_baseline([text])
     baseline = given if baseline_text(given) else None
     app.step(app.session.but(baseline=baseline))
-    flips = flip_text(app.session, app.session.flips) or "no verdict flips"
-    app.say(f"{baseline_words(app.session)}: {flips}", "accent")
+    app.say(baseline_words(app.session), "accent")
 
 
 def baseline_words(session: Session) -> str:
-    """The assumed frozen baselines."""
+    """The assumed frozen baselines, and what flipped by them."""
     text = baseline_text(session.baseline)
-    return f"frozen baseline {text}" if text else "frozen baselines as recorded"
+    name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
+    return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"

@@ -19,7 +19,7 @@ from textual.widgets import OptionList
 
 from fa_core.report.quantities import QUANTITIES
 from fa_tui.screens.dialogs import use_preset
-from fa_tui.screens.questions import Choice, Dialog, Question, shown_choices
+from fa_tui.screens.questions import Choice, Dialog, Question, helping, shown_choices
 from fa_tui.session import Session
 from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
@@ -124,7 +124,8 @@ class ProblemsScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page")
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page"),
+        helping("what these lines say"),
     ]
 
     def __init__(self, session: Session) -> None:

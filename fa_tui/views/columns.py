@@ -128,8 +128,9 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 
 def is_assumed(quantity: Quantity, session: Session, row: int) -> bool:
     """Whether the quantity rests on an assumed frozen baseline on this run."""
-    assumed = session.rows[row].report.assumed_baseline_acc is not None
-    return assumed and quantity.name in OF_BASELINE
+    return quantity.name in OF_BASELINE and (
+        session.rows[row].report.assumed_baseline_acc is not None
+    )
 
 
 OF_BASELINE = ("margin", "frozen")

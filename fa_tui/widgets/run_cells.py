@@ -213,9 +213,11 @@ class RunsView(LineTable):
 
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor, and move down."""
-        if self.row is not None:
-            self._mark(self.session.marked ^ {self.row})
+        row = self.row
+        if row is not None:
+            # first, as a filter may take the marked run away
             self.action_cursor(1, 0)
+            self._mark(self.session.marked ^ {row})
 
     def action_mark_open(self) -> None:
         """Mark every unmeasured run in scope that can be measured, or unmark all."""

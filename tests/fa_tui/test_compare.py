@@ -226,7 +226,7 @@ async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: Explorer
         text = screen_text(app)
         assert "○ s42" in text and "△ s456" in text
         assert {*re.findall("[\u2801-\u28ff]([○□△])", text)} == {"○", "□", "△"}
-        curves = [curve.style for curve in screen.charts.charts[0][1].curves]
+        curves = [curve.style for curve in screen.curves.charts[0][1].curves]
         assert curves == ["curve-1", "curve-2", "curve-3"]
 
 
@@ -236,7 +236,7 @@ async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: Ex
     )
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C")
-        [*_, (_, chart)] = screen.charts.charts
+        [*_, (_, chart)] = screen.curves.charts
         assert {curve.style for curve in chart.curves} == {"curve-2"}
         assert [curve.mark for curve in chart.curves][:2] == ["bp □", "dfa □"]
         text = screen_text(app)
@@ -248,15 +248,15 @@ async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_
 ) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "v")
-        before = screen.charts.size
-        assert before.height * 2 >= 24 and not screen.view.display
+        before = screen.curves.size
+        assert before.height * 2 >= 24 and not screen.view.size.height
         for size in ((120, 40), (200, 60)):
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: screen.charts.size.width == size[0])  # type: ignore[misc]
-            assert screen.charts.size.height > before.height
-            before = screen.charts.size
+            await until(pilot, lambda size=size: screen.curves.size.width == size[0])  # type: ignore[misc]
+            assert screen.curves.size.height > before.height
+            before = screen.curves.size
         await pilot.press("v")
-        await until(pilot, lambda: screen.view.display)
+        await until(pilot, lambda: screen.view.size.height)
 
 
 def _deep() -> Session:
@@ -321,7 +321,8 @@ async def test_whole_names_go_before_the_mean(
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
         assert "mean ×/÷ or ±" in names and "1.16e7" in "".join(lines)
-        app.session.marked = bridges
+        app.show(app.session.but(marked=frozenset(bridges)))
+        await settled(pilot, screen)
         while "marked" not in screen_text(app).splitlines()[0]:
             await pilot.press("n")
             await settled(pilot, screen)
@@ -343,7 +344,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "C")
+        await opened(pilot, "C")
         await pilot.press("p")
         assert " ep " in screen_text(app).splitlines()[0]
         await pilot.press("a", "p")
@@ -351,18 +352,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
             pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app)
         )
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is screen)
-
-
-async def test_the_factor_that_counts_as_diverging_can_be_set() -> None:
-    app = app_on(ten_seeds())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "C")
-        assert "diverge at layer 2" in screen_text(app)
-        await pilot.press("x")
-        await until(pilot, lambda: "runs diverge where" in screen_text(app))
-        await pilot.press(*["backspace"] * 3, "2", "0", "0", "0", "enter")
-        await until(pilot, lambda: "agree within ×1329" in screen_text(app))
+        await until(pilot, lambda: app.screen is app.explorer)
 
 
 async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerApp) -> None:
@@ -371,7 +361,7 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
         await opened(pilot, "C")
         assert "1 run   1/5  5 of 15 runs, filter seed:42" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "1/5  all 15 runs, filter seed:42 is off" in screen_text(app))
+        await until(pilot, lambda: "bp   3 runs   1/5" in screen_text(app))
 
 
 async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, DiscoveryHit
@@ -47,11 +48,12 @@ async def ready(pilot: Pilot[int]) -> ExplorerApp:
 
 
 async def ask(pilot: Pilot[int], *keys: str) -> None:
-    """Press a key that opens a list, and then those that choose from it."""
+    """Press a key that opens a page or a list, and then those that choose from it."""
+    app: Any = pilot.app
     for key in keys:
-        before = pilot.app.screen
+        before = (app.screen, app.explorer.page)
         await pilot.press(key)
-        await until(pilot, lambda before=before: pilot.app.screen is not before)  # type: ignore[misc]
+        await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)  # type: ignore[misc]
 
 
 def said(app: ExplorerApp) -> str:
@@ -204,7 +206,7 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await pilot.press("ctrl+r", "ctrl+r")
         await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         await pilot.press("u")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert app.session.baseline == FrozenBaseline(0.349)
@@ -242,7 +244,6 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await pilot.press(*"0.349", "enter")
         await until(pilot, lambda: "flipped: ep" in screen_text(app))
         app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
-        app.explorer.rows_changed()
         await until(pilot, lambda: "flipped: ep" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
@@ -271,7 +272,7 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         assert (
             app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
         )
@@ -300,7 +301,7 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
         await ready(pilot)
         assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
-        assert app.explorer.shown_runs.cell_text() == "1.00"
+        assert app.explorer.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
 

@@ -435,9 +435,7 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
 
 
-async def test_one_key_marks_all_runs_and_one_restores_all_thresholds(
-    app: ExplorerApp,
-) -> None:
+async def test_one_key_restores_all_thresholds(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("plus")

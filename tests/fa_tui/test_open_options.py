@@ -46,15 +46,15 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
         await ready(pilot, app)
         text = screen_text(app)
         assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
-        assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
+        assert app.focused is app.explorer.page.view is app.explorer.table
         growths = [
             app.session.rows[row].report.max_per_block_growth or 0.0
-            for row in app.explorer.runs._shown
+            for row in app.explorer.page.view._shown
         ]
         assert growths == sorted(growths, reverse=True)
         await pilot.press("t")
         await pilot.pause()
-        assert app.explorer.runs is app.explorer.matrix
+        assert app.explorer.page.view is app.explorer.matrix
         assert app.focused is app.explorer.matrix
 
 

@@ -163,7 +163,7 @@ async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
     app = app_on(Session(rows))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        app.session.marked = {1}
+        app.show(app.session.but(marked=frozenset({1})))
         app.session.narrow(Filter("is:marked"))
         app.explorer.rows_changed()
         assert app.explorer.shared().command == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.session import Flip, with_rows
+from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -102,7 +102,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
     (run / AUDIT).write_text(json.dumps(old.to_dict()))
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
-    app.show(with_rows(app.session, dict(enumerate(scan([run]).rows))))
+    app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("m")
@@ -140,7 +140,7 @@ async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
     app = measuring_app("killed", "fine")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.measured() == 1)
+        await until(pilot, lambda: app.session.counts().measured == 1)
         await until(pilot, lambda: "1 failed (J)" in screen_text(app))
         await pilot.press("J")
         await until(pilot, lambda: "SIGKILL" in screen_text(app))
@@ -168,7 +168,7 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
         await until(pilot, lambda: "running" in screen_text(app))
         await pilot.press("x", "y")
         await until(pilot, lambda: "cancelled" in screen_text(app))
-        assert app.session.measured() == 0
+        assert app.session.counts().measured == 0
     app.close_jobs()
 
 
@@ -219,13 +219,16 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
     shown: list[int] = []
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        real = app.rows_changed
+        real = app.show
 
-        def rows_changed(flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-            shown.append(len(only or ()))
-            real(flips, only)
+        def show(now: Session) -> None:
+            before, after = app.session.rows, now.rows
+            changed = [old is not new for old, new in zip(before, after, strict=True)]
+            if any(changed):
+                shown.append(sum(changed))
+            real(now)
 
-        monkeypatch.setattr(app, "rows_changed", rows_changed)
+        monkeypatch.setattr(app, "show", show)
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))

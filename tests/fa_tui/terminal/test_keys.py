@@ -85,7 +85,7 @@ async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: Explor
 async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "Cnb1e-8\r")
-        screen = app.screen
+        screen = app.explorer.page
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
 
@@ -139,6 +139,17 @@ async def test_a_click_beside_a_key_is_too_late(app: ExplorerApp) -> None:
         asked.dismiss("save")
         await asked.dismiss(None)
         assert app.screen is app.explorer
+
+
+async def test_a_question_that_is_covered_stays_where_it_is(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, "p?")
+        asked, cover = app.screen_stack[-2:]
+        assert isinstance(asked, ChoiceScreen)
+        await asked.dismiss("save")
+        assert app.screen is cover
+        await at_once(pilot, "\x1b")
+        await until(pilot, lambda: app.screen is asked)
 
 
 async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(

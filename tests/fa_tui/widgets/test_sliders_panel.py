@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 
 import fa_tui
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.session import Session
+from fa_tui.session import History, Session
 from fa_tui.widgets.sliders_panel import SlidersPanel
 from tests.fa_tui.waiting import until
 
@@ -21,6 +21,7 @@ class Stage(App[None]):
     def __init__(self) -> None:
         super().__init__()
         self.session = Session()
+        self.history = History(self.session)
         self.panel = SlidersPanel(self.session)
 
     def compose(self) -> ComposeResult:
