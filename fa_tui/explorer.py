@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from fa_tui.jobs.listing import Listed, progress_line
 from fa_tui.later import after
 from fa_tui.pages import BEFORE_AFTER, PAGES
 from fa_tui.pages.page import Page
@@ -25,7 +26,6 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.jobs.listing import Listed
     from fa_tui.pages.matrix import MatrixPage
     from fa_tui.pages.table import TablePage
     from fa_tui.share import Shared
@@ -413,8 +413,6 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""
-        from fa_tui.jobs.listing import progress_line  # after the first paint
-
         self.status.show_progress(progress_line(jobs))
         if self.page.id == "Jobs":
             self.page.show(self.session)

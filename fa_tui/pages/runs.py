@@ -16,6 +16,7 @@ from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
 from fa_tui.settings import remember
+from fa_tui.share import Shared
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import Overview, title_pieces
@@ -25,7 +26,6 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.share import Shared
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -240,9 +240,7 @@ class RunsPage(Page):
 
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""
-        # after the first paint
-        from fa_tui.screens.dialogs import command_for
-        from fa_tui.share import Shared
+        from fa_tui.screens.dialogs import command_for  # after the first paint
 
         command = command_for(self.app, "show", *self.options())
         return Shared(self.cell_text(), command, self.session.scoped)
