@@ -334,9 +334,8 @@ class ExplorerScreen(Uniform, Screen[None]):
         return self.sliders is not None and self.sliders.is_mounted and not closing
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "filter":
-            return self._filter_line is None or not self._filter_line.has_focus_within
-        return action != "measure" or bool(self.session.measurable(self.chosen))
+        line = self._filter_line
+        return action != "filter" or line is None or not line.has_focus_within
 
     def action_slider(self, letter: str) -> None:
         """Focus a threshold's slider."""

@@ -301,7 +301,7 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
         await ready(pilot)
         assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
-        assert app.explorer.cell_text() == "1.00"
+        assert app.explorer.page.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
 

@@ -16,7 +16,7 @@ from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -33,7 +33,7 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
 
 
 async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.is_due)
+    await until(pilot, lambda: app.explorer.takes_keys and not is_due(app))
     await pilot.pause()
 
 

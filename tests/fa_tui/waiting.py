@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-_PATIENCE = 5.0
+_PATIENCE = 120.0
 """Seconds after which a condition is given up: a worker that imports torch on a busy machine takes its time."""
 
 

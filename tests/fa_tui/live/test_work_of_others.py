@@ -131,7 +131,7 @@ async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[run.parent], since=time.time())
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: 0 in session.work)
+        await until(pilot, lambda: 0 in app.session.work)
         await pilot.press("J")
         await until(pilot, lambda: bool(app.jobs.listed()))
         (job,) = app.jobs.listed()
