@@ -62,7 +62,7 @@ DEBUG = "FA_TUI_DEBUG"
 
 
 def _palette() -> type[Provider]:
-    from fa_tui.screens.help import ExplorerCommands
+    from fa_tui.screens.help import ExplorerCommands  # after the first paint
 
     return ExplorerCommands
 
@@ -439,14 +439,9 @@ class ExplorerApp(App[int]):
 
     def action_copy(self, command: bool = False) -> None:
         """Copy the value under the cursor, or the command that prints what is shown."""
-        from fa_tui.screens.dialogs import copy_text  # after the first paint
-        from fa_tui.share import typed
+        from fa_tui.screens.dialogs import copy_shared  # after the first paint
 
-        shared = self.explorer.shared()
-        if shared.value and not command:
-            copy_text(self, shared.value)
-        else:
-            copy_text(self, typed(shared.command) if shared.command else "")
+        copy_shared(self, command=command)
 
     def action_ask(self, name: str) -> None:
         """Open a dialog: export, presets, what_if."""

@@ -14,12 +14,11 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from fa_tui.jobs.listing import Listed, progress_line
 from fa_tui.later import after
 from fa_tui.pages import BEFORE_AFTER, PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
-from fa_tui.views.columns import NORMS
-from fa_tui.views.filters import CELL_LETTERS, ViewState
 from fa_tui.views.words import flip_words
 from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
 from fa_tui.widgets.painted import Place, Uniform
@@ -27,7 +26,6 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.jobs.listing import Listed
     from fa_tui.pages.matrix import MatrixPage
     from fa_tui.pages.table import TablePage
     from fa_tui.share import Shared
@@ -264,19 +262,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.status.explain(self.page.legend())
 
     @property
-    def look(self) -> ViewState:
-        """How the runs are shown now."""
-        look, is_table = self.app.begins, self.page.id == "Table"
-        if "Matrix" in self.pages:
-            quantity = self.matrix.quantity
-            show = CELL_LETTERS if quantity is None else quantity.name
-            look = look._replace(show=show)
-        if is_table and self.table.with_bars:
-            look = look._replace(show=NORMS.name)
-        order = self.table.order if is_table else ""
-        return look._replace(filter=self.session.scope_text, sort=order, long=is_table)
-
-    @property
     def matrix(self) -> Matrix:
         """The matrix."""
         return cast("MatrixPage", self._page_called("Matrix")).view
@@ -427,8 +412,6 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""
-        from fa_tui.jobs.listing import progress_line  # after the first paint
-
         self.status.show_progress(progress_line(jobs))
         if self.page.id == "Jobs":
             self.page.show(self.session)

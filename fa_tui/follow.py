@@ -244,7 +244,7 @@ class Following:
 
     async def _watch(self) -> None:
         """Wait for changes and look, until an open folder is another one."""
-        from watchfiles import awatch
+        from watchfiles import awatch  # after the first paint
 
         paths = self._app.paths
         folders = [path for path in paths if path.is_dir()]

@@ -44,14 +44,15 @@ class KeyLine(NamedTuple):
         return all(word in text for word in words.lower().split())
 
 
-_COMMON = ("widgets.sliders_panel:SlidersPanel", "widgets.slider:ThresholdSlider")
-"""``module:class`` of what is on every page."""
+SLIDERS = "Sliders"
 _WIDGETS = {
+    "": ("app:ExplorerApp", "explorer:ExplorerScreen"),
+    SLIDERS: ("widgets.sliders_panel:SlidersPanel", "widgets.slider:ThresholdSlider"),
     "Matrix": ("widgets.matrix:Matrix", "widgets.run_cells:RunsView", "pages.runs:RunsPage"),
     "Table": ("widgets.run_table:RunTable",),
     "Compare": ("widgets.compare_view:CompareView",),
 }
-"""Page → ``module:class`` of its widgets with keys."""
+"""Page → ``module:class`` of its widgets with keys; ``""``: of every page."""
 
 
 def every_key(app: ExplorerApp, screen: Screen[object]) -> list[KeyLine]:
@@ -70,15 +71,25 @@ def keys_here(screen: Screen[object]) -> Iterator[KeyLine]:
 def keys_elsewhere(app: ExplorerApp, screen: Screen[object]) -> Iterator[KeyLine]:
     """The keys of all pages that do not work on this one; each once."""
     known = {(line.key, line.does) for line in keys_here(screen)}
-    for tab in (*PAGES, BEFORE_AFTER):
-        kinds: list[type] = [_class_of(name) for name in (*_COMMON, *_WIDGETS.get(tab.name, ()))]
-        for binding in chain.from_iterable(map(_bindings_of, [*kinds, tab.load()])):
-            key = binding.key_display or app.get_key_display(binding)
-            if (key, binding.tooltip) in known:
-                continue
-            known.add((key, binding.tooltip))
-            name, where = binding.description, tab.name.lower()
-            yield KeyLine(key, binding.tooltip, name, where, f"screen.go({tab.name!r})")
+    for page, binding in bindings():
+        key = binding.key_display or app.get_key_display(binding)
+        if not page or (key, binding.tooltip) in known:
+            continue
+        known.add((key, binding.tooltip))
+        action = "screen.slider('a')" if page == SLIDERS else f"screen.go({page!r})"
+        yield KeyLine(key, binding.tooltip, binding.description, page.lower(), action)
+
+
+def bindings() -> Iterator[tuple[str, Binding]]:
+    """The bindings with a tooltip, each with the name of its page: ``""`` for those of every
+    page."""
+    pages = {tab.name: tab.load() for tab in (*PAGES, BEFORE_AFTER)}
+    for page in ("", SLIDERS, *pages):
+        kinds = [*map(_class_of, _WIDGETS.get(page, ()))]
+        if page in pages:
+            kinds.append(pages[page])
+        for binding in chain.from_iterable(map(_bindings_of, kinds)):
+            yield page, binding
 
 
 def _class_of(name: str) -> type:

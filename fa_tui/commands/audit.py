@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
+from fa_core.audit.audit import Measuring, audit, measurable
+from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_options
+from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.row_baselines import with_recorded_baseline
@@ -126,9 +129,6 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 \\
             --out part-$SLURM_ARRAY_TASK_ID.json
     """
-    from fa_core.audit.audit import Measuring, audit, measurable
-    from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions
-
     found = inputs.open_paths(paths, run_traces=False)
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
@@ -259,10 +259,6 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
-    from fa_core.audit.audit import Measuring
-    from fa_core.audit.jobs import GAMMA, MeasureOptions, check_options
-    from fa_core.audit.verify import verify
-
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:

@@ -219,9 +219,11 @@ class JobsPage(Page):
     HELP = """
 The jobs: runs that are measured here, files that are written, what other shells train or measure
 Finished runs are on disk as soon as their line says done. A worker that dies fails its one job. \
-A file that is cancelled leaves nothing behind. A run that was measured again shows = or ≠ and \
+x ends a job of this explorer, after a question; what another shell began is ended there (kill, \
+with its process). \
+A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
 the first value that differs. \
-R begins again all that failed or were cancelled. \
+M begins again all that failed or were ended. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
 What runs is on top, and the cursor goes on to what runs next. Above the log: its process and \

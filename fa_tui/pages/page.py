@@ -71,5 +71,5 @@ class Page(Place):
         return False
 
     def shared(self) -> Shared:
-        """The texts and runs that can be copied and exported."""
+        """What can be copied and exported."""
         raise NotImplementedError

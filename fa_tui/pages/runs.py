@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
 from fa_tui.settings import remember
+from fa_tui.share import Shared
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import Overview, title_pieces
@@ -24,7 +26,6 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.share import Shared
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -240,11 +241,13 @@ class RunsPage(Page):
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""
         from fa_tui.screens.dialogs import command_for  # after the first paint
-        from fa_tui.share import Shared
 
-        order = self.app.explorer.look.sort
-        command = command_for(self.app, "show", *(["--sort", order] if order else []))
+        command = command_for(self.app, "show", *self.options())
         return Shared(self.cell_text(), command, self.session.scoped)
+
+    def options(self) -> Sequence[str]:
+        """The options of `fa-tui show` for what is seen here."""
+        return ()
 
     def cell_text(self) -> str:
         """Text of the cell under the cursor."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import on
 from textual.binding import Binding
 
@@ -40,6 +42,9 @@ class TablePage(RunsPage):
         order = self.view.order
         arrow = "↓" if order.startswith("-") else "↑"
         return Overview(order=order and f"{order.lstrip('-')} {arrow}")
+
+    def options(self) -> Sequence[str]:
+        return ["--sort", self.view.order] if self.view.order else []
 
     def legend(self) -> Row:
         if self.view.with_bars:

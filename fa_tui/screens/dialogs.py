@@ -14,6 +14,7 @@ from fa_core.files.opening import real_path, typed_path
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
+from fa_tui.screens.measure_question import MeasureScreen
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
@@ -37,6 +38,7 @@ from fa_tui.share import (
     free_name,
     hand_to_tmux,
     name_problem,
+    typed,
     write_data,
 )
 from fa_tui.views.columns import every_column
@@ -83,8 +85,15 @@ def command_for(
     return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
-def copy_text(app: ExplorerApp, text: str) -> None:
-    """Copy a text by the terminal, over SSH too (OSC 52); tmux takes only what it is handed."""
+def copy_shared(app: ExplorerApp, *, command: bool) -> None:
+    """Copy the value under the cursor, or the command that prints what is shown.
+
+    By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
+    """
+    shared = app.explorer.shared()
+    text = shared.value
+    if command or not text:
+        text = typed(shared.command) if shared.command else ""
     if not text:
         app.say("nothing to copy here", "dim")
         return
@@ -262,8 +271,6 @@ async def choose_flip(app: ExplorerApp) -> None:
 async def ask_measure(app: ExplorerApp) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
-    from fa_tui.screens.measure_question import MeasureScreen
-
     session, chosen = app.session, app.explorer.chosen
     folders: dict[Path, list[int]] = {}
     for index in app.jobs.unknown(chosen):

@@ -1,4 +1,4 @@
-"""Overlays: help, problems, jump letters, the command palette."""
+"""Overlays: help, problems, the command palette."""
 
 from __future__ import annotations
 

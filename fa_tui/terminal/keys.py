@@ -101,7 +101,7 @@ class KeyQueue:
         """Insert all leading characters into a focused text field at once; False if there is no
         field, or only one character."""
         # after the first paint
-        from textual.widgets import Input
+        from textual.widgets import Input  # after the first paint
 
         if not isinstance(entry, Input):
             return False

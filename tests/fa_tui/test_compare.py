@@ -265,8 +265,7 @@ def _deep() -> Session:
     session = Session(
         [row_of("a", 1, 10.0, 10.1, 10.2, 10.3), row_of("b", 1, *norms), row_of("c", 1)]
     )
-    session = session.but(marked=frozenset({0, 1, 2}))
-    return session
+    return session.but(marked=frozenset({0, 1, 2}))
 
 
 async def test_brackets_go_to_where_deep_runs_part_and_grow() -> None:
@@ -345,7 +344,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "C")
+        await opened(pilot, "C")
         await pilot.press("p")
         assert " ep " in screen_text(app).splitlines()[0]
         await pilot.press("a", "p")

@@ -9,12 +9,12 @@ import pytest
 from textual.pilot import Pilot
 
 from fa_core.formats.rows import AuditRow
-from fa_tui import opening
 from fa_tui import settings as config
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
+from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
 from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
@@ -25,7 +25,7 @@ SIZE = (120, 40)
 def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings) -> ExplorerApp:
     """The explorer that a command line starts on a terminal."""
     started: list[ExplorerApp] = []
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(config, "load_settings", lambda: Loaded(settings))
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(words) == 0
@@ -78,7 +78,7 @@ def test_a_look_that_cannot_be_is_one_line(
     says: str,
     terminal: bool,
 ) -> None:
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: terminal)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: terminal)
     assert main([str(published_table), *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""

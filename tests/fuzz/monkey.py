@@ -286,7 +286,7 @@ def alone(folder):
     try:
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(dialogs, "copy_text", lambda app, text: None),
+            mock.patch.object(dialogs, "copy_shared", lambda app, command: None),
         ):
             yield
     finally:
