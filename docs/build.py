@@ -7,18 +7,17 @@ are made from the program each time, so that they say what it does.
 from __future__ import annotations
 
 import html
-import importlib.util
 import inspect
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 from textual.app import App
 
 import fa_core
+from fa_tui.cli import COMMANDS
 from fa_tui.screens import key_list
 from fa_tui.settings import Settings, named_values, written
 from fa_tui.typer_app import help_text
@@ -34,22 +33,13 @@ API = (
 )
 
 
-def shells() -> ModuleType:
-    """docs/shells.py, which knows the commands."""
-    found = importlib.util.spec_from_file_location("shells", ROOT / "docs" / "shells.py")
-    assert found is not None and found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
 def commands_page() -> Iterator[str]:
     """Every command with its help."""
     yield "# Commands\n"
     yield "What they share: [commands](../commands.md). Each as `--help` prints it.\n"
-    for command in shells().commands():
-        yield f"## {command.name}\n"
-        yield f"```text\n{help_text(command.name, 92)}\n```\n"
+    for name in COMMANDS:
+        yield f"## {name}\n"
+        yield f"```text\n{help_text(name, 92)}\n```\n"
 
 
 def keys_page() -> Iterator[str]:
@@ -76,7 +66,7 @@ def settings_page() -> Iterator[str]:
     doc = inspect.cleandoc(Settings.__doc__ or "")
     said = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", doc, re.MULTILINE))
     yield "# Settings\n"
-    yield "`fa-tui settings` lists them and names their file; `fa-tui settings set NAME VALUE`.\n"
+    yield "`fa-tui doctor` names their file; `Ctrl+P`, settings, changes one and keeps its comments.\n"
     yield "| name | default | does |"
     yield "|---|---|---|"
     for name, value in named_values(Settings()).items():

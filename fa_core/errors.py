@@ -21,7 +21,6 @@ EXTRAS: Mapping[str, str] = {
     "accelerate": "accelerate>=1.1",
     "timm": "timm>=1.0.9",
     "torchvision": "torchvision>=0.21",
-    "textual-serve": "textual-serve>=1.1.3,<1.2",
     "ray": "ray>=2.49",
 }
 """Optional package → its requirement, as in the extras of pyproject.toml."""

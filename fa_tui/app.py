@@ -20,7 +20,6 @@ from rich.console import RenderableType
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.driver import Driver
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.worker import WorkerFailed
@@ -38,7 +37,6 @@ from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
-from fa_tui.terminal.typed import Parser, Typed
 from fa_tui.views.filters import ViewState
 from fa_tui.views.text import briefly
 
@@ -209,8 +207,6 @@ class ExplorerApp(ExplorerApplication):
             return  # the app is closing
         if isinstance(event, events.Key):
             await self.keys.take(event)
-        elif isinstance(event, Typed):
-            await self.keys.take_text(event.text)
         else:
             await super().on_event(event)
 
@@ -253,12 +249,6 @@ class ExplorerApp(ExplorerApplication):
         )
         self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
-
-    def get_driver_class(self) -> type[Driver]:
-        driver = super().get_driver_class()
-        # the driver creates its parser by this name
-        vars(sys.modules[driver.__module__])["XTermParser"] = Parser
-        return driver
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen

@@ -39,12 +39,14 @@ COMMANDS = (
     "replicate",
     "verify",
     "pitfalls",
-    "serve",
     "schema",
-    "settings",
-    "completion",
     "doctor",
 )
+COMPLETION = ("--install-completion", "--show-completion")
+"""Typer's options for the user's shell."""
+
+_COMPLETING = "_FA_TUI_COMPLETE"
+"""Set by a shell that asks for the words that may follow."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,11 +60,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     wants_help = args[:1] in (["--help"], ["-h"])
     if wants_help:
         args = ["--help"]
-    elif not args or args[0] not in (*COMMANDS, "--version"):
+    elif not args or args[0] not in (*COMMANDS, *COMPLETION, "--version"):
         args = ["open", *args]
     # its exit code is the answer, even if its output is not read
     answers_by_code = args[0] == "check"
     try:
+        if _COMPLETING in os.environ:
+            return _complete()
         _interrupted_once()
         output.prepare(silent=answers_by_code)
         if args[0] == "--version":
@@ -76,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             plain = not any(arg.startswith("-") or not arg for arg in args)
             if plain and opening.on_a_terminal():
                 return _flush(opening.open_explorer([Path(arg) for arg in args[1:]]))
-        return _flush(_dispatch(args, COMMANDS if wants_help else (args[0],)), answers_by_code)
+        of_all = wants_help or args[0] in COMPLETION
+        return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)), answers_by_code)
     except FaError as error:
         return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
@@ -103,6 +108,16 @@ def _interrupted_once() -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, stop)
+
+
+def _complete() -> int:
+    """Answer a shell's question for completions, as Typer does."""
+    import typer
+
+    from fa_tui.typer_app import build
+
+    typer.main.get_command(build(COMMANDS))(prog_name="fa-tui")
+    return 0
 
 
 def _dispatch(args: list[str], names: Sequence[str]) -> int:

@@ -144,7 +144,7 @@ def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
 def on_a_terminal() -> bool:
     """Whether the explorer can run: Textual reads stdin and paints on stderr.
 
-    Under `fa-tui serve` the terminal is a browser behind a pipe.
+    Under `textual serve` the terminal is a browser behind a pipe.
     """
     if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
         return True

@@ -7,18 +7,13 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, get_type_hints
+from typing import get_type_hints
 
 import typer
-from typer.core import TyperCommand
-
-if TYPE_CHECKING:
-    from typer._click import Context
 
 _MODULES = {
     **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
     "verify": "audit",
-    "completion": "schema",
 }
 """Command → module, if not of the same name."""
 
@@ -32,23 +27,12 @@ Results go to stdout, progress and messages to stderr. Add --debug to any comman
 
 def build(names: Sequence[str]) -> typer.Typer:
     """The command-line application with the named commands."""
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback(help=INTRO)(lambda: None)
     for name in names:
         module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
-        app.command(name, cls=_Command)(with_groups(getattr(module, f"{name}_command")))
+        app.command(name)(with_groups(getattr(module, f"{name}_command")))
     return app
-
-
-class _Command(TyperCommand):
-    """A command whose help breaks no option, and whose examples can be copied."""
-
-    def get_help(self, ctx: Context) -> str:
-        from fa_tui.help_lines import Formatter
-
-        formatter = Formatter(width=ctx.terminal_width, max_width=ctx.max_content_width)
-        self.format_help(ctx, formatter)
-        return formatter.getvalue().rstrip("\n")
 
 
 def help_text(name: str, width: int) -> str:

@@ -416,6 +416,11 @@ def call_model(model: nn.Module, x: Inputs, **more: object) -> object:
     return model(x, **more)
 
 
+def is_built_in(model: nn.Module) -> bool:
+    """Whether the forward is this project's, and known."""
+    return type(model).__module__.startswith(f"{models.__name__}.")
+
+
 def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
     """Inputs for one forward pass, detached from the caller's: copies, as a network may write into
     them.
@@ -428,7 +433,7 @@ def detached_inputs(model: nn.Module, x: Inputs, gradients: bool = False) -> Inp
         x: the inputs.
         gradients: whether floating-point tensors require gradients, where gradients are on.
     """
-    built_in = type(model).__module__.startswith(f"{models.__name__}.")
+    built_in = is_built_in(model)
 
     def detached(tensor: Tensor) -> Tensor:
         # .detach() would share the version counter of the caller's tensor

@@ -112,8 +112,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
-        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load
-        --out audit.json
+    \b
+        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' \\
+            --data my_lab.data:load --out audit.json
 
         fa-tui audit nets/ --model my_lab.nets:build --loss bce --data digits --out audit.json
 
@@ -121,7 +122,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
 
-        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
+    \b
+        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 \\
+            --out part-$SLURM_ARRAY_TASK_ID.json
     """
     from fa_core.audit.audit import Measuring, audit, measurable
     from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions

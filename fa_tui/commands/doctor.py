@@ -13,8 +13,10 @@ import typer
 from fa_core import __version__
 from fa_core.audit.devices import ask_torch, list_devices, why_no_cuda
 from fa_core.errors import install_command
+from fa_core.sanitize import sanitize
 from fa_tui import options
 from fa_tui.commands import output
+from fa_tui.settings import settings_file
 from fa_tui.terminal.abilities import detect
 
 OPTIONAL = {
@@ -23,7 +25,6 @@ OPTIONAL = {
     "timm": "`--model timm:NAME`",
     "torchvision": "`--model torchvision:NAME`",
     "transformers": "`--model hf:FOLDER`",
-    "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
 
 
@@ -69,7 +70,7 @@ def packages() -> Iterator[Finding]:
     for name, use in OPTIONAL.items():
         try:
             yield Finding(name, metadata.version(name))
-        except metadata.PackageNotFoundError:  # noqa: PERF203 (seven names)
+        except metadata.PackageNotFoundError:  # noqa: PERF203 (six names)
             yield Finding(name, f"not installed: no {use}; {install_command(name)}", "note")
 
 
@@ -86,10 +87,11 @@ def devices() -> Iterator[Finding]:
 
 
 def terminal() -> Iterator[Finding]:
-    """Abilities of the terminal."""
+    """Abilities of the terminal, and where the explorer's settings lie."""
     seen = detect()
     yield Finding("TERM", seen.term or "not set: the explorer needs a terminal, `fa-tui show` none")
     yield Finding("colours", str(seen.colours or "none"))
     yield Finding("characters", "Unicode" if seen.unicode else "ASCII; export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
+    yield Finding("settings", sanitize(str(settings_file())))
     yield Finding("size", f"{columns}x{lines} (the explorer wants 80x24)")

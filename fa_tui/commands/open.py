@@ -72,7 +72,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui runs/ --show growth --across lam --filter method:dfa
 
-        fa-tui nets/ --data cifar10:/data/cifar   # bare checkpoints can be measured
+        fa-tui nets/ --data cifar10:/data/cifar   # to measure checkpoints
 
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """

@@ -45,7 +45,9 @@ def replicate_command(
 
         fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin
 
-        fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin --out replication --run
+    \b
+        fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin \\
+            --out replication --run
     """
     from fa_core.training.experiments import experiment, experiments
 

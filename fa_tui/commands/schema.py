@@ -1,10 +1,8 @@
-"""`fa-tui schema`: JSON Schema of the files written; `completion`: files for shells and `man`."""
+"""`fa-tui schema`: JSON Schema of the files written."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -39,25 +37,3 @@ def schema_command(name: Annotated[str | None, _NAME] = None) -> None:
         output.print_json(schema_of(schemas[name]))
     else:
         raise unknown_name("schema", name, schemas)
-
-
-_SHELL = typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
-
-
-def completion_command(shell: Annotated[Literal["bash", "zsh", "fish", "man"], _SHELL]) -> None:
-    """Print the completion script of a shell, or the manual page.
-
-    Examples:
-
-        source <(fa-tui completion bash)   # in ~/.bashrc
-
-        fa-tui completion zsh > ~/.zfunc/_fa-tui
-
-        fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish
-
-        fa-tui completion man > ~/.local/share/man/man1/fa-tui.1
-    """
-    # written by docs/shells.py, so that no command is imported
-    text = (Path(__file__).parents[1] / "shells" / f"fa-tui.{shell}").read_bytes()
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text)

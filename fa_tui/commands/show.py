@@ -40,7 +40,9 @@ def show_command(
 
         fa-tui show audit_table.json --frozen-baseline 0.349 --format json
 
-        fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
+    \b
+        fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 \\
+            --frozen-baseline 0.349
     """
     verdict = _second_reading if protocol == "v2" else AuditRow.words
     raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))

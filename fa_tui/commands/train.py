@@ -93,12 +93,15 @@ def train_command(  # noqa: PLR0913 (options of a command)
 
     Examples:
 
-        fa-tui train --method bp,dfa,frozen --data synthetic --seeds 42,123,456 --out runs
+    \b
+        fa-tui train --method bp,dfa,frozen --data synthetic --seeds 42,123,456 \\
+            --out runs
 
         fa-tui train --method dfa --lr 1e-2 --stop-on b --out runs
 
-        fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out
-        runs
+    \b
+        fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar \\
+            --epochs 30 --out runs
     """
     plans = plans_of(locals())
     from fa_core.audit.devices import resolve_devices

@@ -16,9 +16,7 @@ from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 TRUE_COLOUR = 1 << 24
 _PLAIN_TERMS = ("dumb", "linux", "vt")
 """Terminals whose fonts lack block elements or whose charset is not Unicode."""
-_MARGINLESS_TERMS = ("dumb", "ansi", "pcansi", "cons25", "cygwin", "mach", "sun", "vt52")
-"""Terminals that cannot scroll some of their lines (no ``csr`` in terminfo)."""
-_OWN_BLANKS = ("screen", "vt")
+_OWN_BLANKS = ("dumb", "ansi", "screen", "vt")
 """Terminals that erase to their default background, or cannot erase characters (no ``bce``, no
 ``ech`` in terminfo)."""
 
@@ -51,14 +49,9 @@ class Terminal(msgspec.Struct, frozen=True):
         return None
 
     @property
-    def scrolls(self) -> bool:
-        """Whether it can scroll lines between two margins."""
-        return self.term != "" and not self.term.startswith(_MARGINLESS_TERMS)
-
-    @property
     def erases(self) -> bool:
         """Whether it can erase characters to the current background."""
-        return self.scrolls and not self.term.startswith(_OWN_BLANKS)
+        return self.term != "" and not self.term.startswith(_OWN_BLANKS)
 
     @property
     def theme(self) -> str:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import islice
 
 from textual import events
 from textual.app import App
-from textual.keys import _character_to_key
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
@@ -59,25 +58,15 @@ class KeyQueue:
         if key.key in _LEAVING:
             # as in a terminal, Ctrl+C drops earlier keys
             self._typed_ahead.clear()
-        await self._take_all([key])
-
-    async def take_text(self, text: str) -> None:
-        """Handle many characters that arrived at once."""
-        keys = []
-        for character in text:
-            keys.append(events.Key(_character_to_key(character), character))
-        await self._take_all(keys)
-
-    async def _take_all(self, keys: Sequence[events.Key]) -> None:
-        room = max(0, _MOST_AHEAD - len(self._typed_ahead))
-        self._typed_ahead.extend(keys[:room])
-        if len(keys) > room:
+        if len(self._typed_ahead) >= _MOST_AHEAD:
             self._app.bell()
+            return
+        self._typed_ahead.append(key)
         if self._under_way is None or self._under_way._stop_propagation:
             self._under_way = None
             self._waiting_since = time.monotonic()
             await self._next_key()
-        elif len(self._typed_ahead) == len(keys):
+        elif len(self._typed_ahead) == 1:
             self._follow_key(self._target, self._under_way)
             after(_PATIENCE_SECONDS, self._app, partial(self._key_done, self._under_way))
 

@@ -2,8 +2,7 @@
 
 Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen
 (17 to 32 KB) when the focus moves, and gives each piece of text all of its colours and a reset.
-`Painter` remembers the terminal's cells (`Frame`), scrolls moved lines, and otherwise sends only
-changed cells.
+`Painter` remembers the terminal's cells (`Frame`) and sends those that change.
 
 Output is buffered by the system, SSH and the network: a key held on a slow line must not cause
     seconds of lag. So the terminal is asked for its cursor position: its answer confirms everything
@@ -218,10 +217,8 @@ class Painter:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
-            can = self._terminal
-            self._frame = Frame(
-                size.width, size.height, colours, scrolls=can.scrolls, erases=can.erases
-            )
+            erases = self._terminal.erases
+            self._frame = Frame(size.width, size.height, colours, erases=erases)
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # cells outside this update are unknown
                 app.screen.call_next(app.screen.refresh)

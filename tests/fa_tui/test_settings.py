@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats.schema import schema_of
 from fa_tui.cli import main
 from fa_tui.settings import Settings, Theme, load_settings, named_values, remember
@@ -195,34 +195,13 @@ def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(
     assert load_settings(file).settings.theme == "fa-light"
 
 
-@pytest.fixture
-def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The settings file that commands read, in a folder of this test."""
-    path = tmp_path / "fa-tui" / "settings.toml"
-    monkeypatch.setattr("fa_tui.settings.settings_file", lambda: path)
-    return path
-
-
-def test_settings_are_listed_got_and_set_by_name(
-    own_file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = own_file
-    file.parent.mkdir()
+def test_a_setting_is_kept_by_its_name_and_nothing_else_is_touched(file: Path) -> None:
     file.write_text("# mine\nlive = 'off'  # no network disk\n")
-    assert main(["settings", "set", "thresholds.h_norm_explosion_ratio", "12"]) == 0
-    assert main(["settings", "set", "theme", "fa-light"]) == 0
+    remember("thresholds.h_norm_explosion_ratio", "12", file)
+    remember("theme", "fa-light", file)
     assert "# mine\nlive = 'off'  # no network disk\n" in file.read_text()
-    capsys.readouterr()
-    assert main(["settings", "get", "thresholds.h_norm_explosion_ratio"]) == 0
-    assert float(capsys.readouterr().out) == 12.0
-    assert main(["settings"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert (
-        lines[0] == f"# {file}"
-        and 'theme = "fa-light"' in lines
-        and "thresholds.g_norm_floor = 1e-7" in lines
-    )
-    assert len(lines) == 1 + len(named_values(load_settings(file).settings))
+    values = named_values(load_settings(file).settings)
+    assert values["thresholds.h_norm_explosion_ratio"] == 12.0 and values["theme"] == "fa-light"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +215,8 @@ def test_settings_are_listed_got_and_set_by_name(
     ],
 )
 def test_a_setting_that_does_not_fit_is_refused_and_not_written(
-    words: tuple[str, str], own_file: Path
+    words: tuple[str, str], file: Path
 ) -> None:
-    assert main(["settings", "set", *words]) == 2
-    assert not own_file.exists()
+    with pytest.raises(UsageError):
+        remember(*words, file)
+    assert not file.exists()

@@ -38,6 +38,7 @@ from unittest import mock
 from rich.console import Console
 from rich.traceback import Traceback
 from textual import Logger, LogGroup, events
+from textual._xterm_parser import XTermParser
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.geometry import Size
 
@@ -55,7 +56,6 @@ from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.painting import ASK
-from fa_tui.terminal.typed import Parser
 from tests.fuzz.fake_measure import EMPTY
 
 SAMPLES = Path(__file__).parents[2] / "sample_runs"
@@ -158,7 +158,7 @@ class Wire(HeadlessDriver):
 
     def __init__(self, *given, **more):
         super().__init__(*given, **more)
-        self.parser = Parser()
+        self.parser = XTermParser()
 
     def write(self, data):
         for _ in range(data.count(ASK)):

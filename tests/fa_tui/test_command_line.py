@@ -1,0 +1,113 @@
+"""The command line completes, its help fits a terminal, and its codes say what happened."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from fa_tui import typer_app
+from fa_tui.cli import COMMANDS, main
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("se", "seeds"),
+        ("show x --format m", "markdown"),
+        ("show --stab", "--stability-drift-ceiling"),
+    ],
+)
+def test_a_shell_is_told_what_may_follow(
+    words: str, found: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_FA_TUI_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"fa-tui {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    with pytest.raises(SystemExit):
+        main([])
+    assert capsys.readouterr().out.split() == [found]
+
+
+def test_every_line_of_the_help_fits_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    said = dict(line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :])
+    assert set(said) == set(COMMANDS) and all(
+        text.endswith(".") and "..." not in text for text in said.values()
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "check",
+        "audit --out x.json",
+        "report --out x.md",
+        "verify",
+        "seeds",
+        "sweep",
+        "utility",
+        "timeline",
+    ],
+)
+def test_a_command_that_judges_writes_or_measures_needs_a_path(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_a_report_makes_no_folder(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([str(published_table)], ["--blank"]):
+        assert main(["report", *words, "--out", str(tmp_path / "not" / "there.md")]) == 2
+        assert "no such folder" in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
+def test_check_ends_with_the_count_and_the_letters(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(published_table), "--format", "json"]) == 0
+    flags = [row["flags"] for row in json.loads(capsys.readouterr().out)]
+    letters = ", ".join(
+        f"({letter}) {sum(letter in fired for fired in flags)}" for letter in "abcd"
+    )
+    assert main(["check", str(published_table)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert (
+        out[-1]
+        == f"15 runs: {flags.count('')} trustworthy on a, b, c, 9 need walk-back; fires: {letters}"
+    )
+
+
+def test_a_file_that_cannot_be_read_gives_the_code_that_its_folder_gives(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good.json").write_bytes(published_table.read_bytes())
+    (tmp_path / "notes.txt").write_text("none of ours")
+    assert main(["show", str(tmp_path)]) == 0
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"reports": 3')
+    for command in ("show", "check", "seeds", "sweep", "utility"):
+        for path in (tmp_path, broken):
+            assert main([command, str(path)]) == 3
+            assert "broken.json: truncated JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_examples_of_the_help_can_be_copied(command: str) -> None:
+    lines = typer_app.help_text(command, 80).splitlines()
+    examples = [line for line in lines if line.startswith("      fa-tui ")]
+    assert examples
+    for line, after in itertools.pairwise(lines):
+        if line in examples:
+            assert after == "" or line.endswith("\\"), line
