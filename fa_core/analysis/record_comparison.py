@@ -79,6 +79,7 @@ QUANTITIES: Mapping[str, Rule] = {
     "provenance.data_hash": Rule(kind="data"),
     "provenance.loss": _SAME,
     **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
+    "partial_stream": _SAME,
     "residual_norms": _NORM,
     "bp_grad_norms": _NORM,
     "cross_batch_stability": _COSINE,

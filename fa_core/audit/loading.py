@@ -99,7 +99,7 @@ def resolve_plan(options: MeasureOptions, manifest: Manifest | None, where: Path
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    asked = max(LOOKS) if options.batches == AUTO else options.batches
+    asked = LOOKS[-1] if options.batches == AUTO else options.batches
     given = (asked, options.batch_size, options.eval_seed)
     if manifest:
         usual = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)

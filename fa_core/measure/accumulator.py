@@ -34,8 +34,17 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
+from fa_core.measure.resampling import growth_interval
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.intervals import LOOKS, drift_interval, growth_interval, median_ranks
+from fa_core.report.intervals import (
+    FEWEST_ON_A_LINE,
+    LOOKS,
+    Z_OF_LOOKS,
+    Z_OF_ONE,
+    drift_interval,
+    is_on_a_line,
+    median_ranks,
+)
 from fa_core.report.measurements import Interval, MeanError
 from fa_core.report.provenance import CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.report.quantities import JUDGED
@@ -60,21 +69,23 @@ class Drift:
         why: the reason why it was not measured.
         finite: whether every batch-mean gradient is finite.
         interval: confidence interval of a finite value.
+        note: why a measured value decides nothing.
     """
 
     value: float | None
     why: str | None
     finite: bool
     interval: Interval | None = None
+    note: str = ""
 
 
-def drift(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> Drift:
+def drift(means: Tensor, least: int = MIN_BATCHES, z: float = Z_OF_ONE) -> Drift:
     """(c) of a network.
 
     Args:
         means: (K, D) float64, the batch-mean gradients, each up to a factor.
         least: with fewer batches, (c) is not measured.
-        t: quantile of the interval, see `drift_interval`.
+        z: level of the interval, see `drift_interval`.
     """
     finite = bool(torch.isfinite(means).all())
     if len(means) < least:
@@ -86,10 +97,14 @@ def drift(means: Tensor, least: int = MIN_BATCHES, t: float | None = None) -> Dr
         return Drift(None, f"the mean gradient of eval batch {zero.index(True)} is zero", finite)
     directions = unit_rows(means)
     value = max(-1.0, min(1.0, mean_pairwise_cosine(directions).item()))
-    # sums of each batch's cosines with the others
-    others = directions.sum(dim=0) - directions
-    sums = (directions * others).sum(dim=1).tolist()
-    return Drift(value, None, finite, drift_interval(value, sums, t))
+    cosines = (directions @ directions.T).tolist()
+    note = ""
+    if len(means) < FEWEST_ON_A_LINE and is_on_a_line(cosines):
+        note = (
+            f"the mean gradients of the {len(means)} eval batches lie on one line: (c) is "
+            f"undecided with fewer than {FEWEST_ON_A_LINE}"
+        )
+    return Drift(value, None, finite, drift_interval(value, cosines, z), note)
 
 
 class _Norms(NamedTuple):
@@ -119,15 +134,22 @@ class Accumulator:
     Args:
         stability_layer: layer of (c); None = L//2.
         norm_batches: number of leading batches that (a) and (b) use.
+        decide_at: the ceiling of (c) at which `takes_more` looks; None = K is fixed in advance.
 
     Attributes:
         facts: entries of the report's provenance.
     """
 
-    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1) -> None:
+    def __init__(
+        self,
+        stability_layer: int | None = None,
+        norm_batches: int = 1,
+        decide_at: float | None = None,
+    ) -> None:
         self._asked_layer = stability_layer
         self._layer = 0
         self._norm_batches = norm_batches
+        self._decide_at = decide_at
         self._way = ""
         self._names: list[str] = []
         self.facts: Json = {}
@@ -199,35 +221,54 @@ class Accumulator:
             return partial(drift_layer, self._asked_layer)
         return None
 
-    def is_decided(self, ceiling: float) -> bool:
-        """Whether the batches so far decide (c), at one of the `LOOKS`.
+    @property
+    def takes_more(self) -> bool:
+        """Whether further batches are wanted: at one of the `LOOKS` of a K that is not fixed, those
+        so far may be enough.
 
-        (c) is decided where its interval, wider for four looks, does not hold the ceiling, and
-        where no further batch would measure it.
+        They are where the interval of (c) does not hold the ceiling, where no further batch would
+        measure it, and at the last look.
         """
-        t = LOOKS.get(len(self._means))
-        if t is None:
-            return False
-        found = drift(self._batch_means(), t=t)
-        if found.interval is None:
+        k = len(self._means)
+        if self._decide_at is None or k not in LOOKS:
             return True
-        low, high = found.interval
-        return low > ceiling or high <= ceiling
+        return k < LOOKS[-1] and self._holds_ceiling(self._drift())
 
     def measured(self) -> tuple[DiagnosticReport, list[str]]:
         """The report without accuracies, and notes; fetched from the device."""
         norms = _Norms(*[torch.cat(batches, dim=-1) for batches in zip(*self._norms, strict=True)])
-        return self._report(norms, self._batch_means()), self._notes(norms)
+        found = self._drift()
+        notes = [*self._notes(norms), found.note]
+        if self._holds_ceiling(found):
+            notes.append(self._stopped())
+        return self._report(norms, found), list(filter(None, notes))
 
-    def _report(self, norms: _Norms, means: Tensor) -> DiagnosticReport:
+    def _drift(self) -> Drift:
+        """(c) so far, with a wider interval where it is looked at several times."""
+        z = Z_OF_ONE if self._decide_at is None else Z_OF_LOOKS
+        return drift(self._batch_means(), z=z)
+
+    def _holds_ceiling(self, found: Drift) -> bool:
+        """Whether the interval leaves open on which side of `decide_at` (c) lies."""
+        if self._decide_at is None or found.interval is None:
+            return False
+        low, high = found.interval
+        return low <= self._decide_at < high
+
+    def _stopped(self) -> str:
+        """A note on a K that was not fixed and did not decide."""
+        k = len(self._means)
+        limit = "the most that are taken" if k == LOOKS[-1] else "all there are"
+        return f"(c) is undecided after {k} batches, {limit}"
+
+    def _report(self, norms: _Norms, found: Drift) -> DiagnosticReport:
         h_norms = lower_median(norms.h).tolist()
         g_norms = lower_median(norms.g).tolist()
-        found = drift(means)
         stability = found.value
         if stability is None and not found.finite and all(map(math.isfinite, h_norms + g_norms)):
             # too few batches for drift, but a non-finite gradient must show
             stability = math.nan
-        intervals = _norm_intervals(norms, h_norms, g_norms)
+        intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
         unmeasured = {}
@@ -249,7 +290,7 @@ class Accumulator:
             provenance=dict(self.facts),
             unmeasured=unmeasured,
             credit=self._credit,
-            mean_error=None if stability is None else self._mean_error(means),
+            mean_error=None if stability is None else self._mean_error(self._batch_means()),
         )
         if self._credit is not None and "missing" in self._credit:
             unmeasured.update(self._credit["missing"])
@@ -367,41 +408,17 @@ class Accumulator:
         return len(done.logits)
 
 
-def _norm_intervals(
-    norms: _Norms, h_medians: Sequence[float], g_medians: Sequence[float]
-) -> dict[str, Interval]:
+def _norm_intervals(norms: _Norms, g_medians: Sequence[float]) -> dict[str, Interval]:
     """The intervals of (a) and (b) that are defined."""
-    samples = norms.h.shape[-1]
-    (*low, g_low), (*high, g_high), agreement = bounds_of_medians(norms.h, norms.g[-1])
     found: dict[str, Interval] = {}
-    growth = growth_interval(h_medians, low, high, agreement, samples)
+    growth = growth_interval(norms.h)
     if growth is not None:
         found["growth"] = growth
-    if median_ranks(samples) and math.isfinite(sum(g_medians)):
-        found["g_L"] = (g_low, g_high)
+    ranks = median_ranks(norms.h.shape[-1])
+    if ranks is not None and math.isfinite(sum(g_medians)):
+        low, high = norms.g[-1].sort().values[list(ranks)].tolist()
+        found["g_L"] = (low, high)
     return found
-
-
-def bounds_of_medians(h: Tensor, g_last: Tensor) -> tuple[list[float], list[float], list[float]]:
-    """Inputs of the intervals of (a) and (b).
-
-    Args:
-        h: (L+1, n), ‖h_l,i‖.
-        g_last: (n,), ‖g_L,i‖.
-
-    Returns:
-        low, high: L+2 values at `median_ranks` of h_0..h_L and g_L; least and greatest where
-            n < 6.
-        agreement: L values, how often a sample lies on the same side of the medians of two
-            following layers, as a correlation.
-
-    Source: `fa_core.report.intervals.growth_interval`.
-    """
-    low, high = median_ranks(h.shape[-1]) or (0, -1)
-    ordered = torch.cat((h, g_last[None])).sort(dim=-1).values
-    side = (h - lower_median(h)[:, None]).sign()
-    agreement = (side[1:] * side[:-1]).mean(dim=-1)
-    return ordered[:, low].tolist(), ordered[:, high].tolist(), agreement.tolist()
 
 
 def dead_stream_notes(dark: Sequence[int], unreached: Sequence[int]) -> list[str]:

@@ -96,7 +96,8 @@ class PassOptions:
     Attributes:
         taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
         credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
-        decide_at: ceiling of (c); from 8 batches on, no more are measured once it is decided.
+        decide_at: ceiling of (c); 8, 16, 32 or 64 batches are measured, the first number at which
+            it is decided.
     """
 
     taps: Taps = None
@@ -332,7 +333,7 @@ def run_diagnosis(
     with eval_mode(model, how.dtype, how.device) as net:
         taps_found = resolve_taps(net.model, how.taps, on_note)
         runner = PassRunner(taps_found, net.model, how.loss)
-        accumulator = Accumulator(how.stability_layer, how.norm_batches)
+        accumulator = Accumulator(how.stability_layer, how.norm_batches, how.decide_at)
         meter = AccuracyMeter(net, taps_found.logits)
         log = BatchLog()
         first_batch: object = None
@@ -352,7 +353,7 @@ def run_diagnosis(
                     meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, len(batches))
-                if how.decide_at is not None and accumulator.is_decided(how.decide_at):
+                if not accumulator.takes_more:
                     break
             if runner.proof is not None and index > 0:
                 runner.prove_stateless()

@@ -15,13 +15,13 @@ loss that sums over classes, or halves the square, is another function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid, one_hot
+from torch.nn.functional import cross_entropy, logsigmoid, one_hot
 
 from fa_core.errors import MeasureError
 from fa_core.measure.credit_metrics import ce_change
@@ -68,8 +68,7 @@ class Loss:
         Raises:
             MeasureError: the loss cannot be differentiated, or its derivative is not finite.
         """
-        z = to_float64(outputs) if self.in_float64 else outputs.detach().clone()
-        z.requires_grad_()
+        z = (to_float64(outputs) if self.in_float64 else outputs.detach()).requires_grad_()
         with torch.enable_grad():
             losses = self.values(z, y.to(z.device))
         error = None
@@ -101,10 +100,6 @@ def _targets(z: Tensor, y: Tensor) -> Tensor:
     return one_hot(y, z.shape[1]).bool()
 
 
-def _ce(z: Tensor, y: Tensor) -> Tensor:
-    return torch.nn.functional.cross_entropy(z, y, reduction="none")
-
-
 def _bce_of_logits(z: Tensor, y: Tensor) -> Tensor:
     # autograd of logsigmoid keeps σ(−z) for large z, where σ(z) − 1 cancels
     return -logsigmoid(torch.where(_targets(z, y), z, -z)).mean(dim=1)
@@ -128,7 +123,7 @@ def _mse(z: Tensor, y: Tensor) -> Tensor:
     return (z - _targets(z, y).to(z)).square().mean(dim=1)
 
 
-CE = CrossEntropy("ce", _ce)
+CE = CrossEntropy("ce", partial(cross_entropy, reduction="none"))
 """Cross entropy of outputs that are logits."""
 
 LossChoice: TypeAlias = str | LossFunction | Loss
@@ -180,7 +175,7 @@ def settled(loss: LossChoice, outputs: Tensor, y: Tensor) -> Loss:
         )
     if inside:
         note = "the outputs of the first batch lie in [0, 1] and are taken for logits"
-        return CrossEntropy("ce", _ce, note)
+        return replace(CE, note=note)
     return CE
 
 
@@ -265,7 +260,8 @@ def _checked(name: str, function: LossFunction, outputs: Tensor, y: Tensor) -> T
         MeasureError: it raised, or the values are not one finite number per sample.
     """
     try:
-        losses: object = function(outputs, y)
+        # copies, as it may write into them
+        losses: object = function(outputs.clone(), y.clone())
     except torch.OutOfMemoryError:
         raise
     except Exception as error:

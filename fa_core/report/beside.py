@@ -60,7 +60,8 @@ def mean_error_remark(run: JudgedRun) -> str:
     >>> from fa_core.report.measurements import MeanError
     >>> found = MeanError(cosine=0.39, norm=0.2, label=3, excess=0.15)
     >>> print(mean_error_remark(JudgedRun(cross_batch_stability=0.4, mean_error=found)))
-    the mean error explains 98% of it: class 3 is predicted with 0.15 more than its share
+    the mean error explains most of it: the mean probability of class 3 is 0.15 above its
+    share of the labels
     """
     found = run.mean_error
     c = run.cross_batch_stability
@@ -68,10 +69,10 @@ def mean_error_remark(run: JudgedRun) -> str:
         return ""
     if not c > NOISE_BELOW or found.cosine < MOST_OF_IT * c:
         return ""
-    share = f"{found.cosine / c:.0%}"
-    more = "more" if found.excess > 0 else "less"
-    excess = f"{brief(abs(found.excess), 2)} {more} than its share"
-    return f"the mean error explains {share} of it: class {found.label} is predicted with {excess}"
+    side = "above" if found.excess > 0 else "below"
+    excess = f"{brief(abs(found.excess), 2)} {side} its share of the labels"
+    probability = f"the mean probability of class {found.label} is {excess}"
+    return f"the mean error explains most of it: {probability}"
 
 
 def mean_error_text(run: JudgedRun) -> str:

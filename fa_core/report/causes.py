@@ -66,6 +66,8 @@ def cause_of_floor(run: JudgedRun) -> str | None:
     'cancelled'
     >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], batch_size=128, error_norm=2e-5))
     'converged'
+    >>> cause_of_floor(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"}))
+    'undetermined'
     """
     if "b" not in run.flags:
         return None
@@ -116,6 +118,8 @@ def failure_modes(run: JudgedRun) -> FailureModes:
 
     >>> failure_modes(JudgedRun(residual_norms=[1, 400], cross_batch_stability=0.02))
     FailureModes(failure='scale failure', direction='')
+    >>> failure_modes(JudgedRun(bp_grad_norms=[5e-8], provenance={"loss": "mse"})).failure
+    ''
     """
     floored = "b" in run.flags and run.loss == CE and cause_of_floor(run) != "converged"
     if "a" in run.flags or floored:

@@ -12,6 +12,7 @@ from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
     batch_texts,
+    dead_text,
     depth_text,
     other_margins_text,
     why_unmeasured,
@@ -163,15 +164,18 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
-    if letter == "a" and letter in run.unproven and run.is_dead:
-        return [why_unproven(run, letter)]
     if letter == "a":
-        return list(filter(None, [scale_text(run)]))
+        part = ""
+        if run.partial_stream and letter in run.unproven:
+            part = why_unproven(run, letter)
+        return list(filter(None, [part, dead_text(run), scale_text(run)]))
     if letter == "d":
         return list(filter(None, [other_margins_text(run), depth_text(run)]))
     remarks = batch_texts(run, letter)
     if letter == "c":
         remarks += filter(None, [mean_error_remark(run)])
+    if letter == "b" and run.partial_stream and letter in run.unproven:
+        remarks.append(why_unproven(run, letter))
     if letter == "b" and letter in run.flags:
         remarks += filter(None, [reference_text(run)])
     return remarks

@@ -31,6 +31,9 @@ SOURCE_DRIFT = "cross_batch_direction_stability"
 _FIXED_FIELDS = 10
 """The first fields, always included in `to_dict`."""
 
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+"""Values of the other fields that `to_dict` leaves out."""
+
 
 @refuse_changes
 class DiagnosticReport(JudgedRun, frozen=True, dict=True):
@@ -130,7 +133,7 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
         fixed = {name: data.pop(name) for name in self.__struct_encode_fields__[:_FIXED_FIELDS]}
         if self.recorded_verdict not in (None, report.verdict):
             fixed["recorded_verdict"] = self.recorded_verdict
-        return fixed | {name: value for name, value in data.items() if value not in (None, [], {})}
+        return fixed | {name: value for name, value in data.items() if value not in _EMPTY}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object], where: str = "report") -> DiagnosticReport:

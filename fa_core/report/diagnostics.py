@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -27,7 +28,7 @@ BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 """Kinds of inexact numbers: a lower bound, another layer's, (d) by an assumed baseline."""
 
 NORM_RATIO_EPS = 1e-30
-"""Smallest denominator of a growth ratio."""
+"""Smallest norm of a growth ratio; a layer below it is dead."""
 
 Result = TypeVar("Result", covariant=True)
 
@@ -168,35 +169,40 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
 
 
 def block_growths(norms: Sequence[float]) -> list[float]:
-    """Growth per block: ‖h_{l+1}‖/max(‖h_l‖, 1e-30), l = 0..L−1; NaN next to a non-finite norm.
+    """Growth per block: ‖h_{l+1}‖/‖h_l‖, l = 0..L−1, at most the largest float; NaN, undefined,
+    next to a norm that is not finite or of a dead layer (below 1e-30).
 
-    >>> block_growths([1.0, 2.0, 8.0, math.inf])
-    [2.0, 4.0, nan]
+    >>> block_growths([1.0, 2.0, 8.0, math.inf]), block_growths([1.0, 3.0, 0.0, 2.0])
+    ([2.0, 4.0, nan], [3.0, nan, nan])
     """
     growths = []
     for before, after in itertools.pairwise(norms):
-        if math.isfinite(before) and math.isfinite(after):
-            growths.append(after / max(before, NORM_RATIO_EPS))
+        # false for NaN too
+        if NORM_RATIO_EPS <= before < math.inf and NORM_RATIO_EPS <= after < math.inf:
+            growths.append(min(after / before, sys.float_info.max))
         else:
             growths.append(math.nan)
     return growths
 
 
 def largest_growth(norms: Sequence[float], bound: float | None = None) -> float | None:
-    """(a)'s number: the largest of `block_growths`.
+    """(a)'s number: the largest of the `block_growths` that are defined.
 
     Args:
         norms: ‖h_l‖, l = 0..L.
         bound: a lower bound, for a log with fewer than two norms.
 
     Returns:
-        NaN if any norm is non-finite; None if nothing was measured.
+        NaN if any norm is non-finite; None if nothing was measured; 0 if dead layers leave no
+        growth defined.
 
     >>> largest_growth([1.0, 2.0, 8.0]), largest_growth([5.0], bound=3.0), largest_growth([])
     (4.0, 3.0, None)
+    >>> largest_growth([1.0, 3.0, 0.0, 2.0]), largest_growth([0.0, 2.0])
+    (3.0, 0.0)
     """
     if not all(map(math.isfinite, norms)):
         return math.nan
     if len(norms) < 2:
         return bound
-    return max(block_growths(norms))
+    return max((ratio for ratio in block_growths(norms) if not math.isnan(ratio)), default=0.0)

@@ -1,20 +1,17 @@
-"""95 % intervals in closed form, from the samples of one audit. Pure Python.
+"""95 % intervals of (b), (c) and (d) from the samples of one audit. Pure Python.
 
-No resampling: the same audit gives the same interval, and it costs nothing next to a forward pass.
-Coverage was simulated (`python -m tests.bench.coverage`; the table is in docs/protocol.md §3). A
-number without an interval (an old file, too few samples) is judged as a point.
+(a)'s is in `fa_core.measure.resampling`. The same audit gives the same interval. Coverage was
+simulated (`python -m tests.bench.coverage`; the table is in docs/protocol/intervals.md). A number
+without an interval (an old file, too few samples) is judged as a point.
 """
 
 from __future__ import annotations
 
 import binascii
 import math
-import sys
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 
-from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
 from fa_core.report.measurements import Interval
 
 LEVEL = 0.95
@@ -26,9 +23,6 @@ TAIL = (1 - LEVEL) / 2
 REFERENCE_BATCH = 128
 """B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
 
-_LARGEST = 709.0
-"""Largest exponent of a finite exponential."""
-
 FEWEST = 20
 """Minimum samples for an interval of growth: fewer may miss a second group of samples."""
 
@@ -38,72 +32,11 @@ _EXACT_UP_TO = 1000
 _HALVINGS = 60
 """Steps of a bisection within [0, 1], to the last bit of a float."""
 
-_Z = 1.959963984540054
+Z_OF_ONE = 1.959963984540054
 """The normal distribution's quantile at (1 + LEVEL)/2."""
 
 
-def growth_interval(
-    medians: Sequence[float],
-    lows: Sequence[float],
-    highs: Sequence[float],
-    agreement: Sequence[float],
-    samples: int,
-) -> Interval | None:
-    """(a): of growth = max_l q_l, q_l = m_{l+1}/m_l, the m_l medians over the same samples.
-
-        s_l = (log high_l − log low_l)/2z,  s²(l) = s_l² + s_{l+1}² − 2·r_l·s_l·s_{l+1}
-        (max_l q_l·exp(−z'·s(l)), max_l q_l·exp(z·s(l)))
-
-    low_l and high_l bound m_l (`median_ranks`) and so give the standard error of its logarithm; r_l
-    is the correlation of the two medians' errors, from how often a sample lies on the same side of
-    both. z' is z for L comparisons, since the largest of L lower bounds is reported.
-
-    Args:
-        medians, lows, highs: m_l and its bounds, l = 0..L.
-        agreement: r_l = mean_i sign(‖h_l,i‖ − m_l)·sign(‖h_{l+1},i‖ − m_{l+1}), l = 0..L−1.
-        samples: n.
-
-    Returns:
-        Ratios, which hold the growth. None for fewer than two layers or fewer than `FEWEST`
-        samples; where a number is not finite, or the growth itself is not; where a norm is below
-        `NORM_RATIO_EPS`, as in a stream that is 0.
-
-    Source: McKean & Schrader, Communications in Statistics B 13, 1984 (standard error of a median).
-
-    >>> low, high = growth_interval([1.0, 2.0], [0.9, 1.8], [1.1, 2.2], [0.5], 128)
-    >>> round(low, 2), round(high, 2)
-    (1.82, 2.2)
-    """
-    # imported where something is measured: it takes 8 ms, a first screen needs none of it
-    from statistics import NormalDist
-
-    if samples < FEWEST or len(medians) < 2 or not _has_logarithms([*medians, *lows, *highs]):
-        return None
-    ratios = block_growths(medians)
-    if not math.isfinite(max(ratios)):
-        return None
-    _, tail = _median_bounds(samples)
-    covered = NormalDist().inv_cdf(1 - tail)
-    errors = []
-    for low, high in zip(lows, highs, strict=True):
-        width = math.log(high) - math.log(low)
-        errors.append(width / (2 * covered))
-    comparisons = len(ratios)
-    several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * comparisons))
-    bounds_below, bounds_above = [], []
-    for q, (before, after), r in zip(ratios, pairwise(errors), agreement, strict=True):
-        variance = before**2 + after**2 - 2 * r * before * after
-        spread = math.sqrt(max(variance, 0.0))
-        bounds_below.append(q * math.exp(-several * spread))
-        bounds_above.append(q * math.exp(min(_Z * spread, _LARGEST)))
-    return max(bounds_below), min(max(bounds_above), sys.float_info.max)
-
-
-def _has_logarithms(norms: Sequence[float]) -> bool:
-    """Whether no norm is below the smallest denominator of a growth ratio."""
-    return all(map(math.isfinite, norms)) and min(norms) >= NORM_RATIO_EPS
-
-
+@cache
 def median_ranks(samples: int) -> tuple[int, int] | None:
     """(b): places in the sorted values, from 0, between which the population's median lies with
     probability ≥ `LEVEL`.
@@ -122,100 +55,127 @@ def median_ranks(samples: int) -> tuple[int, int] | None:
     >>> median_ranks(128), median_ranks(5)
     ((52, 75), None)
     """
-    return _median_bounds(samples)[0]
-
-
-@cache
-def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
-    """The places, and the probability that the median lies below the lower one."""
     if samples > _EXACT_UP_TO:
-        deviation = math.sqrt(samples)
-        k = int((samples - _Z * deviation) / 2)
-        distance = (samples + 1 - 2 * k) / math.sqrt(2 * samples)
-        return (k - 1, samples - k), math.erfc(distance) / 2
-    k, tail = 0, 0.0
+        k = int((samples - Z_OF_ONE * math.sqrt(samples)) / 2)
+        return k - 1, samples - k
+    k = 0
     outcomes, all_outcomes = 1, 2**samples
     while outcomes / all_outcomes <= TAIL:
-        tail = outcomes / all_outcomes
         k += 1
         outcomes += math.comb(samples, k)
     if k == 0:
-        return None, tail
-    return (k - 1, samples - k), tail
+        return None
+    return k - 1, samples - k
 
 
-LOOKS = {8: 3.3353, 16: 2.8366, 32: 2.6519, 64: 2.5714}
-"""K at which `--batches auto` looks → t_{K−1} at 1 − 0.05/8: of four looks, each 95 % after
-Bonferroni."""
+LOOKS = (8, 16, 32, 64)
+"""K at which `--batches auto` looks whether (c) is decided; it takes no more."""
+
+Z_OF_LOOKS = 2.497705474412285
+"""The normal distribution's quantile at 1 − 0.05/8: four looks share 5 % (Bonferroni)."""
+
+ON_A_LINE = 0.8
+"""Mean squared cosine of pairs of batches from which on their mean gradients count as on one
+line."""
+
+FEWEST_ON_A_LINE = 20
+"""Minimum batches for an interval of a drift on one line: fewer may miss a flip of the sign."""
 
 
 def drift_interval(
-    drift: float, row_sums: Sequence[float], t: float | None = None
+    drift: float, cosines: Sequence[Sequence[float]], z: float = Z_OF_ONE
 ) -> Interval | None:
-    """(c): of the mean cosine over pairs of K batches: the jackknife over batches, and over one
-    more that was not seen.
+    """(c): of the mean cosine over pairs of K batches, as a U-statistic.
 
-        c = Σ_k s_k/K(K−1),  s_k = Σ_{j≠k} c_jk,  half = t_{K−1}·2·√(Σ(s_k − s̄)²/K(K−1))/(K−2)
-        from the lower of the two c − half to the higher c + half: of s_1..s_K, and of s_1..s_K and
-        s_{K+1} = 0
+        c ± t_{K−1}·√(4(K−2)/(K(K−1))·s²(c_k) + 2/(K(K−1))·s²(c_jk)),  c_k = mean_{j≠k} c_jk
 
-    K batches that agree do not show that every batch would: the one more is orthogonal to them.
-    Without it the jackknife covers as little as 0.6 where one batch in ten is unlike the others, or
-    the noise has heavy tails.
+    s² are sample variances: of the mean cosine of each batch with the others, and of the cosines of
+    pairs, Hoeffding's two terms. The low end is also that of artanh c, at t_{(K−1)/2}: batches that
+    agree may have missed those few that do not, and a cosine ends at 1.
+
+    Where the mean gradients lie on one line (`is_on_a_line`), batches that agree do not show that
+    no batch points the other way: then the ends also hold (2q − 1)² times the mean |c_jk|, q within
+    Wilson's interval of the share of batches that point one way; and fewer than `FEWEST_ON_A_LINE`
+    say nothing.
 
     Args:
         drift: c, as it is reported.
-        row_sums: s_k, k = 1..K.
-        t: the quantile; None = of 95 %.
+        cosines: c_jk, (K, K).
+        z: the normal quantile of the level; of 95 %, or `Z_OF_LOOKS`.
 
     Returns:
         Within [−1, 1], and holds c; None for K < 3 or a value that is not finite.
 
-    Source: Arvesen, Annals of Mathematical Statistics 40, 1969 (jackknifing U-statistics); the one
-    more is ours, its coverage is simulated in docs/protocol.md §3.1.
+    Source: Hoeffding, Annals of Mathematical Statistics 19, 1948; the second low end and the line
+    are ours. Coverage: docs/protocol/intervals.md.
 
-    >>> low, high = drift_interval(0.9, [8.1] * 10)
-    >>> round(low, 2), high
-    (0.37, 1.0)
+    >>> alike = [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    >>> drift_interval(0.5, alike)
+    (0.5, 0.5)
     """
-    k = len(row_sums)
-    if k < 3 or not math.isfinite(sum(row_sums) + drift):
+    k = len(cosines)
+    if k < 3 or not math.isfinite(drift + sum(map(sum, cosines))):
         return None
-    if t is None:
-        t = t_quantile(k - 1)
-    low, high = _jackknifed(row_sums, t)
-    low_with_one_more, high_with_one_more = _jackknifed([*row_sums, 0.0], t)
-    # c and the sums are rounded separately: include c itself
-    lowest = min(low, low_with_one_more, drift)
-    highest = max(high, high_with_one_more, drift)
-    return max(-1.0, lowest), min(1.0, highest)
+    if is_on_a_line(cosines) and k < FEWEST_ON_A_LINE:
+        return -1.0, 1.0
+    means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
+    pairs = _pairs(cosines)
+    error = 4 * (k - 2) / (k * (k - 1)) * _variance(means)
+    error += 2 / (k * (k - 1)) * _variance(pairs)
+    error = math.sqrt(error)
+    half = t_quantile(k - 1, z) * error
+    ends = [drift, drift - half, drift + half]
+    if error and abs(drift) < 1:
+        stretched = t_quantile((k - 1) / 2, z) * error / (1 - drift**2)
+        ends.append(math.tanh(math.atanh(drift) - stretched))
+    if is_on_a_line(cosines):
+        size = sum(map(abs, pairs)) / len(pairs)
+        ends += [size * share for share in _flipped(cosines, z)]
+    return max(-1.0, min(ends)), min(1.0, max(ends))
 
 
-def _jackknifed(sums: Sequence[float], t: float) -> Interval:
-    """c ± t·its standard error, from the sums s_k."""
-    k = len(sums)
-    middle = sum(sums) / k
-    squares = sum((s - middle) ** 2 for s in sums)
-    of_mean = math.sqrt(squares / (k * (k - 1)))
-    error = 2 * of_mean / (k - 2)
-    cosine = middle / (k - 1)
-    return cosine - t * error, cosine + t * error
+def is_on_a_line(cosines: Sequence[Sequence[float]]) -> bool:
+    """Whether the mean gradients of K batches lie on one line, on either side: the mean c_jk² of
+    pairs is at least `ON_A_LINE`."""
+    squares = [cosine**2 for cosine in _pairs(cosines)]
+    return sum(squares) >= ON_A_LINE * len(squares)
+
+
+def _pairs(cosines: Sequence[Sequence[float]]) -> list[float]:
+    return [cosine for place, row in enumerate(cosines) for cosine in row[:place]]
+
+
+def _variance(values: Sequence[float]) -> float:
+    """The sample variance."""
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def _flipped(cosines: Sequence[Sequence[float]], z: float) -> Interval:
+    """The least and the greatest (2q − 1)², q the share of batches on one side of the line."""
+    k = len(cosines)
+    # the batch that is most on the line
+    row = max(cosines, key=lambda row: sum(map(abs, row)))
+    low, high = share_interval(sum(cosine > 0 for cosine in row), k, z)
+    squares = (2 * low - 1) ** 2, (2 * high - 1) ** 2
+    return 0.0 if low <= 0.5 <= high else min(squares), max(squares)
 
 
 @cache
-def t_quantile(freedom: float) -> float:
-    """Student's t at (1 + LEVEL)/2, by its expansion about the normal: within 2e-4 from 5 degrees
+def t_quantile(freedom: float, z: float = Z_OF_ONE) -> float:
+    """Student's t at a level, by its expansion about the normal: at 95 % within 3e-4 from 5 degrees
     of freedom on.
 
     Args:
         freedom: degrees of freedom; ∞ gives the normal quantile.
+        z: the normal quantile of the level.
 
     Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 1964, 26.7.5.
 
     >>> round(t_quantile(9), 3)
     2.262
     """
-    z, v = _Z, float(freedom)
+    v = float(freedom)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
@@ -228,12 +188,13 @@ def t_quantile(freedom: float) -> float:
     return z + correction
 
 
-def share_interval(hits: float, samples: int) -> Interval:
+def share_interval(hits: float, samples: int, z: float = Z_OF_ONE) -> Interval:
     """Wilson's interval of a share hits/n on random samples.
 
     Args:
         hits: 0..n.
         samples: n, 1 or more.
+        z: the normal quantile of the level.
 
     Source: Wilson, Journal of the American Statistical Association 22, 1927.
 
@@ -242,7 +203,7 @@ def share_interval(hits: float, samples: int) -> Interval:
     (0.449, 0.551)
     """
     p = hits / samples
-    z2 = _Z**2 / samples
+    z2 = z**2 / samples
     middle = (p + z2 / 2) / (1 + z2)
     variance = z2 * p * (1 - p) + z2**2 / 4
     half = math.sqrt(variance) / (1 + z2)
@@ -311,7 +272,7 @@ def _score_bound(b: int, c: int, n: int) -> float:
         q = (root - linear) / (4 * n)
         share = 2 * q + delta * (1 - delta)
         beyond = max(n * delta - b + c - 0.5, 0.0)
-        if beyond**2 <= _Z**2 * n * share:
+        if beyond**2 <= Z_OF_ONE**2 * n * share:
             low = delta
         else:
             high = delta

@@ -122,8 +122,7 @@ class Judge:
             for end in run.interval(letter) or ():
                 ends[letter].append((end, place))
         self.coverage[place] = decided | self.nonfinite[place]
-        if run.evidence or run.is_dead:
-            self._inconclusive[place] = mask_of(run.inconclusive) & decided
+        self._inconclusive[place] = mask_of(run.inconclusive) & decided
 
     def values(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.

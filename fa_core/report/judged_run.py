@@ -26,7 +26,10 @@ from fa_core.report.provenance import OTHER_BASELINES
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
 from fa_core.report.verdict import (
+    FIRES,
     NOT_MEASURED,
+    PASSES,
+    UNDECIDED,
     recorded_flags,
     short_verdict,
     standing,
@@ -213,11 +216,13 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def inconclusive(self) -> frozenset[str]:
         """The diagnostics that cannot pass, only fire.
 
-        Only a lower bound is known; or (a) of a stream that is 0, whose ratios are meaningless.
+        Only a lower bound is known; (a) with a dead layer; (a) and (b) of a part of the stream.
         """
         found = {letter for letter in LETTERS if self.evidence.get(letter) == BOUND}
-        if self.is_dead:
+        if self.dead_layers:
             found.add("a")
+        if self.partial_stream:
+            found.update("ab")
         return frozenset(found)
 
     @property
@@ -229,10 +234,33 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         return found
 
     @property
-    def is_dead(self) -> bool:
-        """Whether some norm of the stream is below 1e-30, the smallest denominator of a growth
-        ratio."""
-        return len(self.residual_norms) > 1 and min(self.residual_norms) < NORM_RATIO_EPS
+    def dead_layers(self) -> list[int]:
+        """Layers with a median norm below 1e-30: growth into and out of them is undefined."""
+        norms = self.residual_norms
+        if len(norms) < 2 or min(norms) >= NORM_RATIO_EPS:
+            return []
+        return [layer for layer, norm in enumerate(norms) if norm < NORM_RATIO_EPS]
+
+    @cached_property
+    def states(self) -> dict[str, str]:
+        """Diagnostic letter → ``"fires"``, ``"passes"``, ``"undecided"`` or ``"not measured"``.
+
+        Without an interval the number decides.
+
+        >>> run = JudgedRun(cross_batch_stability=0.4, intervals={"stability": (0.2, 0.6)})
+        >>> run.states["c"], run.judgement
+        ('undecided', 'undecided')
+        """
+        found = dict.fromkeys(LETTERS, NOT_MEASURED)
+        for letter in self.coverage:
+            found[letter] = FIRES if letter in self.flags else PASSES
+        return found | dict.fromkeys(self.undecided, UNDECIDED)
+
+    @property
+    def judgement(self) -> str:
+        """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
+        ``"trustworthy"`` on its coverage, or ``"not measured"``."""
+        return standing(self.flags - self.undecided, self.coverage, self.undecided)
 
     @property
     def noise_scale(self) -> float | None:

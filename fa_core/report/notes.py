@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
+from fa_core.option_values import listed
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostics import (
     ASSUMED,
     BOUND,
     DIAGNOSTICS,
-    NORM_RATIO_EPS,
     PROXY,
 )
 from fa_core.report.intervals import REFERENCE_BATCH, at_reference_batch
@@ -223,10 +223,33 @@ def why_unmeasured(run: JudgedRun, letter: str) -> str:
     return NO_REASON
 
 
+def left_out_text(run: JudgedRun) -> str:
+    """What of the stream was not measured; ``""`` where it is whole."""
+    return run.partial_stream and f"left out of the stream: {run.partial_stream}"
+
+
+def dead_text(run: JudgedRun) -> str:
+    """The dead layers, and what they leave undefined; ``""`` without any.
+
+    >>> dead_text(JudgedRun(residual_norms=[3.5, 0.0, 0.4, 0.3, 0.0]))
+    '‖h_1‖, ‖h_4‖ are 0: growth into and out of a dead layer is undefined'
+    """
+    names = [f"‖h_{layer}‖" for layer in run.dead_layers]
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    most = max(run.residual_norms[layer] for layer in run.dead_layers)
+    size = "0" if most == 0 else "below 1e-30"
+    undefined = "growth into and out of a dead layer is undefined"
+    if run.max_per_block_growth == 0:
+        undefined = "no block has a defined growth, and it is given as 0"
+    return f"{listed(names, 4)} {verb} {size}: {undefined}"
+
+
 def why_unproven(run: JudgedRun, letter: str) -> str:
     """Why a diagnostic that does not fire does not pass either."""
-    if letter == "a" and run.is_dead:
-        norms = enumerate(run.residual_norms)
-        layer = next(layer for layer, norm in norms if norm < NORM_RATIO_EPS)
-        return f"‖h_{layer}‖ is 0, and a stream that is 0 has no growth to judge"
+    if run.partial_stream and letter in "ab":
+        return f"a part of the stream can fire and not pass; {left_out_text(run)}"
+    if letter == "a" and run.dead_layers:
+        return dead_text(run)
     return "only a lower bound is known, which does not fire; ‖h_l‖ of every layer would decide"

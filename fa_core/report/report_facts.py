@@ -110,6 +110,8 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         mean_error: the part of (c) that the mean error makes; of labels per sample.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        partial_stream: what of the residual stream was left out of the measurement; while it says
+            something, (a) and (b) can fire and never pass.
         assumed_baseline_acc: a what-if: the frozen-baseline accuracy that (d) is judged by in place
             of the recorded one. No file has it.
 
@@ -150,6 +152,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     provenance: Json = {}
     axes: dict[str, Axis] = {}
     layers: dict[str, str] = {}
+    partial_stream: str = ""
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     def __post_init__(self) -> None:

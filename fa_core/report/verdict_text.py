@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
 from fa_core.report.judged_run import JudgedRun
-from fa_core.report.notes import baseline_text
+from fa_core.report.notes import baseline_text, left_out_text
 from fa_core.report.report_facts import UNSTATED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import (
@@ -22,7 +22,8 @@ _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"
 
 
 def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
-    """The verdict with its grounds and undecided diagnostics; for a control, a note that it is one.
+    """The verdict with its grounds, undecided diagnostics and what was left out of the stream; for
+    a control, a note that it is one.
 
     Args:
         run: judged by its thresholds.
@@ -46,7 +47,7 @@ def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = 
             words = [doubt]
         else:
             words = [f"{verdict} {grounds}".rstrip(), doubt]
-    return "; ".join(filter(None, words))
+    return "; ".join(filter(None, [*words, left_out_text(run)]))
 
 
 def doubt_text(undecided: Iterable[str]) -> str:

@@ -60,7 +60,7 @@ def check_command(
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
     samples (not other training seeds) might say otherwise, of which only a lower bound is known, or
-    (a) of a stream that is 0: a line each names the runs. Every claim is judged seed by seed, holds
+    (a) with a dead layer: a line each names the runs. Every claim is judged seed by seed, holds
     if it does on every seed, and is printed with their numbers. The last line counts runs, says on
     which diagnostics they are trustworthy, and counts the letters that fire. A walk-back by
     undecided diagnostics alone is still 1, and says so. With --protocol v2 the successor's verdict

@@ -1,9 +1,9 @@
-"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.report.intervals`.
+"""How often each interval holds the number it is about, and how often a decision is wrong: simulations.
 
-    python -m tests.bench.coverage [--repeats 2000]
+    python -m tests.bench.coverage [--repeats 300]
 
 Nominal: 95 %. Samples are drawn from distributions whose true number is known: in closed form for medians and shares,
-as the mean of 20,000 draws for the drift.
+as the mean of many draws for the drift. *held*: the interval holds the number, or the limit too (undecided).
 """
 
 import argparse
@@ -13,10 +13,11 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import torch
 
+from fa_core.measure.resampling import growth_interval
 from fa_core.report.intervals import (
     drift_interval,
-    growth_interval,
     median_ranks,
     packed,
     paired_margin,
@@ -25,94 +26,146 @@ from fa_core.report.intervals import (
 from tests.bench.figures import table
 
 RNG = np.random.default_rng(0)
+DRIFT_CEILING = 0.3
 
 
-def covered(draw, true, repeats):
-    """The share of intervals that hold the true number."""
+def judged(draw, true, limits, repeats):
+    """Shares of intervals that hold the true number, that hold it or a limit, and of wrong decisions at the worst
+    of the limits."""
     found = [ends for ends in (draw() for _ in range(repeats)) if ends is not None]
-    return sum(low <= true <= high for low, high in found) / len(found)
+    # where a sample's noise is the same at both layers the ends are the number, up to rounding
+    holds = [low * (1 - 1e-9) <= true <= high * (1 + 1e-9) for low, high in found]
+    wrong, open_ones = [], [False] * len(found)
+    for limit in limits:
+        fires = true > limit
+        wrong.append(sum((high <= limit) if fires else (low > limit) for low, high in found))
+        open_ones = [
+            so_far or low <= limit < high
+            for so_far, (low, high) in zip(open_ones, found, strict=True)
+        ]
+    held = sum(map(max, holds, open_ones)) / len(found)
+    return sum(holds) / len(found), held, max(wrong, default=0.0) / len(found)
 
 
-NOISE = {
-    "normal": lambda *shape: RNG.standard_normal(shape),
-    "heavy tails (t, 3)": lambda *shape: RNG.standard_t(3, shape),
-    "skewed (exponential)": lambda *shape: RNG.exponential(1.0, shape) - math.log(2),
-    "in two groups": lambda *shape: RNG.normal(2.0 * RNG.choice([-1.0, 1.0], shape), 0.7),
+def lognormal(samples, blocks, growth, shared=0.9):
+    """Blocks that all grow alike; a sample's noise is partly the same at every layer."""
+    common, own = RNG.standard_normal((1, samples)), RNG.standard_normal((blocks + 1, samples))
+    logs = 0.5 * np.where(RNG.random((1, samples)) < shared, common, own)
+    return np.exp(logs + np.arange(blocks + 1)[:, None] * math.log(growth))
+
+
+def cauchy(samples, blocks, growth):
+    """Log norms of Cauchy noise, apart at every layer."""
+    logs = 0.3 * RNG.standard_cauchy((blocks + 1, samples)).clip(-300, 300)
+    return np.exp(logs + np.arange(blocks + 1)[:, None] * math.log(growth))
+
+
+def gate(samples, blocks, growth, share=0.52):
+    """A gate that a share of the samples opens in the first block; the others do nothing."""
+    first = np.exp(0.1 * RNG.standard_normal(samples))
+    opened = np.where(RNG.random(samples) < share, growth, 1.0)
+    return np.stack([first, *[first * opened] * blocks])
+
+
+def changing_sides(samples, blocks, growth):
+    """Two groups with a gap of ×8 between; half of the samples change sides from layer to layer."""
+    layers = blocks + 1
+    fixed, fresh = RNG.random(samples) < 0.52, RNG.random((layers, samples)) < 0.52
+    upper = np.where(RNG.random((layers, samples)) < 0.5, fixed, fresh)
+    logs = np.where(upper, math.log(8), 0.0) + 0.1 * RNG.standard_normal((layers, samples))
+    return np.exp(logs + np.arange(layers)[:, None] * math.log(growth))
+
+
+STREAMS = {
+    "blocks that grow alike": lognormal,
+    "Cauchy tails": cauchy,
+    "a gate open for 52 %": gate,
+    "groups that change sides": changing_sides,
 }
-"""Of log norms: every one has the median 0."""
+"""Norms (L+1, n) of a network."""
 
 
-STEPS = {"one block": [40.0], "4 blocks": [3.0, 40.0, 2.0, 1.1]}
-"""The medians' true ratios, block by block."""
+def true_growth(norms, blocks, growth):
+    """The growth of the medians: as it is set, but behind a gate."""
+    if norms is not gate:
+        return growth
+    first, opened, *_ = np.median(norms(2_000_001, 1, growth), axis=1)
+    return float(opened / first)
 
 
-def growth(samples, steps, noise, shared):
-    """(a) of norms whose logarithms share a part of their noise from layer to layer."""
-    depth, places = len(steps) + 1, median_ranks(samples)
-    common, own = NOISE[noise](1, samples), NOISE[noise](depth, samples)
-    # a sample takes all of its noise from the common part, or its own: the median of every layer stays 0
-    logs = (
-        np.where(RNG.random((1, samples)) < shared, common, own)
-        * np.linspace(0.3, 0.8, depth)[:, None]
-    )
-    norms = np.exp(logs + np.concatenate([[0.0], np.log(steps).cumsum()])[:, None])
-    ordered = np.sort(norms, axis=1)
-    medians = ordered[:, (samples - 1) // 2]
-    side = np.sign(norms - medians[:, None])
-    agreement = (side[1:] * side[:-1]).mean(axis=1)
-    bounds = (ordered[:, place].tolist() for place in places)
-    return growth_interval(medians.tolist(), *bounds, agreement.tolist(), samples)
+def growth(norms, samples, blocks, ratio):
+    return growth_interval(torch.from_numpy(norms(samples, blocks, ratio)))
 
 
-def median(samples, noise):
-    """(b), of norms around 1."""
-    places = median_ranks(samples)
-    ordered = np.sort(np.exp(NOISE[noise](samples)))
-    return float(ordered[places[0]]), float(ordered[places[1]])
+def median(samples):
+    """(b), of log-normal norms around 1."""
+    low, high = median_ranks(samples)
+    ordered = np.sort(np.exp(RNG.standard_normal(samples)))
+    return float(ordered[low]), float(ordered[high])
 
 
-SPECTRA = {
-    "in all directions": np.ones(64),
-    "in 5 directions": np.repeat([1.0, 0.0], [5, 59]),
-    "as 1/i": 1.0 / np.arange(1, 65),
-    "in one direction": np.eye(64)[0],
-    "mostly in one": np.where(np.arange(64) == 0, 63.0, 1.0),
-}
-"""Variance of the gradient noise along 64 axes."""
+def pointed(signal, noise, axes, tail=None):
+    """Batch-mean gradients of unit length: one signal, and noise along some axes.
+
+    Args:
+        signal: the number of batches → the signal's size of each batch.
+        noise: its size.
+        axes: how many.
+        tail: the number of batches → a factor of each batch's noise.
+    """
+
+    def draw(batches):
+        means = RNG.standard_normal((batches, axes)) * noise / math.sqrt(axes)
+        if tail is not None:
+            means *= tail(batches)[:, None]
+        means[:, 0] += signal(batches)
+        return means / np.linalg.norm(means, axis=1, keepdims=True)
+
+    return draw
+
+
+def flipped(share):
+    return lambda batches: np.where(RNG.random(batches) < share, 1.0, -1.0)
+
+
+def two_classes(middle):
+    """The mean error of two classes is one number per batch, times the same vector."""
+    return lambda batches: middle + RNG.standard_normal(batches)
 
 
 TAILS = {
-    "normal": np.ones,
-    "t, 2": lambda shape: np.sqrt(2.0 / RNG.chisquare(2.0, shape)),
-    "t, 1": lambda shape: np.sqrt(1.0 / RNG.chisquare(1.0, shape)),
-    "one in ten is noise": lambda shape: np.where(RNG.random(shape) < 0.1, 30.0, 1.0),
+    "normal noise": None,
+    "noise of t, 2": lambda batches: np.sqrt(2.0 / RNG.chisquare(2.0, batches)),
+    "noise of t, 1": lambda batches: np.sqrt(1.0 / RNG.chisquare(1.0, batches)),
 }
-"""How large the noise of a batch is, per batch."""
 
 
-def directions(batches, noise_over_batch, spectrum, count, tail="normal"):
-    """(count, K, 64) batch-mean gradients of unit length: one signal, and noise of N/B times its power."""
-    scale = np.sqrt(SPECTRA[spectrum] / SPECTRA[spectrum].sum() * noise_over_batch)
-    noise = RNG.standard_normal((count, batches, 64)) * TAILS[tail]((count, batches, 1))
-    means = noise * scale + np.full(64, 1 / 8.0)
-    return means / np.linalg.norm(means, axis=2, keepdims=True)
+def gradients():
+    """(name, draws of mean gradients) of every case of the drift."""
+    for (tail, factor), axes, noise in product(TAILS.items(), (4, 64), (8.0, 2.0, 1.0, 0.5)):
+        yield f"{tail}, {axes} axes", pointed(np.ones, noise, axes, factor)
+    for axes, noise in product((4, 64), (0.0, 0.1, 0.3)):
+        kind = f"noise of {noise:g} along {axes} axes" if noise else "on one line"
+        for share in (0.5, 0.77, 0.9, 0.95):
+            yield f"sign flips, {kind}", pointed(flipped(share), noise, axes)
+        for middle in (0.0, 0.5, 1.0, 2.0):
+            yield f"two classes, {kind}", pointed(two_classes(middle), noise, axes)
 
 
-def mean_cosine(units):
-    k = units.shape[1]
-    return (np.square(units.sum(axis=1)).sum(axis=1) - k) / (k * (k - 1))
+def mean_cosine(cosines):
+    k = len(cosines)
+    return float(cosines.sum() - k) / (k * (k - 1))
 
 
-def drift(batches, noise_over_batch, spectrum, tail, repeats):
-    """(c): its true value, and the coverage of its interval."""
-    drawn = (directions(batches, noise_over_batch, spectrum, 2_000, tail) for _ in range(5))
-    true = statistics.fmean(float(mean_cosine(units).mean()) for units in drawn)
-    hits = 0
-    for units in directions(batches, noise_over_batch, spectrum, repeats, tail):
-        sums = (units @ units.T).sum(axis=1) - 1
-        ends = drift_interval(float(sums.sum()) / (batches * (batches - 1)), sums.tolist())
-        hits += ends[0] <= true <= ends[1]
-    return true, hits / repeats
+def drift(draw, batches):
+    units = draw(batches)
+    cosines = units @ units.T
+    return drift_interval(mean_cosine(cosines), cosines.tolist())
+
+
+def true_drift(draw):
+    """E⟨u, u'⟩ = ‖E u‖²."""
+    return float(np.square(draw(100_000).mean(axis=0)).sum())
 
 
 def margin(samples, better, worse):
@@ -123,27 +176,31 @@ def margin(samples, better, worse):
 
 
 def cases(repeats):
-    """One simulation each."""
-    for noise, samples in product(NOISE, (20, 128, 1280)):
-        where = f"{noise}, n = {samples}"
-        for shared, (label, steps) in product((0.0, 0.9), STEPS.items()):
-            share = covered(partial(growth, samples, steps, noise, shared), max(steps), repeats)
-            yield "(a) growth", f"{where}, {label}, {shared:.0%} of the noise shared", share
-        yield "(b) ‖g_L‖", where, covered(partial(median, samples, noise), 1.0, repeats)
-    for tail, spectrum, batches, ratio in product(
-        TAILS, SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 10.0)
-    ):
-        true, share = drift(batches, ratio, spectrum, tail, max(repeats // 4, 1))
-        case = f"noise {spectrum}, {tail}, K = {batches}, c = {true:.2f}"
-        yield f"(c) drift, {tail}", case, share
+    """(interval, kind, case, coverage, held, wrong decisions) of one simulation each."""
+    for (kind, norms), blocks in product(STREAMS.items(), (1, 4)):
+        ratio = 60.0 if norms is gate else 3.0
+        true = true_growth(norms, blocks, ratio)
+        for samples in (20, 128, 512):
+            draw = partial(growth, norms, samples, blocks, ratio)
+            found = judged(draw, true, (true * 0.7, true * 1.3), repeats)
+            yield "(a) growth", kind, f"n = {samples}, {blocks} blocks", *found
+    for samples in (20, 128, 1280):
+        found = judged(partial(median, samples), 1.0, (0.7, 1.3), repeats)
+        yield "(b) ‖g_L‖", "log-normal", f"n = {samples}", *found
+    for kind, draw in gradients():
+        true = true_drift(draw)
+        for batches in (8, 10, 16, 20, 32, 40):
+            found = judged(partial(drift, draw, batches), true, (DRIFT_CEILING,), repeats)
+            yield "(c) drift", kind, f"K = {batches}, c = {true:.2f}", *found
     for samples in (20, 100, 360, 10_000):
         for better, worse in MARGINS:
+            true = 100 * (better - worse)
             draw = partial(margin, samples, better, worse)
-            share = covered(draw, 100 * (better - worse), repeats)
-            yield "(d) margin, paired", f"n = {samples}, {better:.1%}, {worse:.1%}", share
+            case = f"n = {samples}, {better:.1%}, {worse:.1%}"
+            yield "(d) margin", "paired", case, *judged(draw, true, (2.0,), repeats)
         for acc in (0.1, 0.5, 0.9, 0.98):
-            share = covered(partial(accuracy, samples, acc), acc, repeats)
-            yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share
+            draw = partial(accuracy, samples, acc)
+            yield "(d) accuracy", "", f"n = {samples}, {acc:g}", *judged(draw, acc, (), repeats)
 
 
 MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.13), (0.45, 0.001))
@@ -156,24 +213,31 @@ def accuracy(samples, acc):
 
 def main():
     parser = argparse.ArgumentParser(description="How often each interval holds its number.")
-    parser.add_argument(
-        "--repeats", type=int, default=2000, metavar="R", help="the drift takes R/4"
-    )
-    repeats = parser.parse_args().repeats
-    print(f"Coverage of the 95 % intervals, {repeats} repeats (drift: {max(repeats // 4, 1)})\n")
-    found = list(cases(repeats))
-    table(
-        ("interval", "drawn from", "coverage"),
-        [(name, case, f"{share:.3f}") for name, case, share in found],
-    )
-    by_name = {}
-    for name, _, share in found:
-        by_name.setdefault(name, []).append(share)
-    rows = [
-        (name, str(len(each)), f"{min(each):.3f}, {statistics.median(each):.3f}, {max(each):.3f}")
-        for name, each in by_name.items()
-    ]
-    table(("interval", "cases", "coverage"), rows, "Least, median and greatest")
+    parser.add_argument("--repeats", type=int, default=300, metavar="R")
+    parser.add_argument("--all", action="store_true", help="print every case")
+    given = parser.parse_args()
+    found = list(cases(given.repeats))
+    head = "coverage", "coverage or undecided", "wrong decisions"
+    if given.all:
+        rows = [
+            (f"{name} {kind}", case, *(f"{share:.3f}" for share in shares))
+            for name, kind, case, *shares in found
+        ]
+        table(("interval", "case", *head), rows)
+    by_kind = {}
+    for name, kind, _, *shares in found:
+        by_kind.setdefault(f"{name}: {kind}", []).append(shares)
+    rows = []
+    for name, each in by_kind.items():
+        held = [share for _, share, _ in each]
+        least = f"{min(share for share, _, _ in each):.2f}"
+        between = f"{min(held):.2f}, {statistics.median(held):.2f}"
+        rows.append(
+            (name, str(len(each)), least, between, f"{max(wrong for _, _, wrong in each):.3f}")
+        )
+    title = f"95 % intervals, {given.repeats} repeats a case"
+    columns = ("interval", "cases", "least coverage", "held: least, median", "wrong: most")
+    table(columns, rows, title)
 
 
 if __name__ == "__main__":

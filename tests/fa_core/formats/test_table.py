@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fa_core import load_audits
 from fa_core.formats.table import NUMBERS, AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of, mask_of
+from fa_core.report.diagnostics import BIT, mask_of
 from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import assuming, reports, thresholds
 
@@ -61,17 +61,6 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     for column in (table.growth, table.coverage, table.method, table.flags(), table.credit):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0
-
-
-def test_a_stream_that_is_0_is_undecided_and_one_that_begins_at_0_fires():
-    measured = [
-        DiagnosticReport(residual_norms=norms)
-        for norms in ([3.0, 0.0, 0.0], [0.0, 1.0], [3.0, 2.0])
-    ]
-    assert [letters_of(mask) for mask in table_of(measured).undecided()] == ["a", "", ""]
-    assert ["".join(report.undecided) for report in measured] == ["a", "", ""]
-    assert [letters_of(mask) for mask in table_of(measured).flags()] == ["", "a", ""]
-    assert "‖h_1‖ is 0" in measured[0].describe()[0]
 
 
 def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp):

@@ -12,7 +12,7 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality, own_credit_quality
 from fa_core.measure.loss import CE, are_probabilities, settled
 from fa_core.measure.reference_precision import reference_precision
-from tests.fa_core.measure.nets import ERRORS, Hookable, Residual, Turned, batches, cosines, targets
+from tests.fa_core.measure.nets import ERRORS, Hookable, Residual, Turned, batches, targets
 
 DATA = batches(8)
 
@@ -68,7 +68,6 @@ def test_norms_and_drift_are_those_of_the_criterion_in_training(name, case):
     assert report.cross_batch_stability == pytest.approx(fmean(pairs), rel=1e-10)
     if name == "ce":
         assert "loss" not in report.provenance and not report.notes and report.loss == "ce"
-        assert cosines(net.float(), DATA).shape == (8, 8)
     else:
         recorded = f"{__name__}:quartic" if name == "a function" else name
         assert report.loss == report.provenance["loss"] == recorded
@@ -185,6 +184,21 @@ def test_logits_that_may_be_probabilities_are_said():
     net.head.bias = nn.Parameter(torch.tensor([0.1, 0.2]))
     notes = diagnose(net, batches(8, classes=2)).notes
     assert "the outputs of the first batch lie in [0, 1] and are taken for logits" in notes
+
+
+def test_a_function_may_write_into_its_arguments():
+    def writing(z, y):
+        z -= targets(z, y)
+        y += 1
+        return z.square().sum(1)
+
+    def plain(z, y):
+        return (z - targets(z, y)).square().sum(1)
+
+    net = Residual()
+    expected, wrote = (diagnose(net, DATA, loss=loss) for loss in (plain, writing))
+    assert wrote.bp_grad_norms == expected.bp_grad_norms
+    assert wrote.headline_acc == expected.headline_acc
 
 
 def unlinked(z, y):

@@ -18,12 +18,14 @@ kinds = st.dictionaries(st.sampled_from(LETTERS + "?"), st.sampled_from([BOUND, 
 
 @st.composite
 def odd_reports(draw):
-    """Any report, also with bounds in place of numbers and with a stream that is 0."""
+    """Any report, also with bounds in place of numbers and with a stream that is 0 or
+    not whole."""
     report = draw(reports(nonfinite=True))
     norms = report.residual_norms
     if norms and draw(st.booleans()):
         norms = [*norms[:-1], 0.0]
-    return replace(report, residual_norms=norms, evidence=draw(kinds))
+    left_out = draw(st.sampled_from(["", "blocks.1"]))
+    return replace(report, residual_norms=norms, evidence=draw(kinds), partial_stream=left_out)
 
 
 @settings(deadline=None, max_examples=100)

@@ -47,8 +47,23 @@ def test_growth_is_per_block_and_not_relative_to_the_first_layer():
     assert not healthy.flags
 
 
-def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator():
-    assert report(residual_norms=[0.0, 2.0]).max_per_block_growth == 2.0 / 1e-30
+@pytest.mark.parametrize(
+    ("norms", "growth", "fires"),
+    [
+        ([3.5, 1.5, 0.0, 0.41, 0.36], 0.36 / 0.41, False),
+        ([1.0, 60.0, 0.0, 2.0], 60.0, True),
+        ([0.0, 2.0], 0.0, False),
+        ([0.0, 0.0, 0.0], 0.0, False),
+        ([1.0, 2.0, 1e-31], 2.0, False),
+    ],
+)
+def test_a_dead_layer_is_named_and_leaves_growth_to_the_defined_blocks(norms, growth, fires):
+    judged = report(residual_norms=norms)
+    assert judged.max_per_block_growth == pytest.approx(growth)
+    assert (judged.flags, judged.undecided) == (({"a"}, set()) if fires else (set(), {"a"}))
+    for layer, norm in enumerate(norms):
+        assert (f"‖h_{layer}‖" in judged.describe()[0]) is (norm < 1e-30)
+    assert json.loads(json.dumps(judged.to_dict(), allow_nan=False))["residual_norms"] == norms
 
 
 def test_only_the_deepest_gradient_is_judged():
@@ -182,6 +197,41 @@ def test_what_fires_by_its_name_and_none_where_it_was_not_measured():
     one = report(**norms, headline_acc=0.3, frozen_baseline_acc=0.349)
     assert (one.residual_stream_exploded, one.bp_grad_at_floor) == (True, False)
     assert (one.reference_drift_dominated, one.frozen_baseline_undercut) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("drift", "ends", "state", "judgement"),
+    [
+        (None, None, "not measured", "not measured"),
+        (0.4, None, "fires", "walk-back"),
+        (math.nan, (0.1, 0.2), "fires", "walk-back"),
+        (0.2, None, "passes", "trustworthy"),
+        (0.4, (0.2, 0.5), "undecided", "undecided"),
+        (0.4, (0.31, 0.5), "fires", "walk-back"),
+        (0.2, (0.1, 0.4), "undecided", "undecided"),
+    ],
+)
+def test_a_diagnostic_has_one_of_four_states_and_a_run_one_judgement(drift, ends, state, judgement):
+    found = report(cross_batch_stability=drift, intervals={"stability": ends} if ends else {})
+    assert found.states == {**dict.fromkeys("abd", "not measured"), "c": state}
+    assert found.judgement == judgement
+    also = msgspec.structs.replace(found, bp_grad_norms=[1e-9])
+    assert also.states["b"] == "fires" and also.judgement == "walk-back"
+
+
+@pytest.mark.parametrize(("growth", "deepest"), [(2.0, 1e-3), (60.0, 1e-3), (2.0, 1e-9)])
+def test_a_part_of_the_stream_fires_and_never_passes(growth, deepest):
+    report = DiagnosticReport(
+        residual_norms=[1.0, growth],
+        bp_grad_norms=[1e-3, deepest],
+        cross_batch_stability=0.1,
+        partial_stream="blocks.1, blocks.2",
+    )
+    fired = {"a"} if growth > 50 else {"b"} if deepest < 1e-7 else set()
+    assert report.flags == fired and report.undecided == {"a", "b"} - fired
+    assert report.words.endswith("; left out of the stream: blocks.1, blocks.2")
+    assert DiagnosticReport.from_dict(report.to_dict()).partial_stream == report.partial_stream
+    assert "partial_stream" not in msgspec.structs.replace(report, partial_stream="").to_dict()
 
 
 def test_the_text_has_every_layer_and_the_notes():
