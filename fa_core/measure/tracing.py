@@ -14,10 +14,12 @@ from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, first_line
 from fa_core.measure.copies import copied
-from fa_core.measure.graph import LostGradientRecorder, storage
+from fa_core.measure.graph import LostGradientRecorder, Operation, storage
+from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
     Inputs,
     RngState,
@@ -137,6 +139,22 @@ def _uncopied(node: fx.Node) -> fx.Node:
     return node
 
 
+class _Unchecked(TorchFunctionMode):
+    """Lets a trace pass `one_hot`, which checks the labels of a batch outside of a trace."""
+
+    def __torch_function__(
+        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        if func is not torch.nn.functional.one_hot:
+            return func(*args, **kwargs)
+        given = dict(zip(("tensor", "num_classes"), args, strict=False)) | dict(kwargs)
+        labels, classes = given["tensor"], given.get("num_classes", -1)
+        if not isinstance(labels, Tensor) or not isinstance(classes, int) or classes < 0:
+            return func(*args, **kwargs)
+        return (labels[..., None] == torch.arange(classes, device=labels.device)).long()
+
+
 class OwnBackward:
     """Traces of a network whose backward pass is, or may be, custom; one per batch shape.
 
@@ -234,7 +252,8 @@ class OwnBackward:
         if self._tapped.shifted:
             _, hidden = run(x, None)
             shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
-        graph = make_fx(run)(x, shifts)
+        with _Unchecked():
+            graph = make_fx(run)(x, shifts)
         operators = _operators(graph)
         self.steps = _steps(graph, len(shifts))
         if any(map(_STRAIGHT_THROUGH.search, self.steps)):
