@@ -203,7 +203,7 @@ def _written(
     for names in candidates:
         if not names:
             return []
-        best = max(names, key=lambda name: (shared[_pattern(name)], -name.count(".")))
+        best = max(reversed(names), key=lambda name: (shared[_pattern(name)], -name.count(".")))
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:

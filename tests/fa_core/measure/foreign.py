@@ -1,5 +1,7 @@
 """Networks as people write them, each with its stream kept by hand."""
 
+import itertools
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -308,7 +310,7 @@ class ListWithOutput(Kept):
         widths = (8, D, D, CLASSES)
         self.net = nn.ModuleList(
             nn.Sequential(nn.Linear(a, b), nn.Identity() if b == CLASSES else nn.Tanh())
-            for a, b in zip(widths, widths[1:], strict=False)
+            for a, b in itertools.pairwise(widths)
         )
 
     def forward(self, x):
@@ -414,6 +416,45 @@ class Catted(Trunks):
     def forward(self, x):
         h = self.stem(x)
         return self.head(torch.cat([self.left(h), self.right(h)], 1))
+
+
+class Spiking(nn.Module):
+    """Neurons that keep their potential from call to call."""
+
+    x = (16, 8)
+    kept = None
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.inner, self.head = nn.Linear(8, D), nn.Linear(D, D), nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        h = self.embed(x)
+        self.kept = self.inner(h) if self.kept is None else 0.9 * self.kept.detach() + self.inner(h)
+        return self.head(torch.tanh(self.kept))
+
+
+class OverTheBatch(nn.Module):
+    x = (16, 8)
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
+
+    def forward(self, x):
+        h = self.embed(x)
+        return self.head(h + torch.relu(self.head(h)).mean() * h)
+
+
+class SequenceFirst(nn.Module):
+    """Ids (T, B), labels (T, B); its recurrence is causal."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.rnn, self.head = nn.Embedding(11, D), nn.GRU(D, D), nn.Linear(D, CLASSES)
+
+    def forward(self, ids):
+        return self.head(self.rnn(self.emb(ids))[0])
 
 
 def inputs(kind, size=16):
