@@ -125,7 +125,8 @@ def predictive_coding(net, x, y):
         h = [z.detach().requires_grad_() for z in h]
         guesses = [*(net.net[3 * l + 3 : 3 * l + 6](h[l]) for l in range(2)), net.net[-1](h[-1])]
         energy = F.cross_entropy(guesses[-1], y, reduction="sum")
-        energy = energy + sum(0.5 * (a - b).square().sum() for a, b in zip(h[1:], guesses[:-1]))
+        pairs = zip(h[1:], guesses[:-1], strict=True)
+        energy = energy + sum(0.5 * (a - b).square().sum() for a, b in pairs)
         energy = energy + 0.5 * (h[0] - start[0]).square().sum()
         steps = torch.autograd.grad(energy, h)
         h = [z - 0.1 * step for z, step in zip(h, steps, strict=True)]

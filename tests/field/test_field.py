@@ -34,7 +34,7 @@ TABLE = [
     (res.UNet, {}, "refusal", "no two states lie on every path to its logits: 'mid.*'"),
     (res.TwoBranches, {}, "refusal", "'left.*' or 'right.*'"),
     (layer.Flat, {}, "numbers", ""),
-    (layer.Dead, ROW, "numbers", "dead"),
+    (layer.Dead, ROW, "numbers", "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0"),
     (layer.Sigmoid, ROW, "refusal", "the outputs lie in [0, 1] as probabilities do"),
     (layer.Sigmoid, {**ROW, "loss": "bce"}, "numbers", "gradients are of bce of probabilities"),
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
@@ -48,7 +48,7 @@ TABLE = [
     (own.FeedbackNet, {}, "numbers", "own backward pass (FeedbackLinear)"),
     (own.UniformSigns, {}, "numbers", "own backward pass (FeedbackLinear)"),
     (own.ModuleHookFeedback, {}, "numbers", "own backward pass (backward hook)"),
-    (own.TensorHookDirect, {}, "numbers", "own backward pass (tensor hook"),
+    (own.TensorHookDirect, {}, "numbers", "own backward pass (tensor hook)"),
     (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
     (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
 ]
