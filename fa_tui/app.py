@@ -26,9 +26,9 @@ from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_tui.follow import Following
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
-from fa_tui.live import Following
 from fa_tui.reading import Reading
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.session import Flip, Session
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
 _WATCH_SECONDS = 0.3
-"""Seconds after which the watchers start."""
+"""Seconds after which the open folders are followed."""
 
 _LEAST_SHOWN_SECONDS = 0.5
 
@@ -105,11 +105,19 @@ class ExplorerApp(ExplorerApplication):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "copy", "Copy", tooltip="copy the value under the cursor"),
         Binding(
-            "y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"
+            "Y",
+            "copy(True)",
+            "Copy command",
+            show=False,
+            tooltip="copy the command that prints what is shown",
         ),
         Binding(
-            "e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"
+            "e",
+            "ask('export')",
+            "Export",
+            tooltip="write what is shown as CSV or JSON, or a report, into a file",
         ),
         Binding(
             "p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"
@@ -119,15 +127,20 @@ class ExplorerApp(ExplorerApplication):
         ),
         # a focused slider shows these bindings itself
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
-        Binding(
-            "ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"
-        ),
+        Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(
             "f",
             "widen",
             "All runs",
             show=False,
             tooltip="all runs, or again only those that pass the filter",
+        ),
+        Binding(
+            "r",
+            "rescan",
+            "Look again",
+            show=False,
+            tooltip="look at the open files and folders again",
         ),
         Binding(
             "R",
@@ -149,13 +162,6 @@ class ExplorerApp(ExplorerApplication):
             "Help",
             key_display="?",
             tooltip="what this pane shows and its keys",
-        ),
-        Binding(
-            "ctrl+o",
-            "jump",
-            "Jump",
-            show=False,
-            tooltip="a letter on every pane; typing it goes there",
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
@@ -277,18 +283,23 @@ class ExplorerApp(ExplorerApplication):
             for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
                 # these end the alternate screen and the mouse mode
                 asyncio.get_running_loop().add_signal_handler(number, self.exit, 128 + number)
-        if self.paths:
-            # files written by this explorer are shown at once
-            results = self.jobs.measuring.results
-            after(_WATCH_SECONDS, self, partial(self.following.watch, self.paths, [results.out]))
+        if self.paths and self.settings.live == "auto":
+            after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
             self.session.problems += self._complaints
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def close_jobs(self) -> None:
-        """End watchers and workers, even if the connection is lost."""
-        self.following.stop()
+        """End the workers, even if the connection is lost."""
         self.jobs.close()
+
+    def _follow(self) -> None:
+        self.run_worker(self.following.run(), group="follow")
+
+    async def action_rescan(self) -> None:
+        """Look at the open files and folders again."""
+        if self.paths and not await self.following.look():
+            self.say("looked again: nothing changed", "dim")
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
         news, text = self.following.take(readings)
@@ -378,24 +389,6 @@ class ExplorerApp(ExplorerApplication):
 
         self.push_screen(JobsScreen(self.jobs))
 
-    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
-        """Explain why a key does nothing here: no key in the help is silent."""
-        if await super()._check_bindings(key, priority):
-            return True
-        if priority or self.screen.is_modal:
-            return False
-        for _, bindings in self.screen._modal_binding_chain:
-            for binding in bindings.key_to_bindings.get(key, ()):
-                action, usual = binding.action, f"{binding.description}: nothing to do here"
-                if action == "measure":
-                    self.explorer.action_measure()  # shows the reason
-                    return True
-                self.say(
-                    _WHY_NOT.get(action) or _WHY_NOT.get(action.partition("(")[0], usual), "dim"
-                )
-                return True
-        return False
-
     def action_restore_all(self) -> None:
         """Reset all thresholds to their defaults as one step of undo."""
         from fa_tui.screens.dialogs import use_preset
@@ -427,16 +420,19 @@ class ExplorerApp(ExplorerApplication):
 
         self.push_screen(ProblemsScreen(self.session))
 
-    def action_jump(self) -> None:
-        """Show a jump letter on every pane."""
-        from fa_tui.screens.help import JumpScreen, targets_of
+    def action_copy(self, command: bool = False) -> None:
+        """Copy the value under the cursor, or the command that prints what is shown."""
+        from fa_tui.screens.dialogs import copy_text, shared_by
+        from fa_tui.share import typed
 
-        screen = self.screen
-        jump = JumpScreen(list(targets_of(screen)))
-        self.push_screen(jump, lambda pane: None if pane is None else screen.set_focus(pane))
+        shared = shared_by(self)
+        if shared.value and not command:
+            copy_text(self, shared.value)
+        else:
+            copy_text(self, typed(shared.command) if shared.command else "")
 
     def action_ask(self, name: str) -> None:
-        """Open a dialog: copy, export, presets, what_if."""
+        """Open a dialog: export, presets, what_if."""
         from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
@@ -507,15 +503,3 @@ class ExplorerApp(ExplorerApplication):
                 self.exit(0)
 
         self.push_screen(QuitScreen(unfinished), leave)
-
-
-_WHY_NOT = {
-    "app.show_problems": "nothing to report: every file was read whole, in the same settings",
-    "ask('order')": "the matrix has no order: t opens the long view, which S sorts by any column",
-    "ask": "the long view has no axes: t goes back to the matrix",
-    "rescale": "no bars on this screen: they need more room",
-    "healthy": "groups of methods belong to the sweep: 1 opens it",
-    "restore": "this threshold is at its default",
-    "travel": "nothing to undo or redo",
-}
-"""Why an action is not available."""

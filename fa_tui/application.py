@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +12,10 @@ from textual.app import App
 
 if TYPE_CHECKING:
     from fa_core.formats.run_progress import RunWork
+    from fa_tui.follow import Following
     from fa_tui.jobs.control import JobControl
     from fa_tui.jobs.listing import Listed
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.live import Following
     from fa_tui.reading import Reading
     from fa_tui.session import Flip, Session
     from fa_tui.settings import Settings
@@ -34,7 +33,7 @@ class Application(App[int]):
         setup: how to measure.
         terminal: the abilities of the terminal.
         painter: sends frames to the terminal.
-        following: watches the paths.
+        following: follows the paths.
         jobs: measures runs.
     """
 
@@ -47,22 +46,10 @@ class Application(App[int]):
     following: Following
     jobs: JobControl
 
-    @property
-    def host(self) -> str:
-        """``NAME:`` in front of a file's path in a browser, which is on another machine."""
-        if self.is_web:
-            return f"{platform.node()}:"
-        return ""
-
     def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Call a function in the application's thread, from another thread."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
-
-    def send_soon(self, sequence: str) -> None:
-        """Send an invisible escape sequence, from another thread."""
-        if self._driver is not None:
-            self.call_from_thread(self._driver.write, sequence)
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         """Show a message.

@@ -1,15 +1,13 @@
 """The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
-Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is reported with
-its line and its fix, and only that is left out.
+Also threshold sets saved by name, in `presets.toml` next to it. Where something does not fit, its
+line is reported and the defaults are used.
 """
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -21,10 +19,12 @@ from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, checked, reading
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.rows import Problem
+from fa_core.option_values import nearest, unknown_name
 from fa_core.report.numbers import exact
 from fa_core.report.thresholds import DiagnosticThresholds
 
 FILE = "settings.toml"
+DEFAULTS = "defaults are used"
 Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
 Quantity = Literal[
     "letters",
@@ -51,11 +51,6 @@ def config_folder() -> Path:
     return platformdirs.user_config_path("fa-tui")
 
 
-def state_folder() -> Path:
-    """Folder of files that an explorer writes, e.g. text for no clipboard."""
-    return platformdirs.user_state_path("fa-tui")
-
-
 def settings_file() -> Path:
     """Path of the settings file."""
     return config_folder() / FILE
@@ -69,9 +64,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         glyphs: auto asks the locale. FA_TUI_GLYPHS in the environment goes before it.
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, a number, or norms, bars of ‖h‖ and ‖g‖.
-        live: follow folders by events of the system (auto: by polling on network disks), by
-            polling, or not at all.
-        poll_seconds: how often to look where polling is needed.
+        live: follow the open folders (auto), or not (off; r looks again).
         side: cells of the run's pane, next to the runs; 0: by the window's width.
         columns: of logs that other tools wrote, as `--columns` takes them.
         thresholds: where the sliders start.
@@ -81,8 +74,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     device: str = "auto"
     show: Quantity = "letters"
-    live: Literal["auto", "polling", "off"] = "auto"
-    poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 2.0
+    live: Literal["auto", "off"] = "auto"
     side: Annotated[int, msgspec.Meta(ge=0)] = 0
     columns: str = ""
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
@@ -100,7 +92,7 @@ NOTHING_SET = Loaded(Settings())
 
 
 def load_settings(path: Path | None = None) -> Loaded:
-    """The settings of a file, with defaults for missing and invalid ones. Never raises.
+    """The settings of a file; the defaults and a problem if something in it is wrong.
 
     Args:
         path: the file (default: `settings_file()`).
@@ -110,9 +102,9 @@ def load_settings(path: Path | None = None) -> Loaded:
         return NOTHING_SET
     try:
         file = TomlFile(path)
+        return Loaded(file.read_as(Settings, file.tables))
     except FaError as error:
         return Loaded(Settings(), [Problem(str(path), str(error))])
-    return Loaded(file.fitted(Settings, file.tables), file.problems)
 
 
 def named_values(settings: Settings) -> Json:
@@ -148,8 +140,6 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
         UsageError: no such setting, or an invalid value.
         FaError: the file cannot be read or written.
     """
-    from fa_core.option_values import unknown_name
-
     path = path or settings_file()
     if name not in (known := named_values(Settings())):
         raise unknown_name("setting", name, known)
@@ -157,10 +147,11 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
         value: object = msgspec.toml.decode(f"value = {text}")["value"]
     except msgspec.DecodeError:
         value = text
-    file, (*tables, last) = TomlFile(path), name.split(".")
-    file.fitted(Settings, {table: {last: value} for table in tables} or {last: value})
-    if file.problems:
-        raise UsageError(file.problems[0].message)
+    *tables, last = name.split(".")
+    try:
+        converted(Settings, {table: {last: value} for table in tables} or {last: value})
+    except Misfit as wrong:
+        raise UsageError(str(wrong)) from wrong
     _rewrite(path, last, value, *tables)
     return path
 
@@ -269,7 +260,6 @@ class TomlFile:
     Attributes:
         text: of the file.
         tables: its contents.
-        problems: problems of `fitted`, in order.
 
     Raises:
         UnreadableInput: not readable, or not TOML (with the line).
@@ -277,75 +267,76 @@ class TomlFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.problems: list[Problem] = []
-        with reading(path, "cannot be read", "it is left out"):
+        with reading(path, "cannot be read", DEFAULTS):
             if exists(path):
                 self.text = read_file(path, LARGEST).decode("utf-8-sig")
             else:
                 self.text = ""
-        with reading(path, "not TOML", "until that is corrected the whole file is left out"):
+        with reading(path, "not TOML", DEFAULTS):
             try:
                 self.tables: Json = msgspec.toml.decode(self.text)
                 checked(self.tables)
             except msgspec.DecodeError as error:
-                found = _SYNTAX.fullmatch(str(error))
-                what, place = (
-                    (found["what"], f": {found['place'].partition(',')[0]}")
-                    if found
-                    else (str(error), "")
-                )
-                hint = (
-                    'write name = value, and text in "quotes"; until then the whole file is '
-                    "left out"
-                )
-                raise UnreadableInput(
-                    f"not TOML: {what}", where=f"{path}{place}", hint=hint
-                ) from error
+                what, place = str(error), f"{path}"
+                if found := _SYNTAX.fullmatch(what):
+                    what, place = found["what"], f"{path}: {found['place'].partition(',')[0]}"
+                hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
+                raise UnreadableInput(f"not TOML: {what}", where=place, hint=hint) from error
 
-    def fitted(self, kind: type[T], data: Mapping[str, object], keys: Sequence[str] = ()) -> T:
-        """A table as a struct of fields with defaults; invalid values are reported and keep the
-        default.
+    def read_as(self, kind: type[T], table: object, *keys: str) -> T:
+        """A table of the file as a struct of fields with defaults.
 
-        Args:
-            kind: the struct.
-            data: the table.
-            keys: path of the table.
+        Raises:
+            UnreadableInput: something in it does not fit (with the line).
         """
-        fields = {field.name: field for field in msgspec.structs.fields(kind)}
-        kept: Json = {}
-        for name, value in data.items():
-            place = [*keys, name]
-            if name not in fields:
-                near = difflib.get_close_matches(name, fields, n=1)
-                if near:
-                    known = f"did you mean {near[0]}?"
-                else:
-                    known = f"known: {', '.join(fields)}"
-                self.report(place, "unknown setting, left out", known)
-            elif fields[name].type is DiagnosticThresholds and isinstance(value, Mapping):
-                kept[name] = self.fitted(DiagnosticThresholds, value, place)
-            else:
-                try:
-                    kept[name] = msgspec.convert(value, fields[name].type)
-                except msgspec.ValidationError as error:
-                    what = str(error).replace("`", "").replace("Expected", "expected")
-                    self.report(
-                        place, what.replace("Invalid enum value", "there is no"), _fix(fields[name])
-                    )
         try:
-            return kind(**kept)
-        except ValueError as error:
-            self.report(keys, str(error), "defaults are used")
-            return kind()
-
-    def report(self, keys: Sequence[str], what: str, fix: str) -> None:
-        """Add a problem of a key to `problems`."""
-        line = line_of(self.text, keys)
-        if line:
-            where = f"{self._path}: line {line}"
-        else:
+            return converted(kind, table, keys)
+        except Misfit as wrong:
             where = str(self._path)
-        self.problems.append(Problem(str(self._path), f"{where}: {'.'.join(keys)}: {what}; {fix}"))
+            line = line_of(self.text, wrong.keys)
+            if line:
+                where += f": line {line}"
+            raise UnreadableInput(str(wrong), where=where, hint=DEFAULTS) from wrong
+
+
+class Misfit(ValueError):
+    """A value that does not fit, or an unknown name.
+
+    Args:
+        keys: leads there.
+        what: is wrong with it.
+    """
+
+    def __init__(self, keys: Sequence[str], what: str) -> None:
+        self.keys = keys
+        super().__init__(f"{'.'.join(keys)}: {what}")
+
+
+def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
+    """A table as a struct.
+
+    Args:
+        kind: the struct.
+        table: the table.
+        keys: lead to the table.
+
+    Raises:
+        Misfit: an unknown name, or a value that does not fit.
+    """
+    if isinstance(table, Mapping):
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        for name, value in table.items():
+            if name not in fields:
+                raise Misfit([*keys, name], f"unknown setting; {nearest(name, fields)}")
+            if fields[name] is DiagnosticThresholds:
+                converted(DiagnosticThresholds, value, [*keys, name])
+    try:
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        what, _, inside = str(error).replace("`", "").partition(" - at $")
+        place = [*keys, *inside.strip(".").split(".")] if inside else keys
+        what = what.replace("Invalid enum value", "there is no")
+        raise Misfit(place, what.replace("Expected", "expected")) from error
 
 
 def line_of(text: str, keys: Sequence[str]) -> int | None:
@@ -374,22 +365,6 @@ def _split(dotted: str) -> list[str]:
     return [part.strip().strip("\"'") for part in dotted.split(".")]
 
 
-def _fix(field: msgspec.structs.FieldInfo) -> str:
-    """A hint at valid values of the setting."""
-    parts = typing.get_args(field.type)
-    if typing.get_origin(field.type) is Literal:
-        return f"write one of {', '.join(map(json.dumps, parts))}"
-    if isinstance(field.default, msgspec.Struct):
-        return f"write [{field.name}] and its values below, for example"
-    examples = [
-        example
-        for part in parts
-        if isinstance(part, msgspec.Meta)
-        for example in part.examples or ()
-    ]
-    return f"write {field.name} = {written([*examples, field.default][0])}, for example"
-
-
 PROTOCOL = "protocol"
 """The built-in preset: the default thresholds."""
 
@@ -412,15 +387,14 @@ class Presets:
     def read(self) -> dict[str, DiagnosticThresholds]:
         """Name → thresholds, `PROTOCOL` first. Sets `problems`."""
         presets = {PROTOCOL: DiagnosticThresholds()}
+        self.problems = []
         try:
             file = TomlFile(self.path)
+            for name, table in file.tables.items():
+                if name != PROTOCOL:
+                    presets[name] = file.read_as(DiagnosticThresholds, table, name)
         except FaError as error:
             self.problems = [Problem(str(self.path), str(error))]
-            return presets
-        for name, table in file.tables.items():
-            if isinstance(table, Mapping) and name != PROTOCOL:
-                presets[name] = file.fitted(DiagnosticThresholds, table, [name])
-        self.problems = file.problems
         return presets
 
     def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
@@ -430,7 +404,7 @@ class Presets:
             UsageError: an invalid name, or a file with errors.
             FaError: the file cannot be written.
         """
-        if problem := name_problem(name):
+        if problem := preset_problem(name):
             raise UsageError(problem)
         self._write(name.strip(), msgspec.structs.asdict(thresholds))
 
@@ -452,10 +426,10 @@ class Presets:
         _rewrite(self.path, name, values, head=_HEAD)
 
 
-def name_problem(name: str) -> str:
+def preset_problem(name: str) -> str:
     """Why a preset's name is invalid, or ``""``.
 
-    >>> name_problem("strict"), name_problem("protocol")
+    >>> preset_problem("strict"), preset_problem("protocol")
     ('', "'protocol' is the protocol's own: choose another name")
     """
     name = name.strip()

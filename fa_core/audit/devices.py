@@ -1,4 +1,4 @@
-"""Devices of this machine, their load, and the execution of measurements. No torch.
+"""Devices of this machine, and the execution of measurements. No torch.
 
 torch says which GPUs there are, in a process of its own; it is not asked where the system shows
 none. MPS follows from machine and system.
@@ -13,12 +13,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from fa_core.errors import MeasureError, UsageError, missing_package
 from fa_core.files.children import start_python
@@ -32,21 +30,15 @@ MOST_CPU_WORKERS = 8
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device and its current state.
+    """A device.
 
     Attributes:
         name: as torch calls it, e.g. ``"cuda:0"``.
         label: its model, e.g. ``"NVIDIA H200"``.
-        memory_used: bytes in use by all processes; None where unknown.
-        memory_total: its bytes; None where unknown.
-        load: recent share of busy time, in [0, 1]; None where unknown.
     """
 
     name: str
     label: str
-    memory_used: int | None = None
-    memory_total: int | None = None
-    load: float | None = None
 
 
 def list_devices() -> list[Device]:
@@ -55,7 +47,7 @@ def list_devices() -> list[Device]:
         mps = [Device(name="mps", label="Apple GPU")]
     else:
         mps = []
-    return [*_cuda_devices(), *mps, _cpu()]
+    return [*_cuda_devices(), *mps, Device(name="cpu", label=f"{usable_cores()} cores")]
 
 
 def why_no_cuda() -> str:
@@ -80,16 +72,8 @@ def idle_gpu(devices: Iterable[str]) -> str:
         return ""
     why, name = why_no_cuda().removeprefix("no GPU: "), files[0]
     if not why:
-        why, name = "--device or the settings say so", ask_torch().gpus[0].name
+        why, name = "--device or the settings say so", ask_torch().gpus[0]
     return f"measured on the CPU beside a GPU ({name}): {why}"
-
-
-class Gpu(msgspec.Struct, frozen=True, array_like=True):
-    """A GPU as torch knows it, with its bytes of memory."""
-
-    name: str
-    memory: int
-    uuid: str = ""
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -97,12 +81,12 @@ class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         version: ``""`` if it does not import.
-        gpus: each, in torch's order.
+        gpus: their names, in torch's order.
         error: why it does not import.
     """
 
     version: str = ""
-    gpus: list[Gpu] = []
+    gpus: list[str] = []
     error: str = ""
 
 
@@ -210,32 +194,10 @@ def _known() -> str:
     return f"devices here: {names} (`fa-tui doctor` says more)"
 
 
-def _cpu() -> Device:
-    import psutil
-
-    cores = usable_cores()
-    return Device(name="cpu", label=f"{cores} cores", load=min(1.0, psutil.getloadavg()[0] / cores))
-
-
 def _cuda_devices() -> list[Device]:
     if not _gpu_files():
         return []
-    return [_loaded(index, gpu) for index, gpu in enumerate(ask_torch().gpus)]
-
-
-def _loaded(index: int, gpu: Gpu) -> Device:
-    """A GPU with its current load, which NVML knows if it answers."""
-    device = Device(name=f"cuda:{index}", label=gpu.name, memory_total=gpu.memory)
-    # NVML is imported for a machine with a GPU only
-    import pynvml as nvml
-
-    with suppress(nvml.NVMLError):
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}")
-        device = replace(device, memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
-        busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
-        device = replace(device, load=busy / 100)
-    return device
+    return [Device(name=f"cuda:{index}", label=gpu) for index, gpu in enumerate(ask_torch().gpus)]
 
 
 def _gpu_files() -> list[str]:

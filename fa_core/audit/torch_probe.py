@@ -8,13 +8,9 @@ import torch
 
 
 def main() -> None:
-    """Print ``[version, [[name, bytes, UUID], …]]``."""
-    found = []
-    for index in range(torch.cuda.device_count()):
-        gpu = torch.cuda.get_device_properties(index)
-        # some builds for ROCm have no UUIDs
-        found.append([gpu.name, gpu.total_memory, str(getattr(gpu, "uuid", ""))])
-    print(json.dumps([torch.__version__, found]))
+    """Print ``[version, [name, …]]``."""
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    print(json.dumps([torch.__version__, names]))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,9 @@ _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
 
 
+_ONE_HOT: Operation = torch.nn.functional.one_hot
+
+
 class StepFunction(MeasureError):
     """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
 
@@ -146,7 +149,7 @@ class _Unchecked(TorchFunctionMode):
         self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
         kwargs = kwargs or {}
-        if func is not torch.nn.functional.one_hot:
+        if func is not _ONE_HOT:
             return func(*args, **kwargs)
         given = dict(zip(("tensor", "num_classes"), args, strict=False)) | dict(kwargs)
         labels, classes = given["tensor"], given.get("num_classes", -1)

@@ -51,11 +51,12 @@ def aggregation(credit: Credit, method: str = "") -> str:
     text = "mean over samples; deep = l >= 1"
     free = free_layers(credit, method)
     lost = lost_layers(credit, method)
-    known = {0, *free, *lost, *deep_layers(credit, method)}
+    deep = deep_layers(credit, method)
+    known = {0, *free, *lost, *deep}
     without = [l for l in range(len(_entry(credit, "gamma") or ())) if l not in known]
     if free:
         text += f" without l = {_listed(free)}, whose credit comes free"
-    if without:
+    if without and deep:
         text += f" without l = {_listed(without)}, which has no credit"
     if lost:
         text += f"; undefined, as credit or gradient is 0 at l = {_listed(lost)}"

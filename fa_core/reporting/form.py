@@ -294,7 +294,6 @@ def write_report(
     figure: str = "",
     title: str = TITLE,
     extras: Extras = Extras(),  # noqa: B008 (immutable)
-    adapted: Callable[[list[Block]], list[Block]] = list,
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
 
@@ -307,8 +306,6 @@ def write_report(
             ``gamma``; default: ``methods``.
         title: of the Markdown and HTML forms.
         extras: further parts, or others.
-        adapted: changes the blocks of Markdown and HTML before they are written, e.g. to count the
-            figures drawn.
 
     Returns:
         The files written, the report first.
@@ -324,7 +321,7 @@ def write_report(
             blocks = first_page(table, thresholds, title, extras)
         else:
             blocks = reporting_form(table, thresholds, traces, title, extras)
-        return write_blocks(path, adapted(blocks))
+        return write_blocks(path, blocks)
     if kind in FIGURE_KINDS:
         drawing = _figure(table, thresholds, traces, figure or "methods")
         content = rendered(drawing.draw(), kind)

@@ -16,8 +16,6 @@ from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
 from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import CELL_LETTERS, ViewState
 
-_AXES = "method, seed, source, or what the runs name, such as lam"
-
 _NO_SCREEN = (
     "fa-tui: the explorer needs stdin, stdout and stderr on a terminal that can draw; "
     "here is the table"
@@ -26,12 +24,6 @@ _NO_SCREEN = (
 _SHOW_HELP = f"What the matrix shows: {', '.join((CELL_LETTERS, *CELLS))}."
 _SHOW = typer.Option(
     "--show", metavar="WHAT", help=_SHOW_HELP, show_default="what the settings say"
-)
-_ROWS = typer.Option(
-    "--rows", metavar="AXIS", help=f"The lines of the matrix: {_AXES}.", show_default="method"
-)
-_ACROSS = typer.Option(
-    "--across", metavar="AXIS", help="Its columns, likewise.", show_default="seed"
 )
 
 
@@ -44,8 +36,6 @@ def open_command(  # noqa: PLR0913 (options of a command)
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
     show: Annotated[str, _SHOW] = "",
-    rows: Annotated[str, _ROWS] = "",
-    across: Annotated[str, _ACROSS] = "",
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[
@@ -70,7 +60,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui open runs/ --frozen-baseline 0.349
 
-        fa-tui runs/ --show growth --across lam --filter method:dfa
+        fa-tui runs/ --show growth --filter method:dfa
 
         fa-tui nets/ --data cifar10:/data/cifar   # to measure checkpoints
 
@@ -79,7 +69,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     execution = workers.execution()
     execution.check()
     criteria = judged_by.criteria()
-    look = ViewState(show, rows, across, filter, sort, long)
+    look = ViewState(show, filter, sort, long)
     if not opening.on_a_terminal():
         if sys.stdout.isatty():
             print(_NO_SCREEN, file=sys.stderr)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.report.manifest import is_run
-from fa_tui.jobs.listing import Listed, MachineWatch
+from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
 from fa_tui.terminal.painting import after
@@ -65,7 +63,7 @@ class JobControl:
     Attributes:
         measuring: the runs that are measured.
         writings: the files that are written.
-        again: row → its new measurement next to its audit, until it replaces that.
+        again: row → its new measurement next to its audit.
         answers: row → the data and network that were typed for its folder.
     """
 
@@ -81,24 +79,14 @@ class JobControl:
             on_saving=app.following.own_rows.add,
         )
         saved = partial(call, partial(app.say, tone="good"))
-        self.writings = Writings(partial(call, self.moved), saved, app.host)
+        self.writings = Writings(partial(call, self.moved), saved)
         self.answers: dict[int, MeasureAnswer] = {}
         self._names: dict[int, str] = {}
         self._named = 0
-        self._machine_watch: MachineWatch | None = None
         self._moved_due = False
-        self._asked_to_stop: int | None = None
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
         self._arrivals_due = False
-
-    @property
-    def machine_watch(self) -> MachineWatch:
-        """Looks at the machine, from the first time that a screen shows it."""
-        if self._machine_watch is None:
-            self._machine_watch = MachineWatch()
-            self._machine_watch.start()
-        return self._machine_watch
 
     def listed(self) -> list[Listed]:
         """All jobs; a measured run has its verdict under the current thresholds."""
@@ -116,7 +104,7 @@ class JobControl:
         tone = "good" if compared.agrees else "warn"
         yield f"measured again: {again_words(compared, self._app.terminal.glyphs)}", tone
         if not compared.agrees:
-            yield "M shows every difference, and replaces the audit", "dim"
+            yield "fa-tui verify prints every difference", "dim"
 
     def _outcome(self, row: int, words: str) -> str:
         """The verdict of a measured run; of one measured again, how it compares with its audit."""
@@ -159,28 +147,7 @@ class JobControl:
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
-        if job_id.startswith(_ELSEWHERE):
-            self._stop(int(job_id.removeprefix(_ELSEWHERE)))
-            return True
         return self.writings.cancel(job_id) or self.measuring.cancel(job_id)
-
-    def _stop(self, row: int) -> None:
-        """Stop the process that works on a run, when it is asked for twice: it may have others."""
-        app, session = self._app, self._app.session
-        progress = session.work[row].progress
-        name, pid = run_name(session, row), progress.pid
-        if not progress.is_here:
-            app.say(f"{name} runs on {progress.host}: stop it there, kill {pid}", "warn")
-        elif self._asked_to_stop != pid:
-            self._asked_to_stop = pid
-            app.say(f"x again stops process {pid}, {name} and what it has queued", "warn")
-        elif progress.has_process():
-            self._asked_to_stop = None
-            os.kill(pid, signal.SIGTERM)
-            kept = "its finished runs"
-            if progress.doing == "training":
-                kept = f"complete epochs of {name}"
-            app.say(f"process {pid} stops; {kept} are kept", "warn")
 
     def retry(self, job_id: str) -> None:
         """Retry a failed or cancelled job."""
@@ -242,8 +209,6 @@ class JobControl:
 
     def close(self) -> None:
         """End the workers; what is finished is on disk already."""
-        if self._machine_watch is not None:
-            self._machine_watch.stop()
         self.writings.close()
         self.measuring.close()
 
@@ -321,7 +286,7 @@ class JobControl:
         else:
             text = f"{name} measured again: {again_words(compared, app.terminal.glyphs)}"
         app.say(
-            f"{text}; M shows the differences",
+            f"{text}; fa-tui verify prints the differences",
             "warn" if deviating else "good",
             aloud=bool(deviating),
         )

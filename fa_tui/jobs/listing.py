@@ -1,11 +1,10 @@
-"""Progress and remaining time of jobs, and the load of the machine. No terminal code."""
+"""Progress and remaining time of jobs. No terminal code."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +12,6 @@ import msgspec
 from fa_tui.views.glyphs import Glyphs
 
 if TYPE_CHECKING:
-    from fa_core.audit.devices import Device
     from fa_core.audit.jobs import JobView
 
 
@@ -217,8 +215,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
         running, queued = queued[:1], queued[1:]
     if running:
         first = running[0]
-        done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"{first.doing} {first.name} {done}", "accent"))
+        done = f" {first.done}/{first.total}" if first.total else ""
+        if not done and first.doing == "measuring":
+            done = " starting"
+        pieces.append((f"{first.doing} {first.name}{done}", "accent"))
         if first.left is not None:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
@@ -234,106 +234,6 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     return pieces
 
 
-_SECONDS = 1.0
-_BAR = 10
-_HISTORY_SECONDS = 180
-_HISTORY_CELLS = 18
-"""Of the sparkline of a device's load: a cell for ten seconds."""
-
-
-class Machine(msgspec.Struct, frozen=True):
-    """The current load of the machine.
-
-    Attributes:
-        devices: usable devices, the CPU last.
-        no_gpu: why there is no CUDA device (``""`` if there is one).
-        loads: device → its load at every look of the last minutes, the latest last.
-    """
-
-    devices: list[Device]
-    no_gpu: str = ""
-    loads: Mapping[str, Sequence[float]] = {}
-
-
-class MachineWatch(threading.Thread):
-    """Looks at the machine every second until it is stopped.
-
-    Attributes:
-        report: called in this thread with what it saw, if anything is.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(name="machine", daemon=True)
-        self.report: Callable[[Machine], object] | None = None
-        self._stopped = threading.Event()
-        self._loads: defaultdict[str, deque[float]] = defaultdict(
-            lambda: deque(maxlen=round(_HISTORY_SECONDS / _SECONDS))
-        )
-
-    def run(self) -> None:
-        from fa_core.audit.devices import list_devices, why_no_cuda
-
-        while not self._stopped.is_set():
-            devices = list_devices()
-            if len(devices) > 1:
-                no_gpu = ""
-            else:
-                no_gpu = why_no_cuda()
-            for device in devices:
-                if device.load is not None:
-                    self._loads[device.name].append(device.load)
-            loads = {name: tuple(history) for name, history in self._loads.items()}
-            report = self.report
-            if report is not None:
-                report(Machine(devices, no_gpu, loads))
-            self._stopped.wait(_SECONDS)
-
-    def stop(self) -> None:
-        """Stop it; at most one more sample follows."""
-        self._stopped.set()
-
-
-def machine_lines(machine: Machine, glyphs: Glyphs, jobs: Sequence[Listed] = ()) -> list[str]:
-    """The machine in one line per device: memory, load, and the jobs that run on it.
-
-    Args:
-        machine: as it was seen last.
-        glyphs: characters to draw with.
-        jobs: all jobs.
-    """
-    lines = []
-    for device in machine.devices:
-        parts = [f"{device.name:<8} {device.label}"]
-        if device.memory_used is not None and device.memory_total:
-            bar = "".join(share_bar(device.memory_used / device.memory_total, _BAR, glyphs))
-            parts.append(
-                f"{bar} {size_words(device.memory_used)} of {size_words(device.memory_total)}"
-            )
-        if device.load is not None:
-            history = load_line(machine.loads.get(device.name, ()), glyphs)
-            parts.append(f"{device.load:.0%} busy {history}".rstrip())
-        on_it = [job.name for job in jobs if job.state == "running" and job.device == device.name]
-        if on_it:
-            parts.append(f"{glyphs.running} {on_it[0]}")
-        if len(on_it) > 1:
-            parts.append(f"and {len(on_it) - 1} more")
-        lines.append("   ".join(parts))
-    lines[-1] += f"   {machine.no_gpu}" if machine.no_gpu else ""
-    return lines
-
-
-def load_line(loads: Sequence[float], glyphs: Glyphs) -> str:
-    """The load of the last minutes as a sparkline, the latest at its end.
-
-    >>> from fa_tui.views.glyphs import UNICODE
-    >>> load_line([0.0] * 10 + [1.0] * 10, UNICODE)
-    '▁█'
-    """
-    each = round(_HISTORY_SECONDS / _SECONDS / _HISTORY_CELLS)
-    groups = [loads[start : start + each] for start in range(len(loads) % each, len(loads), each)]
-    return "".join(glyphs.bar(min(1.0, sum(group) / len(group))) for group in groups)
-
-
 def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
     """A bar filled to a share: filled part and rest.
 
@@ -344,18 +244,3 @@ def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
     filled = round(width * min(1.0, max(0.0, share)))
     on, off = ("━", "─") if glyphs.braille else ("=", "-")
     return on * filled, off * (width - filled)
-
-
-def size_words(size: float) -> str:
-    """Bytes in a readable unit.
-
-    >>> [size_words(size) for size in (512, 900 << 20, 139 << 30)]
-    ['512 B', '900 MiB', '139 GiB']
-    """
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    if size < 100:
-        return f"{size:.1f} GiB"
-    return f"{size:.0f} GiB"

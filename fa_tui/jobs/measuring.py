@@ -56,34 +56,6 @@ class Setup(msgspec.Struct, frozen=True):
     options: MeasureOptions | None = None
     out: Path | None = None
 
-    def as_options(self) -> list[str]:
-        """The options of `fa-tui open` for this setup, without defaults.
-
-        >>> from fa_core.audit.devices import Execution
-        >>> from fa_core.audit.jobs import MeasureOptions
-        >>> Setup(Execution(device="cpu"), MeasureOptions(data="digits", taps=["embed",
-        ...     "blocks.*"])).as_options()
-        ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
-        """
-        from fa_core.audit.devices import Execution
-
-        usual = msgspec.structs.asdict(Execution())
-        chosen = msgspec.structs.asdict(self.execution or Execution())
-        given = {name: value for name, value in chosen.items() if value != usual[name]}
-        if self.options is not None:
-            given |= {
-                "data": self.options.data,
-                "model": self.options.model,
-                "taps": ",".join(self.options.taps),
-                "logits": self.options.logits,
-                "loss": self.options.loss,
-            }
-        words: list[str] = []
-        for name, value in given.items():
-            if value:
-                words += [f"--{name}", str(value)]
-        return words
-
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
         from fa_core.audit.devices import LOCAL, Execution
@@ -179,61 +151,6 @@ def _identity(row: AuditRow) -> object:
     else:
         checkpoint = os.path.realpath(row.checkpoint)
     return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
-
-
-def replace_record(again: Verification) -> tuple[AuditRow, Path | None]:
-    """Replace a run's audit by a new measurement; the old file is kept under a numbered name.
-
-    Returns:
-        The row as read back, and the path of the old file.
-
-    Raises:
-        FaError: the file cannot be read or written.
-    """
-    from fa_core.audit.audit import replace_audit
-    from fa_core.formats import scan
-
-    row, old, new = again.row, again.row.report.provenance, _paired(again)
-    # keep recorded paths, and values from other runs
-    facts = {**old, **new.provenance}
-    if "checkpoint" in old:
-        facts["checkpoint"] = old["checkpoint"]
-    row = msgspec.structs.replace(row, report=msgspec.structs.replace(new, provenance=facts))
-    source = Path(row.source)
-    rows = scan([source]).rows
-    # a table may be written with other keys than the file had
-    place = [each.key for each in rows].index(row.key)
-    if is_run(source):
-        kept = replace_audit(source / AUDIT, row.report)
-    else:
-        rows[place] = row
-        kept = replace_audit(source, rows)
-    return scan([source]).rows[place], kept
-
-
-def _paired(again: Verification) -> DiagnosticReport:
-    """The new measurement, with the recorded paired interval of (d) if the same samples are
-    classified correctly."""
-    old, new = again.row.report, again.measured
-    paired = old.intervals.get("margin_pp")
-    same_samples = old.right == new.right and old.frozen_baseline_acc == new.frozen_baseline_acc
-    if paired is None or not same_samples:
-        return new
-    return msgspec.structs.replace(new, intervals={**new.intervals, "margin_pp": paired})
-
-
-def lost_with(again: Verification) -> list[str]:
-    """Parts of the recorded audit that the new measurement lacks."""
-    old, new = again.row.report, _paired(again)
-    held = {
-        "credit": (old.credit, new.credit),
-        "float64 gradients": (old.reference_precision, new.reference_precision),
-        "the paired interval of (d)": (
-            old.intervals.get("margin_pp"),
-            new.intervals.get("margin_pp"),
-        ),
-    }
-    return [name for name, (before, now) in held.items() if before and not now]
 
 
 class Measuring:

@@ -13,6 +13,8 @@ from fa_core.analysis.seeds import SeedTable, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.errors import FaError
+from fa_core.formats.table import AuditTable
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import sweep_record
 from fa_core.reporting.sections.analyses import (
@@ -21,15 +23,14 @@ from fa_core.reporting.sections.analyses import (
     sensitivity_blocks,
     utility_blocks,
 )
-from fa_tui.screens.dialogs import commands, look_now, shared_traces
+from fa_tui.screens.dialogs import command_for
 from fa_tui.screens.questions import Choice, SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.settings import GROUPS, remember_groups, remembered_groups
-from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces
+from fa_tui.share import Shared, Table
 from fa_tui.views import analysed
-from fa_tui.views.filters import ViewState
-from fa_tui.views.words import scope_pieces, with_keys
+from fa_tui.views.words import runs_words, scope_pieces, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
@@ -224,46 +225,19 @@ class AnalysisScreen(JudgedScreen):
 
     def shared(self) -> Shared:
         """The open table and its runs."""
-        session, name, rows = self.session, NAMES[self._open], self.session.scoped
-        chart = self.curve.chart
+        name, rows = NAMES[self._open], self.session.scoped
         options: list[str] = []
         if name == "sweep":
-            for option, methods in zip(
-                ("--healthy", "--degenerate"), self.runs.groups(), strict=True
-            ):
+            groups = zip(("--healthy", "--degenerate"), self.runs.groups(), strict=True)
+            for option, methods in groups:
                 if methods is not None:
                     options += [option, ",".join(methods) or "none"]
-        look = look_now(self.app)
-        options += ViewState(filter=look.filter).options()
-        table = Table(
-            name, self._blocks, self.table.line if self.table.line_count() else None, self._record
-        )
-        names, judged, every = runs_words(len(rows)), session.thresholds, self.runs.rows is None
-        named = f"all {names}" if every else names
-        copies = [*table_pieces(table), *run_pieces(rows, named, judged)]
-        copies += commands(self.app, look, name, *options)
-        if self._open == 0 and chart is not None:
-            charts = [("runs that fire, runs that walk back (w)", chart)]
-        else:
-            charts = []
-        return Shared(
-            copies,
-            rows,
-            names,
-            judged,
-            partial(shared_traces, session, None if every else rows),
-            table,
-            charts,
-        )
-
-    def _record(self) -> object:
-        """The JSON record of the open analysis, as its command prints it."""
-        found, table, thresholds = self._found, self.runs.table, self.session.thresholds
-        if isinstance(found, (Utility, SeedTable)):
-            return found.to_dict()
-        return sweep_record(
-            table, thresholds, sensitivities(table, thresholds, *self.runs.groups())
-        )
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        table = None
+        if grids:
+            judged = self.runs.table, self.session.thresholds, self.runs.groups()
+            table = Table(grids[0], partial(_record, self._found, *judged))
+        return Shared(self.table.text_here, command_for(self.app, name, *options), rows, table)
 
     @on(LineTable.Moved)
     def _tell(self) -> None:
@@ -288,3 +262,15 @@ class AnalysisScreen(JudgedScreen):
         else:
             gap = []
         self.about.set_lines([*map(with_keys, about), *gap, *self._notes])
+
+
+def _record(
+    found: Sequence[Sensitivity] | Utility | SeedTable,
+    table: AuditTable,
+    thresholds: DiagnosticThresholds,
+    groups: tuple[tuple[str, ...] | None, tuple[str, ...] | None],
+) -> object:
+    """The JSON record of an analysis, as its command prints it."""
+    if isinstance(found, (Utility, SeedTable)):
+        return found.to_dict()
+    return sweep_record(table, thresholds, sensitivities(table, thresholds, *groups))

@@ -9,15 +9,14 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from fa_tui.application import Application
+from fa_tui.share import Shared
 from fa_tui.widgets.line import TABS
 
 if TYPE_CHECKING:
     from fa_core.report.thresholds import DiagnosticThresholds
     from fa_tui.screens.explorer_panes import RunsShown
     from fa_tui.session import Flip
-    from fa_tui.sharing.pieces import Shared
     from fa_tui.threshold_history import ThresholdHistory
-    from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -49,9 +48,6 @@ class MainScreen(Protocol):
     @property
     def moved(self) -> str:
         """The thresholds that the last step moved, with their values, as text."""
-
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the matrix out along other axes."""
 
     def action_lens(self, name: str) -> None:
         """Open a screen of the same runs."""
@@ -116,7 +112,5 @@ class ApplicationScreen(Screen[ResultT]):
     sliders: SlidersPanel | None = None
 
     def shared(self) -> Shared:
-        """The texts and runs that can be copied and exported."""
-        from fa_tui.sharing.pieces import Shared
-
-        return Shared([])
+        """What can be copied and exported."""
+        return Shared()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import and_, or_
 
 from textual import on
@@ -14,11 +14,10 @@ from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_core.report.verdict_cell import cell_text
-from fa_tui.screens.dialogs import commands, look_now, shared_traces
+from fa_tui.screens.dialogs import command_for
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing import pieces
-from fa_tui.sharing.pieces import Shared, Table
+from fa_tui.share import Shared
 from fa_tui.views.comparison import (
     BARS,
     MARKED,
@@ -30,8 +29,7 @@ from fa_tui.views.comparison import (
     groups_of,
     place_of,
 )
-from fa_tui.views.filters import picking
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid
+from fa_tui.views.grid import Grid
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
@@ -47,7 +45,6 @@ class CompareScreen(JudgedScreen):
         session: the runs and what judges them.
         at: the run whose line comes first if fewer than two runs are marked.
         grid: the matrix of the scope, if already laid out.
-        axes: of the matrix.
     """
 
     tab = "Compare"
@@ -76,11 +73,10 @@ class CompareScreen(JudgedScreen):
         *,
         at: int | None = None,
         grid: Grid | None = None,
-        axes: Axes = METHODS_BY_SEEDS,
     ) -> None:
         super().__init__(session)
-        self._scope, self._axes = session.scope, axes
-        self._groups = groups_of(session, session.scope, grid, axes)
+        self._scope = session.scope
+        self._groups = groups_of(session, session.scope, grid)
         # the marked runs, else those around the cursor
         start = (
             place
@@ -139,7 +135,7 @@ class CompareScreen(JudgedScreen):
     def reread(self) -> None:
         # the user's choice returns as soon as it is in scope
         self._scope = self.session.scope
-        self._groups = groups_of(self.session, self._scope, axes=self._axes)
+        self._groups = groups_of(self.session, self._scope)
         self._at = place_of(self._wanted, self._groups, self._at)
         self._read()
         self._show()
@@ -169,29 +165,12 @@ class CompareScreen(JudgedScreen):
         self._show()
 
     def shared(self) -> Shared:
-        """The comparison and its runs."""
+        """The value under the cursor, and the compared runs."""
         group, session = self.group, self.session
         if group is None:
-            return Shared(commands(self.app, look_now(self.app)))
+            return Shared()
         rows = [session.rows[row] for row in group.rows]
-        names = ["".join(label).strip() for label in self._labels]
-        verdicts = list(map(session.cell, group.rows))
-        table = Table(
-            "comparison",
-            [pieces.compared_grid(names, self.view.lines, verdicts)],
-            self._table_line(),
-        )
-        of = f"{group.name}: {pieces.runs_words(len(rows))}"
-        look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
-        judged, charts = session.thresholds, self.charts.charts
-        copies = [*pieces.cell_piece(self._value_here()), *pieces.table_pieces(table)]
-        copies += [
-            *pieces.run_pieces(rows, of, judged),
-            *commands(self.app, look, unnamed="compared"),
-        ]
-        return Shared(
-            copies, rows, of, judged, partial(shared_traces, session, rows), table, charts
-        )
+        return Shared(self._value_here(), command_for(self.app, "show", rows=group.rows), rows)
 
     def _value_here(self) -> str:
         """The value under the cursor with all digits."""
@@ -202,10 +181,6 @@ class CompareScreen(JudgedScreen):
         if value is None:
             return ""
         return repr(value)
-
-    def _table_line(self) -> int:
-        """Index of the line under the cursor, without headings."""
-        return sum(line.kind != "heading" for line in self.view.lines[: self.view.line])
 
     def _show(self) -> None:
         group, session = self.group, self.session

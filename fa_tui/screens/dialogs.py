@@ -1,22 +1,18 @@
-"""Dialogs of the explorer: copy, export, presets, baselines, axes, orders."""
+"""Dialogs of the explorer: export, presets, baselines, orders; and copies."""
 
 from __future__ import annotations
 
-import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import real_path
-from fa_core.formats import Trace
-from fa_core.formats.rows import AuditRow
+from fa_core.files.opening import real_path, typed_path
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.jobs.measuring import lost_with, replace_record
-from fa_tui.jobs.writing import saved_text
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
@@ -25,182 +21,121 @@ from fa_tui.settings import (
     PROTOCOL,
     Presets,
     load_settings,
-    name_problem,
     named_values,
+    preset_problem,
     remember,
     remember_answer,
     remembered_answer,
     settings_file,
     written,
 )
-from fa_tui.sharing import export as exporting
-from fa_tui.sharing import pieces
-from fa_tui.sharing.clipboard import copy
-from fa_tui.sharing.export import Kind
-from fa_tui.sharing.pieces import Piece, Shared, runs_words
-from fa_tui.sharing.writer import order_of
+from fa_tui.share import (
+    DATA,
+    REPORTS,
+    Shared,
+    baseline_text,
+    command_line,
+    free_name,
+    hand_to_tmux,
+    name_problem,
+    write_data,
+)
 from fa_tui.views.columns import every_column
-from fa_tui.views.filters import ViewState, picking
-from fa_tui.views.grid import axes_of, homes_of, plural, value_on
+from fa_tui.views.filters import picking
+from fa_tui.views.grid import homes_of
 from fa_tui.views.text import briefly, short_path
-from fa_tui.views.words import change_words, disambiguate, flip_text, limit_words, run_name
+from fa_tui.views.words import (
+    change_words,
+    disambiguate,
+    flip_text,
+    limit_words,
+    run_name,
+    runs_words,
+)
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
 def shared_by(app: ExplorerApplication) -> Shared:
-    """Copies offered by the open screen; only a picture for a screen without `shared`."""
+    """What the open page gives; nothing from a screen without `shared`."""
     if isinstance(app.screen, ApplicationScreen):
         return app.screen.shared()
-    return Shared([])
+    return Shared()
 
 
-def look_now(app: ExplorerApplication) -> ViewState:
-    """The look of the main screen, as a command understands it: a command knows no marks."""
-    shown = app.explorer.shown_runs
-    if "is:marked" in app.session.scope_text:
-        return shown.look._replace(filter=picking(app.session.rows, app.session.in_scope))
-    return shown.look
-
-
-def commands(
-    app: ExplorerApplication, look: ViewState, *printing: str, unnamed: str = ""
-) -> list[Piece]:
-    """Command lines that print the screen's content and reopen the explorer in its current state.
+def command_for(
+    app: ExplorerApplication, command: str, *options: str, rows: Sequence[int] | None = None
+) -> list[str]:
+    """The words of a command on what is shown; none where no filter names the runs.
 
     Args:
-        app: supplies paths, thresholds, baseline and measuring options.
-        look: supplies the filter, if one selects the runs.
-        printing: printing command with its options (default: ``show`` with those of the look).
-        unnamed: text for runs that no filter selects, or ``""``.
+        app: supplies paths, thresholds, baseline and filter.
+        command: its name.
+        options: of the command.
+        rows: the runs (default: those in scope).
     """
-    session, prefers = app.session, app.settings
-    command, *options = printing or (
-        "show",
-        *ViewState(filter=look.filter, sort=look.sort).options(),
-    )
+    session = app.session
+    wanted = session.scope_text
+    # a command knows no marks
+    if rows is not None or "is:marked" in wanted:
+        wanted = picking(session.rows, session.in_scope if rows is None else rows)
+        if not wanted:
+            return []
+    words = list(options)
+    if wanted:
+        words += ["--filter", wanted]
     if session.log is not None:
-        log = session.log.arguments
-    else:
-        log = []
-    line = partial(pieces.command_line, app.paths, session.thresholds, session.baseline)
-    opening = line(
-        "open",
-        [*look.options(prefers.show), *log, *app.setup.as_options()],
-        usual=prefers.thresholds,
-    )
-    lines = [pieces.command_piece(line(command, [*options, *log])), pieces.opening_piece(opening)]
-    if unnamed and not look.filter:
-        return [
-            piece._replace(note=f"of all runs: no filter names the {unnamed} ones")
-            for piece in lines
-        ]
-    return lines
+        words += session.log.arguments
+    return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
-def given_runs(app: ExplorerApplication, chosen: Sequence[int]) -> Shared:
-    """Copies of the chosen runs; exports of the marked ones, else of all shown.
-
-    Args:
-        app: the application.
-        chosen: the marked runs, else the one under the cursor.
-    """
-    session, shown = app.session, app.explorer.shown_runs
-    rows = [session.rows[index] for index in chosen]
-    if len(chosen) == 1:
-        name = session.label(chosen[0])
-    else:
-        name = f"{len(chosen)} marked runs"
-    indices = sorted(session.marked) or session.scope
-    if indices is None:
-        exported = list(session.rows)
-    else:
-        exported = [session.rows[index] for index in indices]
-    judged, names = session.thresholds, runs_words(len(exported))
-    copies = [*pieces.cell_piece(shown.cell_text()), *pieces.run_pieces(rows, name, judged)]
-    copies += commands(app, look_now(app), unnamed="marked" if session.scope_text else "")
-    drawn = app.explorer.charts.charts if app.explorer.charts is not None else ()
-    return Shared(
-        copies,
-        exported,
-        names,
-        judged,
-        partial(shared_traces, session, None if indices is None else exported),
-        charts=drawn,
-    )
-
-
-def shared_traces(session: Session, rows: Sequence[AuditRow] | None) -> Sequence[Trace]:
-    """The traces of some runs; None = of all, including runs without an audit."""
-    if rows is None:
-        return session.traces
-    return pieces.traces_of(rows, session.traces)
-
-
-async def copy_something(app: ExplorerApplication) -> None:
-    """Choose a copy and put it on the clipboard."""
-    text = "\n".join(
-        strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
-    )
-    pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    choices = [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces]
-    piece = await choose(app, "Copy", choices, "Copy")
-    # apart from the dialog, for which the next keys would wait
-    app.run_worker(_copy(app, piece), group="copy", exclusive=True)
-
-
-async def _copy(app: ExplorerApplication, piece: Piece) -> None:
-    """Make a text and copy it; errors become messages."""
-    try:
-        made = await asyncio.to_thread(piece.text)
-        copied = await asyncio.to_thread(copy, made, app.send_soon)
-    except FaError as error:
-        app.say(str(error), "bad")
+def copy_text(app: ExplorerApplication, text: str) -> None:
+    """Copy a text by the terminal, over SSH too (OSC 52); tmux takes only what it is handed."""
+    if not text:
+        app.say("nothing to copy here", "dim")
         return
-    if copied.in_clipboard:
-        app.say(f"{piece.what} copied to {copied.where}", "good")
-    else:
-        app.say(f"{piece.what} written to {copied.where}", "warn")
+    app.copy_to_clipboard(text)
+    if os.environ.get("TMUX"):
+        app.run_worker(partial(hand_to_tmux, text), thread=True, group="copy")
+    [first, *_] = text.splitlines()
+    app.say(f"copied, if the terminal allows it: {first}", "good")
 
 
 async def export_something(app: ExplorerApplication) -> None:
-    """Choose a kind of file and its name, and write it."""
+    """Ask for a file's name, whose ending says what it holds, and write it."""
     shared = shared_by(app)
-    choices = []
-    for kind in exporting.kinds_of(shared):
-        note = kind.ending
-        if kind in exporting.OF_RUNS:
-            note = f"{note} of {shared.names}"
-        choices.append(Choice(kind.key, kind.what, note, kind))
-    kind = await choose(app, "Export", choices)
-    free, hint = Path(kind.name + kind.ending), f"a file name; {kind.what}"
-    free = exporting.free_name(free, partial(exporting.in_the_way, kind))
-    check = partial(exporting.name_problem, kind)
-    name = await ask(app, f"export {kind.endings} to", text=str(free), hint=hint, check=check)
-    if exporting.is_slow(kind):
-        _export_as_job(app, kind, exporting.target(kind, name), shared)
+    if not shared.rows and shared.table is None:
+        app.say("nothing to export here", "dim")
         return
-    if kind is exporting.SCREEN:
-        files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
+    hint = "the table, or the runs" if shared.table else runs_words(len(shared.rows))
+    name = await ask(
+        app,
+        "export to",
+        text=str(free_name(Path("fa-tui.csv"))),
+        hint=f"{', '.join(DATA)}: {hint}; {', '.join(REPORTS)}: a report",
+        check=name_problem,
+    )
+    path = typed_path(name.strip())
+    if path.suffix.lower() in DATA:
+        write = partial(_export, app, path, shared, app.session.thresholds)
+        app.run_worker(write, thread=True, group="export")
+        return
+    words = command_for(app, "report", "--out", str(path))
+    if not words:
+        raise UsageError("no filter names these runs: a report takes all, or those of a filter")
+    app.jobs.writings.start(path, words)
+    app.say(f"{path.name}: J lists it, x there ends it", "dim", aloud=False)
+
+
+def _export(
+    app: ExplorerApplication, path: Path, shared: Shared, thresholds: DiagnosticThresholds
+) -> None:
+    """Write a file of data, in a thread of its own."""
+    try:
+        note = write_data(path, shared, thresholds)
+    except FaError as error:
+        app.post_call(app.say, str(error), "bad")
     else:
-        files = await asyncio.to_thread(exporting.export, kind, name, shared)
-    app.say(saved_text(files, "", app.host), "good")
-
-
-def _export_as_job(app: ExplorerApplication, kind: Kind, path: Path, shared: Shared) -> None:
-    """Begin to write a file that may take a while.
-
-    Raises:
-        UsageError: there are no runs.
-    """
-    what = kind.what
-    if kind in exporting.OF_RUNS:
-        what = shared.names
-        if not shared.rows:
-            raise UsageError("no runs to export: the filter leaves none")
-    left_out = exporting.left_out_words(kind, shared)
-    order = partial(order_of, kind, shared)
-    app.jobs.writings.start("fa_tui.sharing.writer", real_path(path), order, left_out)
-    app.say(f"{what} to {path}: J lists it, x there stops it", "dim", aloud=False)
+        app.post_call(app.say, f"saved {real_path(path)}{note}", "good")
 
 
 async def choose_preset(app: ExplorerApplication) -> None:
@@ -225,7 +160,7 @@ async def choose_preset(app: ExplorerApplication) -> None:
         await _save_preset(app, presets, known)
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
-        name = await choose(app, "Remove", mine, "Remove")
+        name = await choose(app, "Remove", mine)
         presets.remove(name)
         removed.append((name, known[name]))
         app.say(f"preset {name} removed: p r brings it back", "good")
@@ -249,7 +184,7 @@ async def _save_preset(
         taken = text.strip() in known and text.strip() != PROTOCOL
         if taken:
             return f"there is one called {text.strip()}: remove it first"
-        return name_problem(text)
+        return preset_problem(text)
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
     presets.save(name, app.session.thresholds)
@@ -260,7 +195,7 @@ async def change_setting(app: ExplorerApplication) -> None:
     """Choose a setting and its value, which is saved and applies from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
-    name = await choose(app, "Settings", choices, "Change")
+    name = await choose(app, "Settings", choices)
     text = await ask(
         app,
         name,
@@ -272,12 +207,12 @@ async def change_setting(app: ExplorerApplication) -> None:
 
 async def ask_what_if(app: ExplorerApplication) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
-    now = pieces.baseline_text(app.session.baseline)
+    now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
     text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
-    baseline = given if pieces.baseline_text(given) else None
+    baseline = given if baseline_text(given) else None
     for panel in app.screen.query(SlidersPanel):
         panel.set_baseline(baseline)
     assume(app, baseline)
@@ -288,7 +223,7 @@ def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
     flips."""
     flips = app.session.set_baseline(baseline)
     app.baseline_changed(flips)
-    text = pieces.baseline_text(app.session.baseline)
+    text = baseline_text(app.session.baseline)
     if text:
         message = f"frozen baseline {text}"
     else:
@@ -316,31 +251,6 @@ _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Keys of choices, without h j k, which move the cursor."""
 
 
-async def choose_axis(app: ExplorerApplication, place: str) -> None:
-    """Choose the columns or lines of the matrix."""
-    session, matrix = app.session, app.explorer.matrix
-    if place == "columns":
-        now, other = matrix.axes.columns, matrix.axes.lines
-    else:
-        now, other = matrix.axes.lines, matrix.axes.columns
-    homes = homes_of([row.source for row in session.rows])
-    choices = []
-    for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
-        if axis == now:
-            note = "now"
-        elif axis == other:
-            note = f"changes places with {plural(now)}"
-        else:
-            count = len(set(map(partial(value_on, axis), session.rows, homes)))
-            note = "1 value" if count == 1 else f"{count} values"
-        choices.append(Choice(key, plural(axis), note, axis))
-    chosen = await choose(app, f"The {place} of the matrix", choices)
-    axes = matrix.axes
-    if chosen != now:
-        axes = axes.having(place, chosen)
-    app.explorer.lay_out_along(axes)
-
-
 async def choose_order(app: ExplorerApplication) -> None:
     """Choose the order of the long view."""
     # a key typed ahead may have left the long view
@@ -355,7 +265,7 @@ async def choose_order(app: ExplorerApplication) -> None:
         else:
             note = ""
         choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices, "Sort")
+    chosen = await choose(app, "Sort by", choices)
     if chosen and chosen == table.order:
         chosen = f"-{chosen}"
     table.sort_by(chosen)
@@ -377,46 +287,8 @@ async def choose_flip(app: ExplorerApplication) -> None:
     title = "Flipped"
     if explorer.moved:
         title += f" at {explorer.moved}"
-    row = await choose(app, title, choices, "Go there")
+    row = await choose(app, title, choices)
     explorer.runs.go_to(row)
-
-
-async def replace_audits(app: ExplorerApplication) -> None:
-    """Show how new measurements differ from the recorded audits, and offer to replace these."""
-    explorer, again = app.explorer, app.jobs.again
-    rows = [row for row in explorer.chosen if row in again]
-    if not rows:
-        app.say(
-            "nothing measured again here: m measures a run with an audit again and compares", "dim"
-        )
-        return
-    lost = sorted({name for row in rows for name in lost_with(again[row])})
-    if len(rows) == 1:
-        what, note = run_name(app.session, rows[0]), "the old file is kept"
-    else:
-        what, note = runs_words(len(rows)), "the old files are kept"
-    if lost:
-        note += f"; {' and '.join(lost)} only there"
-    choices = [
-        Choice("c", "keep the audit as it is", "", None),
-        Choice("r", "replace it by the new one", note, rows),
-    ]
-    for row in rows:
-        compared = again[row].comparison
-        choices.append(Choice("", run_name(app.session, row), compared.headline, None))
-        choices += [Choice("", "", line, None) for line in compared.lines()]
-    await choose(app, f"{what} measured again", choices)
-    for row in rows:
-        app.following.own_rows.add(row)
-        measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
-        app.session.states.pop(row, None)
-        app.session.replace_rows({row: measured})
-        message = f"{run_name(app.session, row)}: audit replaced"
-        if kept:
-            message += f", the old one is {short_path(str(kept))}"
-        app.say(message, "good")
-    app.rows_changed(only=rows)
-    app.following.own_rows.difference_update(rows)
 
 
 async def ask_measure(app: ExplorerApplication) -> None:
@@ -442,17 +314,13 @@ async def ask_measure(app: ExplorerApplication) -> None:
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
-    "copy": copy_something,
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
     "what_if": ask_what_if,
     "factor": ask_factor,
-    "columns": partial(choose_axis, place="columns"),
-    "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
     "flips": choose_flip,
-    "replace": replace_audits,
     "measure": ask_measure,
 }
 

@@ -15,7 +15,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.reporting.blocks import Grid
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Shared, Table, table_pieces
+from fa_tui.share import Shared, Table
 from fa_tui.views.differences import change_text, difference_grid, difference_summary
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.line import TextLines
@@ -140,7 +140,5 @@ class DifferencesScreen(JudgedScreen):
 
     def shared(self) -> Shared:
         """The table."""
-        line = self.table.line if self._runs else None
         record = [run.to_dict() for run in self._runs]
-        table = Table("diff", [self._grid], line, lambda: record)
-        return Shared(list(table_pieces(table)), table=table)
+        return Shared(self.table.text_here, table=Table(self._grid, lambda: record))

@@ -17,8 +17,8 @@ from fa_core.errors import FaError
 from fa_tui.screens.explorer_panes import RunsShown, SidePane
 from fa_tui.screens.threshold_screen import SlidersScreen, classes_at
 from fa_tui.session import Flip, Session
+from fa_tui.share import Shared
 from fa_tui.terminal.painting import after
-from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import flip_words, title_pieces
@@ -31,9 +31,7 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
-    from fa_tui.sharing.pieces import Shared
     from fa_tui.views.filters import ViewState
-    from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
@@ -80,13 +78,6 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="show only the runs that match what you type",
     ),
     Binding(
-        "M",
-        "app.ask('replace')",
-        "Replace",
-        show=False,
-        tooltip="compare a new measurement (m); replace the audit",
-    ),
-    Binding(
         "n",
         "next_flip",
         "Next flip",
@@ -102,16 +93,6 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     Binding("S", "ask('order')", "Sort by", show=False, tooltip="sort the long view by any column"),
     Binding(
-        "x",
-        "ask('columns')",
-        "Columns",
-        show=False,
-        tooltip="other columns: seeds, λ, sources, ...",
-    ),
-    Binding(
-        "X", "ask('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."
-    ),
-    Binding(
         "less_than_sign",
         "divide(4)",
         "Wider",
@@ -126,13 +107,6 @@ EXPLORER_KEYS: list[BindingType] = [
         show=False,
         key_display=">",
         tooltip="its pane narrower",
-    ),
-    Binding(
-        "z",
-        "maximise",
-        "Maximise",
-        show=False,
-        tooltip="the runs, or the run's pane, on all of the width",
     ),
     Binding(
         "escape",
@@ -338,10 +312,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         in_table = self.shown_runs.in_table
         offered = {
-            "ask": (parameters == ("order",)) == in_table,
+            "ask": in_table,
             "back": in_table or self.shows_run_alone or self.focused is not self.runs,
             "filter": self._filter_line is None or not self._filter_line.has_focus_within,
-            "measure": bool(self.session.measurable(self.chosen)),
         }
         return offered.get(action, True)
 
@@ -361,7 +334,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Go back: from a run or the sliders to the runs, from the long view to the matrix; a
         filter stays."""
         if self.shows_run_alone:
-            self.action_maximise()
+            self.remove_class("-run-alone")
+            self._side.fit()
+            self.set_focus(self.runs)
+            self.call_after_refresh(self._draw_charts)
         elif self.focused is self.runs and self.shown_runs.in_table:
             await self.action_toggle_table()
         else:
@@ -371,26 +347,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Move the border of the detail pane; its position is saved."""
         pane = self._side
         if pane.is_below:
-            self.say("the run has all of the width: z shows the runs alone", "dim")
             return
         pane.widen(pane.size.width + 2 + cells)
         after(0.5, self, pane.keep)
-
-    def action_maximise(self) -> None:
-        """Show only the pane with the focus, from the long view the run; again: both panes."""
-        opened = self.shows_run_alone
-        if self.shown_runs.in_table and not opened:
-            self.action_open_run()
-            return
-        alone = self.has_class("-runs-alone") or opened
-        self.remove_class("-runs-alone", "-run-alone")
-        if not alone:
-            on_run = self.detail is not None and self.detail.has_focus
-            self.add_class("-run-alone" if on_run else "-runs-alone")
-        self._side.fit()
-        if opened:
-            self.set_focus(self.runs)
-        self.call_after_refresh(self._draw_charts)
 
     @property
     def shows_run_alone(self) -> bool:
@@ -403,7 +362,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.row is None or self.detail is None:
             self.say("no run here", "dim")
             return
-        self.remove_class("-runs-alone")
         self.add_class("-run-alone")
         self._side.fit()
         self.call_after_refresh(self._focus_detail)
@@ -429,7 +387,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.status.table = self.shown_runs.table if in_table else None
 
     def action_ask(self, what: str) -> None:
-        """Choose the order of the long view, or the axes of the matrix."""
+        """Choose the order of the long view."""
         self.app.action_ask(what)
 
     async def action_filter(self) -> None:
@@ -443,12 +401,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._filter_line = line
         await self.mount(line, after=self._sliders_place)
         self.set_focus(line.entry)
-
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the matrix out along other axes; the cursor stays on its run."""
-        self.matrix.axes = axes
-        self.shown_runs.lay_out()
-        self._show_around()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Close the filter line when it loses the focus: no key would close it any more."""
@@ -516,11 +468,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_around()
 
     def shared(self) -> Shared:
-        """Copies of the marked runs, else of the one under the cursor; exports of the marked runs,
-        else of all shown."""
-        from fa_tui.screens.dialogs import given_runs
+        """The cell under the cursor, and the runs in scope."""
+        from fa_tui.screens.dialogs import command_for
 
-        return given_runs(self.app, self.chosen)
+        order = self.shown_runs.order
+        command = command_for(self.app, "show", *(["--sort", order] if order else []))
+        return Shared(self.shown_runs.cell_text(), command, self.session.scoped)
 
     def action_lens(self, name: str) -> None:
         """Open a screen of the same runs, imported then; a threshold moved there is moved here
@@ -534,9 +487,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if name == "compare":
             from fa_tui.screens.compare import CompareScreen
 
-            shown = self.shown_runs
-            axes = METHODS_BY_SEEDS if shown.in_table else shown.matrix.axes
-            return CompareScreen(self.session, at=self.row, grid=shown.grid, axes=axes)
+            return CompareScreen(self.session, at=self.row, grid=self.shown_runs.grid)
         if name == "timeline":
             from fa_tui.screens.timeline import timeline_screen
 

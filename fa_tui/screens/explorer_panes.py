@@ -15,7 +15,7 @@ from fa_tui.settings import remember
 from fa_tui.views.columns import CELLS, NORMS
 from fa_tui.views.filters import CELL_LETTERS, ViewState, filter_of
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.grid import METHODS_BY_SEEDS, Grid
+from fa_tui.views.grid import Grid
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place
@@ -91,13 +91,13 @@ class RunsShown:
         look: initial view state.
 
     Attributes:
-        matrix: methods × seeds, or other axes.
+        matrix: methods × seeds.
         table: the long view, created on first use.
     """
 
     def __init__(self, session: Session, glyphs: Glyphs, look: ViewState) -> None:
         self._session, self._glyphs = session, glyphs
-        self.matrix = Matrix(session, look.axes, CELLS.get(look.show))
+        self.matrix = Matrix(session, CELLS.get(look.show))
         self.matrix.id = "matrix"
         self.matrix.display = not look.long
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
@@ -133,9 +133,7 @@ class RunsShown:
             show = self.matrix.quantity.name
         if self.in_table and self.table is not None and self.table.with_bars:
             show = NORMS.name
-        return ViewState(
-            show, *self.matrix.axes, self._session.scope_text, self.order, self.in_table
-        )
+        return ViewState(show, self._session.scope_text, self.order, self.in_table)
 
     async def toggle(self, body: Widget) -> None:
         """Toggle the view; the cursor stays on its run."""
@@ -210,16 +208,12 @@ class RunsShown:
     def overview(self) -> Overview:
         """Texts of the top line."""
         matrix, order = self.matrix, self.order
-        if self.in_table or matrix.axes == METHODS_BY_SEEDS:
-            axes = ""
-        else:
-            axes = str(matrix.axes)
         if matrix.quantity and not self.in_table:
             quantity = matrix.quantity.title
         else:
             quantity = ""
         return Overview(
-            axes, quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}"
+            quantity, order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}"
         )
 
     def cell_text(self) -> str:

@@ -13,21 +13,19 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import OptionList
 
 from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Choice, ChoiceList, Dialog, Question, helping, leaving
+from fa_tui.screens.questions import Choice, Dialog, Question, shown_choices
 from fa_tui.screens.threshold_screen import HEIGHTS
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Piece, Shared
+from fa_tui.share import Shared
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
 from fa_tui.widgets.painted import Place
-from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
     from fa_tui.screens.application import ExplorerApplication
@@ -62,9 +60,10 @@ class HelpScreen(Dialog["KeyLine"]):
         self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
         self.pane.can_focus = False
-        self.found = ChoiceList([], self._taken)
+        self.found = OptionList()
         self.found.can_focus = False
         self._keys: Sequence[KeyLine] = ()
+        self._matching: Sequence[KeyLine] = ()
 
     def body(self) -> Iterable[Widget]:
         yield self.entry
@@ -91,29 +90,32 @@ class HelpScreen(Dialog["KeyLine"]):
             self._keys = [*keys_here(self._of), *keys_elsewhere(self.app, self._of)]
         self.found.display = bool(words)
         self.pane.display = not words
+        self._matching = [line for line in self._keys if line.matches(words)]
         choices = []
-        for line in self._keys:
-            if line.matches(words):
-                choices.append(Choice("", f"{line.key:<8} {line.does}", line.where, line))
-        self.found.styles.height = max(1, len(choices))
-        self.found.set_choices(choices)
+        for line in self._matching:
+            where = f" ({line.where})" if line.where else ""
+            choices.append(Choice("", line.key, line.does + where, line))
+        self.found.set_options(shown_choices(choices, self.app.terminal.glyphs))
+        self.found.highlighted = 0
 
     def action_move(self, step: int) -> None:
         """Scroll the page, or move among the keys that were found."""
         if self.found.display:
-            self.found.action_move(step)
+            at = (self.found.highlighted or 0) + step
+            self.found.highlighted = at % max(1, len(self._matching))
         else:
             self.pane.scroll_relative(y=step, animate=False)
 
     def action_take(self) -> None:
         """Run the key under the cursor; with nothing typed, close."""
-        if self.found.display:
-            self.found.action_take()
-        else:
+        if not self.found.display:
             self.dismiss()
+        elif self.found.highlighted is not None:
+            self.dismiss(self._matching[self.found.highlighted])
 
-    def _taken(self, choice: Choice) -> None:
-        self.dismiss(cast("KeyLine", choice.value))
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Run the key that was clicked."""
+        self.dismiss(self._matching[event.option_index])
 
 
 class ProblemsScreen(ApplicationScreen[None]):
@@ -141,9 +143,7 @@ class ProblemsScreen(ApplicationScreen[None]):
 
     def shared(self) -> Shared:
         """The list."""
-        return Shared(
-            [Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{self.pane.text}\n")]
-        )
+        return Shared(self.pane.text)
 
     def compose(self) -> ComposeResult:
         with Place(id="sheet"):
@@ -187,72 +187,6 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
         does.setdefault(active.binding.tooltip, []).append(key)
     for tooltip, keys in does.items():
         yield f"  {' '.join(keys):<12} {tooltip}"
-
-
-_LETTERS = "sfghjkleriouwnmvtyxz"
-"""Jump letters, home row first; a b c d are the sliders'."""
-
-
-class JumpLabel(Static):
-    """A pane's jump letter."""
-
-    def __init__(self, letter: str, at: Offset) -> None:
-        super().__init__(f"[{letter}]", markup=False)
-        self.letter = letter
-        self.styles.offset = (at.x, at.y)
-
-
-class JumpScreen(Question[Widget | None]):
-    """Jump letters over the panes; returns the pane whose letter was typed or clicked, or None.
-
-    Args:
-        targets: the panes by their letters.
-    """
-
-    BINDINGS = [
-        leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
-        helping("what the letters are"),
-    ]
-
-    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
-        super().__init__()
-        self._targets = dict(targets)
-        self._opened_at: Size | None = None
-
-    def compose(self) -> ComposeResult:
-        for letter, pane in self._targets.items():
-            yield JumpLabel(letter, pane.region.offset)
-        yield KeyBar()
-
-    def on_key(self, event: events.Key) -> None:
-        if event.character in self._targets:
-            event.stop()
-            self.dismiss(self._targets[event.character])
-
-    def on_click(self, event: events.Click) -> None:
-        if not isinstance(event.widget, KeyBar):
-            self.dismiss(
-                self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None
-            )
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._opened_at = self._opened_at or event.size
-        self.on_screen_resume()
-
-    def on_screen_resume(self) -> None:
-        """Close when the terminal is resized: the letters would be misplaced."""
-        if self._opened_at not in (None, self.app.size):
-            self.dismiss(None)
-
-
-def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
-    """Letter → focusable pane of a screen; sliders have their own letters."""
-    letters = iter(_LETTERS)
-    for pane in screen.focus_chain:
-        if pane.region.area:
-            letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
-            if letter is not None:
-                yield letter, pane
 
 
 class Palette(CommandPalette, Question[None]):

@@ -1,9 +1,9 @@
-"""The jobs screen: queue, progress, notes, load of the machine, log; cancel and retry."""
+"""The jobs screen: queue, progress, notes, log; cancel and retry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, partialmethod
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,12 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 
-from fa_core.reporting.blocks import Grid
 from fa_tui.jobs import listing
-from fa_tui.jobs.listing import Listed, Machine
+from fa_tui.jobs.listing import Listed
 from fa_tui.screens.application import ApplicationScreen
+from fa_tui.screens.questions import SureScreen
 from fa_tui.screens.threshold_screen import HEIGHTS
-from fa_tui.sharing.pieces import Piece, Shared, Table, table_pieces
+from fa_tui.share import Shared
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TabBar, TextLines
 from fa_tui.widgets.painted import Place, Row
@@ -214,7 +214,7 @@ class JobLog(TextLines):
 
 
 class JobsScreen(ApplicationScreen[None]):
-    """The jobs, the load of the machine, and the log of the job under the cursor.
+    """The jobs, and the log of the job under the cursor.
 
     Args:
         jobs: the jobs.
@@ -230,37 +230,32 @@ class JobsScreen(ApplicationScreen[None]):
         Binding(
             "x,delete",
             "cancel",
-            "Cancel",
+            "End",
             key_display="x",
-            tooltip="cancel the job under the cursor",
+            tooltip="end the job under the cursor, after a question",
         ),
         Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
-        Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
+        Binding("m", "retry", "Again", tooltip="begin a failed or ended job again"),
         Binding(
             "X",
             "cancel_all",
-            "Cancel all",
+            "End all",
             key_display="X",
-            tooltip="cancel everything that is not finished",
+            tooltip="end everything that is not finished, after a question",
         ),
         Binding(
-            "R",
+            "M",
             "retry_all",
-            "Retry all",
-            key_display="R",
-            tooltip="begin all failed and cancelled jobs again",
+            "All again",
+            key_display="M",
+            tooltip="begin all failed and ended jobs again",
         ),
     ]
 
     def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
-        self.table, self.written, self.machine = (
-            JobsTable(),
-            JobLog(id="log"),
-            TextLines(id="machine"),
-        )
-        self.machine.can_focus = False
+        self.table, self.written = JobsTable(), JobLog(id="log")
         # created here: jobs change even while the screen closes
         self._head, self._log_title = Line(id="title"), Line(id="log-title")
         self._log: tuple[str, list[str]] = ("", [])
@@ -269,7 +264,6 @@ class JobsScreen(ApplicationScreen[None]):
         with Place(id="sheet"):
             yield TabBar(self.tab)
             yield self._head
-            yield self.machine
             yield self.table
             yield TextLines(_NONE_YET.splitlines(), id="none-yet")
             with Vertical(id="log-pane"):
@@ -280,16 +274,8 @@ class JobsScreen(ApplicationScreen[None]):
     def on_mount(self) -> None:
         self.table.focus()
         self.jobs_changed()
-        self.app.jobs.machine_watch.report = partial(self.app.post_call, self.show_machine)
-
-    def on_unmount(self) -> None:
-        self.app.jobs.machine_watch.report = None
-
-    def show_machine(self, machine: Machine) -> None:
-        """Show how busy the machine is, and the jobs: the times left are others."""
-        glyphs = self.app.terminal.glyphs
-        self.machine.set_lines(listing.machine_lines(machine, glyphs, self._jobs.listed()))
-        self.jobs_changed()
+        # the times left are others
+        self.set_interval(1.0, self.jobs_changed)
 
     def jobs_changed(self) -> None:
         """Show the jobs, unless the screen is opening or closing."""
@@ -309,7 +295,7 @@ class JobsScreen(ApplicationScreen[None]):
     def _targets(self) -> dict[str, list[Listed]]:
         """Action → jobs it applies to."""
         jobs, under = self._jobs.listed(), self.table.job
-        active = [job for job in jobs if not job.over]
+        active = [job for job in jobs if not (job.over or job.elsewhere)]
         failed = [job for job in jobs if job.can_retry]
         # the line may be a tenth of a second old
         here = under.id if under is not None else ""
@@ -326,24 +312,8 @@ class JobsScreen(ApplicationScreen[None]):
         return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
-        """The log and the list."""
-        job, jobs, log = self.table.job, self._jobs.listed(), self.written.text
-        rows = []
-        for each in jobs:
-            took = "" if each.took is None else listing.time_words(each.took)
-            rows.append(
-                (each.name, each.state, each.device, f"{each.done}/{each.total}", took, each.says)
-            )
-        grid = Grid(
-            headings=("job", "state", "device", "done", "took", "says"), rows=tuple(rows), words=6
-        )
-        pieces = []
-        if job is not None and log:
-            pieces.append(Piece("g", "log", job.log, lambda: f"{log}\n"))
-        if not jobs:
-            return Shared(pieces)
-        table = Table("jobs", [grid])
-        return Shared([*pieces, *table_pieces(table)], table=table)
+        """The log of the job under the cursor."""
+        return Shared(self.written.text if self.table.job else "")
 
     def action_go(self) -> None:
         """Close, with the cursor on the job's run in the matrix or the long view."""
@@ -356,15 +326,17 @@ class JobsScreen(ApplicationScreen[None]):
         self.dismiss()
 
     def action_cancel(self, which: str = "cancel") -> None:
-        """Cancel the job under the cursor, or all unfinished jobs."""
-        stopped = set()
-        for job in self._targets()[which]:
-            # a process of another shell is stopped as a whole, and asked about once
-            if job.elsewhere and job.pid in stopped:
-                continue
-            if job.elsewhere:
-                stopped.add(job.pid)
-            self._jobs.cancel(job.id)
+        """End the job under the cursor, or all unfinished jobs of this explorer, after a
+        question."""
+        jobs = self._targets()[which]
+        what = jobs[0].name if len(jobs) == 1 else f"{len(jobs)} jobs"
+
+        def end(answer: bool | None) -> None:
+            for job in jobs if answer else ():
+                self._jobs.cancel(job.id)
+
+        note = "Finished runs are kept; m begins an ended one again."
+        self.app.push_screen(SureScreen(f"End {what}?", note), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 

@@ -10,16 +10,18 @@ from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
+from textual.widgets import OptionList
 
 from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line
-from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 if TYPE_CHECKING:
     from fa_tui.screens.application import ExplorerApplication
+    from fa_tui.views.glyphs import Glyphs
 
 
 ResultT = TypeVar("ResultT")
@@ -77,92 +79,27 @@ class Choice(NamedTuple):
     value: object
 
 
-class ChoiceList(PaintedScroll, can_focus=True):
-    """A list of entries, one per line.
+def shown_choices(choices: Sequence[Choice], glyphs: Glyphs) -> list[Content]:
+    """The lines of a list: key, text, note."""
+    say = glyphs.say
+    longest = max((width_of(say(choice.text)) for choice in choices), default=0)
+    lines = []
+    for choice in choices:
+        text = f" {padded(say(choice.text), longest)}  "
+        key, note = (f" {choice.key or ' '} ", "bold"), (say(choice.note), "dim")
+        lines.append(Content.assemble(key, text, note))
+    return lines
 
-    Args:
-        choices: the entries.
-        take: called at once with the chosen entry, so that the next key of a burst goes to the new
-            screen.
-        does: label of Enter in the key bar.
-    """
+
+class ChoiceList(OptionList):
+    """Textual's list, with the keys that move in every list here."""
 
     BINDINGS = [
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("home,g", "go_to(0)", "First", show=False),
-        Binding("end,G", "go_to(-1)", "Last", show=False),
-        Binding("space", "take", show=False),
+        Binding("k", "cursor_up", "Up", show=False),
+        Binding("j", "cursor_down", "Down", show=False),
+        Binding("g", "first", "First", show=False),
+        Binding("G", "last", "Last", show=False),
     ]
-
-    def __init__(
-        self, choices: Sequence[Choice], take: Callable[[Choice], object], does: str = "Select"
-    ) -> None:
-        super().__init__()
-        self.choices, self._take, self.at = list(choices), take, 0
-        self._bindings.key_to_bindings["enter"] = [
-            Binding("enter", "take", does, tooltip="the line under the cursor")
-        ]
-
-    @property
-    def current(self) -> Choice | None:
-        """The entry under the cursor."""
-        if self.choices:
-            return self.choices[self.at]
-        return None
-
-    def set_choices(self, choices: Sequence[Choice]) -> None:
-        """Show other entries."""
-        self.choices = list(choices)
-        self.at = max(0, min(self.at, len(choices) - 1))
-        self.repaint()
-        self.refresh(layout=True)
-
-    def draw(self, width: int) -> Sequence[Row]:
-        say = self._glyphs.say
-        longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
-        rows: list[Row] = []
-        for index, choice in enumerate(self.choices):
-            key = f" {choice.key or ' '} "
-            text = f" {padded(say(choice.text), longest)}  "
-            pieces: Row = [(key, "accent"), (text, "text"), (say(choice.note), "dim")]
-            pieces = ending(pieces, width, self._glyphs.ellipsis, "dim")
-            if index == self.at:
-                pieces = [(text, "cursor") for text, _ in pieces]
-            rows.append(pieces)
-        return rows
-
-    def action_move(self, step: int) -> None:
-        """Go to another entry."""
-        self.action_go_to(self.at + step)
-
-    def action_go_to(self, place: int) -> None:
-        """Move the cursor, wrapping at the ends, and scroll to it."""
-        if self.choices:
-            self.at = place % len(self.choices)
-            top, height = self.scroll_offset.y, self.scrollable_content_region.height
-            self.scroll_to(
-                y=min(self.at, max(top, self.at - height + 1)), animate=False, immediate=True
-            )
-            self.repaint()
-
-    def action_take(self) -> None:
-        """Choose the entry under the cursor."""
-        if self.current is not None:
-            self._take(self.current)
-
-    def on_key(self, event: events.Key) -> None:
-        for choice in self.choices:
-            if choice.key and choice.key == event.character:
-                event.stop()
-                event.prevent_default()
-                self._take(choice)
-                return
-
-    def on_click(self, event: events.Click) -> None:
-        index = event.y + self.scroll_offset.y
-        if 0 <= index < len(self.choices):
-            self._take(self.choices[index])
 
 
 class ChoiceScreen(Dialog[Any]):
@@ -171,17 +108,18 @@ class ChoiceScreen(Dialog[Any]):
     Args:
         title: what is chosen.
         choices: the entries.
-        does: label of Enter in the key bar.
     """
 
     BINDINGS = [
+        Binding("enter,space", "take", "Select", key_display="enter", priority=True),
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
         helping("what this list is and its keys"),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
+    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
         super().__init__()
-        self._title, self.list = title, ChoiceList(choices, self.taken, does)
+        self._title, self.choices = title, choices
+        self.list = ChoiceList(*shown_choices(choices, self.app.terminal.glyphs))
 
     def body(self) -> Iterable[Widget]:
         yield Line((self._title, "strong"), id="choice-title")
@@ -189,6 +127,23 @@ class ChoiceScreen(Dialog[Any]):
 
     def on_mount(self) -> None:
         self.set_focus(self.list)
+
+    def on_key(self, event: events.Key) -> None:
+        for choice in self.choices:
+            if choice.key and choice.key == event.character:
+                event.stop()
+                self.taken(choice)
+                return
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take the entry that was clicked."""
+        self.taken(self.choices[event.option_index])
+
+    def action_take(self) -> None:
+        """Take the entry under the cursor at once: the next key of a burst is of the next
+        screen."""
+        if self.list.highlighted is not None:
+            self.taken(self.choices[self.list.highlighted])
 
     def taken(self, choice: Choice) -> None:
         """Handle the chosen entry."""
@@ -209,12 +164,15 @@ class SeveralScreen(ChoiceScreen):
     def __init__(
         self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]
     ) -> None:
-        super().__init__(title, list(choices()), "Next group")
+        super().__init__(title, list(choices()))
         self._choices, self._turn = choices, turn
 
     def taken(self, choice: Choice) -> None:
         self._turn(choice.value)
-        self.list.set_choices(list(self._choices()))
+        self.choices = list(self._choices())
+        at = self.list.highlighted
+        self.list.set_options(shown_choices(self.choices, self.app.terminal.glyphs))
+        self.list.highlighted = at
 
 
 class EntryScreen(Question[str | None]):
@@ -266,33 +224,46 @@ class EntryScreen(Question[str | None]):
             self.dismiss(self.entry.value)
 
 
-class QuitScreen(Dialog[bool]):
-    """Asks whether to quit while jobs run.
+class SureScreen(Dialog[bool]):
+    """Asks before something ends.
+
+    Args:
+        asks: the question.
+        note: what is lost, and what is kept.
+    """
+
+    BINDINGS = [
+        Binding("y,enter", "dismiss(True)", "Yes", key_display="y", tooltip="end it"),
+        Binding("n,escape,q,ctrl+c", "dismiss(False)", "No", key_display="n", tooltip="go on"),
+        helping("what each answer does"),
+    ]
+
+    def __init__(self, asks: str, note: str) -> None:
+        super().__init__()
+        self._asks, self._note = asks, note
+
+    def body(self) -> Iterable[Widget]:
+        yield Line((f" {self._asks}", "strong"), id="question")
+        yield Line((f" {self._note}", "dim"), id="answer")
+
+
+class QuitScreen(SureScreen):
+    """Asks whether to quit while jobs run; the keys that quit say yes.
 
     Args:
         jobs: number of queued and running jobs.
     """
 
     BINDINGS = [
-        Binding(
-            "y,q,enter,ctrl+c,ctrl+q",
-            "dismiss(True)",
-            "Leave",
-            key_display="y",
-            tooltip="cancel the jobs and leave",
-        ),
-        Binding("n,escape", "dismiss(False)", "Stay", key_display="n", tooltip="stay here"),
-        helping("what each answer does"),
+        Binding("q,ctrl+c,ctrl+q", "dismiss(True)", show=False),
     ]
 
     def __init__(self, jobs: int) -> None:
-        super().__init__()
-        self._jobs = jobs
-
-    def body(self) -> Iterable[Widget]:
-        waiting = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
-        yield Line((f" {waiting} not finished. Leave?", "strong"), id="question")
-        yield Line((" Leaving cancels the jobs; finished runs are on disk.", "dim"), id="answer")
+        waiting = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+        super().__init__(
+            f"{waiting} not finished. Leave?",
+            "Leaving ends the jobs; finished runs are on disk.",
+        )
 
 
 def _no_fault(text: str) -> str:
@@ -310,15 +281,13 @@ def _given(answer: ResultT | None) -> ResultT:
     return answer
 
 
-async def choose(
-    app: ExplorerApplication, title: str, choices: Sequence[Choice], does: str = "Select"
-) -> Any:
+async def choose(app: ExplorerApplication, title: str, choices: Sequence[Choice]) -> Any:
     """The value of the chosen entry.
 
     Raises:
         Dismissed: Esc, or an entry whose value is None.
     """
-    return _given(await app.push_screen_wait(ChoiceScreen(title, choices, does)))
+    return _given(await app.push_screen_wait(ChoiceScreen(title, choices)))
 
 
 async def ask(

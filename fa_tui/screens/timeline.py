@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from textual import on
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from fa_core.analysis.timeline import EarlyStop, null_bands
+from fa_core.analysis.timeline import EarlyStop, null_bands, timelines
 from fa_core.errors import UsageError
-from fa_tui.screens.dialogs import commands, look_now
+from fa_core.reporting.blocks import Grid
+from fa_core.reporting.records import timeline_record
+from fa_core.reporting.sections.analyses import timeline_blocks
+from fa_tui.screens.dialogs import command_for
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
+from fa_tui.share import Shared, Table
 from fa_tui.views import epochs as epoch_views
 from fa_tui.views.words import Pieces, place_label
 from fa_tui.widgets import epoch_chart, epoch_curves, scrubber
@@ -317,7 +321,7 @@ class TimelineScreen(JudgedScreen):
         place = (lines.index(matrix.line) + step) % len(lines)
         cells = matrix.grid.lines[lines[place]].cells
         [first, *_] = cells.values()
-        matrix.go_to(cells.get(matrix.column, first)[0])
+        matrix.go_to(cells.get(matrix.column, first))
 
     def action_scrub(self, step: int) -> None:
         """Go to the next or previous recorded epoch."""
@@ -350,15 +354,19 @@ class TimelineScreen(JudgedScreen):
         self.judge()
 
     def shared(self) -> Shared:
-        """The runs at the scrubbed epoch, and the table of first fires."""
-        table = timeline_table(self.session, self._epochs, self._stop_on)
-        lines = commands(self.app, look_now(self.app), "timeline", "--stop-on", self._stop_on)
-        charts = [
-            (each.shown.title, each.chart)
-            for each in self.charts
-            if each.display and each.chart is not None
-        ]
-        return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
+        """The runs with a trace, and the table of first fires."""
+        session, replay = self.session, self._epochs.replay
+        found = timelines(
+            replay.traces,
+            session.table,
+            session.thresholds,
+            self._stop_on,
+            assumed=session.baseline,
+        )
+        grids = [block for block in timeline_blocks(found) if isinstance(block, Grid)]
+        table = Table(grids[0], partial(timeline_record, found))
+        command = command_for(self.app, "timeline", "--stop-on", self._stop_on)
+        return Shared(command=command, rows=session.scoped, table=table)
 
     # Display
 

@@ -127,9 +127,9 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     return quantity.of(session.rows[row].report)
 
 
-def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:
-    """Whether the quantity rests on an assumed frozen baseline on some of the runs."""
-    return quantity.name in OF_BASELINE and any(map(session.assumes, rows))
+def is_assumed(quantity: Quantity, session: Session, row: int) -> bool:
+    """Whether the quantity rests on an assumed frozen baseline on this run."""
+    return quantity.name in OF_BASELINE and session.assumes(row)
 
 
 OF_BASELINE = ("margin", "frozen")
@@ -280,7 +280,7 @@ def _of_quantity(quantity: Quantity, session: Session) -> Column:
 def _number(quantity: Quantity, format_of: Callable[[], Write], session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
     text = written(value, format_of())
-    if value is not None and is_assumed(quantity, session, [row]):
+    if value is not None and is_assumed(quantity, session, row):
         return f"{text}?"
     return text
 

@@ -17,7 +17,7 @@ from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import OF_BASELINE
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, build_grid
+from fa_tui.views.grid import Grid, build_grid
 from fa_tui.views.words import disambiguate
 
 
@@ -146,7 +146,6 @@ def groups_of(
     session: Session,
     shown: Iterable[int] | None = None,
     grid: Grid | None = None,
-    axes: Axes = METHODS_BY_SEEDS,
 ) -> list[Group]:
     """The groups to compare: two or more marked runs, then every line of the matrix.
 
@@ -154,14 +153,13 @@ def groups_of(
         session: the runs.
         shown: indices that pass the filter (default: all).
         grid: the matrix of these, if laid out already.
-        axes: of the matrix.
     """
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in (grid or build_grid(session.rows, shown, axes)).lines:
+    for line in (grid or build_grid(session.rows, shown)).lines:
         if line.is_heading:
             home = line.label
         else:

@@ -21,7 +21,7 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, every_column, ordered, own, seed_of, value_of
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
+from fa_tui.views.grid import own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma"}
 for _quantity in QUANTITIES:
@@ -367,51 +367,15 @@ class ViewState(NamedTuple):
 
     Attributes:
         show: `CELL_LETTERS`, or a name in `CELLS`.
-        rows: the axis of the matrix' lines.
-        columns: the axis of its columns.
         filter: as typed.
         sort: the order of the long view: ``growth``, ``-growth``.
         long: whether the long view is shown; a `sort` shows it too.
     """
 
     show: str = ""
-    rows: str = ""
-    columns: str = ""
     filter: str = ""
     sort: str = ""
     long: bool = False
-
-    @property
-    def axes(self) -> Axes:
-        """Axes of the matrix; naming only the other place's axis swaps the two."""
-        axes = METHODS_BY_SEEDS
-        for place, axis in (("lines", self.rows), ("columns", self.columns)):
-            if axis:
-                axes = axes.having(place, axis)
-        return axes
-
-    def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
-        """The options of `fa-tui open` for this state.
-
-        Args:
-            usual: what a cell shows without an option.
-
-        >>> list(ViewState(show="growth", columns="lam", sort="-acc").options())
-        ['--show', 'growth', '--across', 'lam', '--sort', '-acc']
-        """
-        if self.show and not self.show == usual == CELL_LETTERS:
-            yield from ("--show", self.show)
-        axes = self.axes
-        if axes.lines != METHODS_BY_SEEDS.lines:
-            yield from ("--rows", axes.lines)
-        if axes.columns != METHODS_BY_SEEDS.columns:
-            yield from ("--across", axes.columns)
-        if self.filter:
-            yield from ("--filter", self.filter)
-        if self.sort:
-            yield from ("--sort", self.sort)
-        elif self.long:
-            yield "--long"
 
 
 def understood(view: ViewState, session: Session) -> ViewState:
@@ -422,13 +386,6 @@ def understood(view: ViewState, session: Session) -> ViewState:
     """
     if view.show:
         view = view._replace(show=_value_of_option("--show", view.show, (CELL_LETTERS, *CELLS)))
-    if view.rows or view.columns:
-        axes = axes_of(session.rows)
-        rows = view.rows and _value_of_option("--rows", view.rows, axes)
-        columns = view.columns and _value_of_option("--across", view.columns, axes)
-        if rows == columns:
-            raise UsageError(f"--rows and --across are both {rows}", hint="name two axes")
-        view = view._replace(rows=rows, columns=columns)
     if view.filter:
         filter_of(view, session)
     if view.sort:

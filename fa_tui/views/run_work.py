@@ -40,7 +40,7 @@ def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:
     if work.at_work:
         yield work.text(), "accent"
         where = "here" if progress.is_here else f"on {progress.host}"
-        yield f"process {progress.pid} {where}; J lists it, x there stops it", "dim"
+        yield f"process {progress.pid} {where}; J lists it", "dim"
     else:
         yield work.text(), "warn"
         if progress.doing == "training":

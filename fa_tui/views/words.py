@@ -38,12 +38,10 @@ class Overview(msgspec.Struct, frozen=True):
     """The view's settings in the top line; ``""`` leaves one out.
 
     Attributes:
-        axes: of the matrix, unless they are methods × seeds.
         quantity: the number shown instead of letters.
         order: the sort order of the long view.
     """
 
-    axes: str = ""
     quantity: str = ""
     order: str = ""
 
@@ -94,8 +92,6 @@ def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
         yield f"  {len(session.gone)} gone", "warn"
     if session.baseline is not None:
         yield "  baseline assumed", "warn"
-    if view.axes:
-        yield f"  {view.axes}", "accent"
     if view.quantity:
         yield f"  showing {view.quantity}", "accent"
     if view.order:

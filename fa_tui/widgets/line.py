@@ -202,14 +202,12 @@ class StatusLine(Line):
             return [label, ("was measured on no run here", "warn")]
         if quantity is NORMS:
             return [(" ", ""), *norm_legend(cells.bars, self._glyphs)]
-        fires = several = ""
+        fires = ""
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
-        if cells.suffix_width:
-            several = "   ×3 median of 3"
         span = self._span(quantity, cells.scale_of(quantity))
         unmeasured = ("   · not measured", "dim")
-        return [label, *span, (fires, "bad"), (several, "dim"), unmeasured]
+        return [label, *span, (fires, "bad"), unmeasured]
 
     def _span(self, quantity: Quantity, scale: Scale | None) -> Row:
         """The shades between the lowest and the highest number."""

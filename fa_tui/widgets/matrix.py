@@ -1,4 +1,4 @@
-"""The matrix: methods down, seeds across (or any two axes), a verdict or a number per run."""
+"""The matrix: methods down, seeds across, a verdict or a number per run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fa_core.report.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
+from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.text import abbreviated, cut_start, lengths, padded, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
@@ -49,12 +49,10 @@ _LONGEST_TITLE = 12
 
 
 class Matrix(RunsView):
-    """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and
-    `RunsView.ShowsChanged`.
+    """Methods × seeds. Posts `LineTable.Moved`, `LineTable.Marked` and `RunsView.ShowsChanged`.
 
     Args:
         session: the runs; the matrix holds only a cursor.
-        axes: initial axes of its lines and columns.
         quantity: initially shown instead of letters.
     """
 
@@ -71,30 +69,18 @@ class Matrix(RunsView):
             tooltip="what cells show: letters, a number, ‖h‖ and ‖g‖ by layer",
         ),
         Binding("V", "show_number", "Other number", show=False, tooltip="show another number"),
-        Binding(
-            "enter",
-            "open",
-            "Details",
-            show=False,
-            tooltip="the run on all of the width; of several in a cell the next one",
-        ),
     ]
 
-    def __init__(
-        self, session: Session, axes: Axes = METHODS_BY_SEEDS, quantity: Quantity | None = None
-    ) -> None:
+    def __init__(self, session: Session, quantity: Quantity | None = None) -> None:
         super().__init__(session)
         self._grid: Grid = build_grid(())
         self._gap = 0
         self.quantity = quantity
-        self.axes = axes
         self._number = QUANTITIES[0]
         if quantity in QUANTITIES:
             self._number = quantity
         self._column_looks: dict[int, Look] = {}
         self._mark_gap = " "
-        self._line_looks: dict[int, Look] = {}
-        self._turn = (0, 0, 0)
         self._full_labels: dict[int, str] = {}
         self._labels: dict[int, str] = {}
         self._lengths: Sequence[int] = (0, 0)
@@ -114,7 +100,7 @@ class Matrix(RunsView):
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
-        self._grid = build_grid(self._session.rows, shown, self.axes)
+        self._grid = build_grid(self._session.rows, shown)
         lines = self._grid.lines
         self.cells.looks = self.seed_looks()
         self._full_labels = {}
@@ -134,10 +120,7 @@ class Matrix(RunsView):
                 self._mark_gap = ""
                 self._title_width -= 1
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
-        cells: list[list[int]] = []
-        for line in lines:
-            cells += line.cells.values()
-        self.cells.set_cells(cells)
+        self.cells.set_runs(list(self._grid.places))
         self._fit()
         if kept is not None:
             self.go_to(kept)
@@ -148,23 +131,13 @@ class Matrix(RunsView):
         self.call_after_refresh(self.scroll_to_cursor)
 
     def _mark_seeds(self) -> None:
-        """Find the looks of columns or lines that are seeds."""
+        """Find the looks of the columns' seeds."""
         self._column_looks = {}
-        self._line_looks = {}
-        lines = self._grid.lines
-        if self.axes.columns == "seed":
-            for column in range(len(self._grid.columns)):
-                first = next(line.cells[column][0] for line in lines if column in line.cells)
-                self._look_as(self._column_looks, column, first)
-        if self.axes.lines == "seed":
-            for number, line in enumerate(lines):
-                for first in line.runs()[:1]:
-                    self._look_as(self._line_looks, number, first)
-
-    def _look_as(self, looks: dict[int, Look], place: int, row: int) -> None:
-        look = self.cells.looks.of(self._session.rows[row])
-        if look is not None:
-            looks[place] = look
+        for column in range(len(self._grid.columns)):
+            first = next(line.cells[column] for line in self._grid.lines if column in line.cells)
+            look = self.cells.looks.of(self._session.rows[first])
+            if look is not None:
+                self._column_looks[column] = look
 
     def _fit(self) -> None:
         """Set the widths: gaps shrink first, then names, before columns scroll."""
@@ -239,11 +212,9 @@ class Matrix(RunsView):
 
     @property
     def row(self) -> int | None:
-        """The index of the run under the cursor."""
-        cell = self.here
-        if cell:
-            return cell[self._turn_in(cell)]
-        return None
+        if self.line >= len(self._grid.lines):
+            return None
+        return self._grid.lines[self.line].cells.get(self.column)
 
     @property
     def rows_on_line(self) -> list[int]:
@@ -257,31 +228,6 @@ class Matrix(RunsView):
         place = self._grid.places.get(row)
         if place:
             self.move_to(*place)
-            self._turn = (*place, self.here.index(row))
-
-    @property
-    def here(self) -> list[int]:
-        if self.line >= len(self._grid.lines):
-            return []
-        return self._grid.lines[self.line].cells.get(self.column, [])
-
-    def _turn_in(self, cell: Sequence[int]) -> int:
-        """Index of the selected run among those in the cell under the cursor."""
-        line, column, turn = self._turn
-        if (line, column) == (self.line, self.column):
-            return turn % len(cell)
-        return 0
-
-    def action_open(self) -> None:
-        """Open the run under the cursor; of several in its cell go to the next."""
-        cell = self.here
-        if len(cell) < 2:
-            super().action_open()
-        else:
-            here = (self.line, self.column)
-            self._turn = (*here, self._turn_in(cell) + 1)
-            self.refresh_cells([here])
-            self.post_message(self.Moved())
 
     def place_of(self, row: int) -> tuple[int, int] | None:
         return self._grid.places.get(row)
@@ -332,14 +278,8 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        before = " " * self.lead
-        look = self._line_looks.get(line)
-        mark: Row = []
-        if look is not None:
-            mark = [(look.mark, f"{look.style}+bold")]
-            before = before[1:]
-        name = padded(before + self._labels[line], self._name_width - len(mark))
-        return [*mark, (name, "text"), (count.ljust(self._count_width), tone)]
+        name = padded(" " * self.lead + self._labels[line], self._name_width)
+        return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
         above = self._grid.lines[: self.scroll_offset.y + 1]
@@ -349,8 +289,7 @@ class Matrix(RunsView):
             source, _, _ = headings[-1].label.partition("  ")
             source = clipped(source, width - 2, self._glyphs)
             return [(padded(f" {source}", width), "source")]
-        axis = self._glyphs.say(sign(self.axes.lines))
-        names = padded(f" {axis}", self._name_width)
+        names = padded(" method", self._name_width)
         counts = WALKS_BACK.ljust(self._count_width)
         return [(names + counts, "head")]
 
@@ -362,13 +301,14 @@ class Matrix(RunsView):
         width = self.width_of(column) - gap
         if line is None:
             return [*self._title(column, width), (" " * gap, "text")]
-        rows = self._grid.lines[line].cells.get(column, [])
+        run = self._grid.lines[line].cells.get(column)
         row: Row = []
-        if rows:
-            row = self.cells.paint(rows, self.quantity, width)
-        if not self.flipped.isdisjoint(rows):
+        mark = ""
+        if run is not None:
+            row = self.cells.paint(run, self.quantity, width)
+            mark = mark_of(self._session, run, self.flipped, self._glyphs)
+        if run in self.flipped:
             row = [(text, f"{tone}+flipped") for text, tone in row]
-        mark = mark_of(self._session, rows, self.flipped, self._glyphs)
         if not mark and (line, column) != (self.line, self.column):
             return row
         filled = width if self.quantity else self.cells.width_of(None)
@@ -385,7 +325,7 @@ class Matrix(RunsView):
         title = clipped(self._grid.columns[column], room, self._glyphs)
         before = ""
         if self.quantity and self.quantity is not NORMS:
-            before = " " * (room - self.cells.suffix_width - width_of(title))
+            before = " " * (room - width_of(title))
         after = " " * (room - len(before) - width_of(title))
         return [(before, "head"), *mark, (f"{title}{after}", "head")]
 

@@ -1,4 +1,4 @@
-"""Cells of the matrix: verdicts or numbers of one or several runs.
+"""Cells of the matrix: the verdict or a number of a run.
 
 Numbers have shades from the widget's background towards the theme's primary colour. Lightness of
 one hue suits every kind of colour vision. The shades end well before the full colour, so that text
@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from rich.style import Style
@@ -21,7 +20,6 @@ from textual.message import Message
 from textual.widget import Widget
 
 from fa_core.report.diagnostics import BIT
-from fa_core.report.numbers import median
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import (
@@ -88,56 +86,22 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the verdict's colour."""
     if not session.coverage[row] and session.is_trained(row):
         return [(cell_so_far(session, row, ascii_only=glyphs.name == "ascii"), "accent")]
-    own = several_tone(bool(session.flags[row]), bool(session.coverage[row]))
-    if session.rows[row].is_control:
-        own = "dim"
+    own = "dim"
+    if session.coverage[row] and not session.rows[row].is_control:
+        own = "bad" if session.flags[row] else "good"
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
     return [(text, tone or own) for text, tone in pieces]
 
 
-def several_text(
-    walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False
-) -> str:
-    """Several runs in one cell: walk-backs among the measured ones, ``~`` if some are undecided.
-
-    >>> from fa_tui.views.glyphs import UNICODE
-    >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
-    ['✗ 2/3', '✓ 0/2', '? -/3']
-    >>> several_text(1, 3, 3, UNICODE, doubtful=True)
-    '✗~1/3'
-    """
-    if not measured:
-        return f"{glyphs.unknown} -/{runs}"
-    sign = glyphs.fires if walked else glyphs.passes
-    gap = "~" if doubtful else " "
-    return f"{sign}{gap}{walked}/{measured}"
-
-
-def several_tone(fired: int, measured: int) -> str:
-    """The tone of several runs; ``warn`` if they disagree."""
-    if 0 < fired < measured:
-        return "warn"
-    if fired:
-        return "bad"
-    if measured:
-        return "good"
-    return "dim"
-
-
-def mark_of(
-    session: Session, rows: Sequence[int], flipped: AbstractSet[int], glyphs: Glyphs
-) -> str:
-    """The sign after the runs of a cell, of the first state that applies; ``""`` for none."""
-    if not rows:
-        return ""
-    if not session.marked.isdisjoint(rows):
+def mark_of(session: Session, row: int, flipped: AbstractSet[int], glyphs: Glyphs) -> str:
+    """The sign after a run, of the first state that applies; ``""`` for none."""
+    if row in session.marked:
         return glyphs.marked
-    if not flipped.isdisjoint(rows):
+    if row in flipped:
         return glyphs.flipped
-    states = {session.states.get(row) for row in rows}
-    works = [session.work[row] for row in rows if row in session.work]
-    if works:
-        states |= {work.state for work in works}
+    states = {session.states.get(row)}
+    if row in session.work:
+        states.add(session.work[row].state)
     signs = {
         "running": glyphs.running,
         "queued": glyphs.queued,
@@ -148,7 +112,7 @@ def mark_of(
     for state, sign in signs.items():
         if state in states:
             return sign
-    if session.gone.issuperset(rows):
+    if row in session.gone:
         return glyphs.gone
     return ""
 
@@ -207,8 +171,8 @@ class RunsView(LineTable):
         self.flipped: set[int] = set()
 
     @property
-    def here(self) -> list[int]:
-        """The indices of the runs under the cursor."""
+    def row(self) -> int | None:
+        """The index of the run under the cursor."""
         raise NotImplementedError
 
     def place_of(self, row: int) -> tuple[int, int] | None:
@@ -240,16 +204,10 @@ class RunsView(LineTable):
                 self.bring_into_view(*first)
 
     def action_mark(self) -> None:
-        """Mark or unmark the runs under the cursor, and move down."""
-        marked = self._session.marked
-        here = {*self.here}
-        if not here:
-            return
-        if marked >= here:
-            self._mark(marked - here)
-        else:
-            self._mark(marked | here)
-        self.action_cursor(1, 0)
+        """Mark or unmark the run under the cursor, and move down."""
+        if self.row is not None:
+            self._mark(self._session.marked ^ {self.row})
+            self.action_cursor(1, 0)
 
     def action_mark_open(self) -> None:
         """Mark every unmeasured run in scope that can be measured, or unmark all."""
@@ -278,10 +236,6 @@ class RunsView(LineTable):
         if self._session.rows:
             return "no run matches; / changes the filter"
         return "no audits here; T shows traces; new runs appear by themselves"
-
-
-Cell = Sequence[int]
-"""The row indices that share a cell."""
 
 
 class NormBars:
@@ -348,16 +302,14 @@ class RunCells:
         self._session = session
         self._glyphs = glyphs
         self._rows: list[int] = []
-        self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
         self._written: tuple[Quantity, Write] | None = None
         self.looks = SeedLooks((), glyphs)
         self._bars: NormBars | None = None
 
-    def set_cells(self, cells: Sequence[Sequence[int]]) -> None:
-        """Take all cells, whose numbers define the scale."""
-        self._rows = list(chain.from_iterable(cells))
-        self._most = max(map(len, cells), default=1)
+    def set_runs(self, rows: list[int]) -> None:
+        """Take all runs, whose numbers define the scale."""
+        self._rows = rows
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
@@ -376,64 +328,32 @@ class RunCells:
         if quantity is NORMS:
             return len("! ") + 2 * self.bars.cells
         if quantity:
-            return NUMBER_CELLS + self.suffix_width
-        most = self._most
-        if most == 1:
-            return WIDTH
-        return max(WIDTH, len(several_text(most, most, most, self._glyphs)))
-
-    @property
-    def suffix_width(self) -> int:
-        """Width of the number of runs behind a median."""
-        if self._most > 1:
-            return len(f" ×{self._most}")
-        return 0
+            return NUMBER_CELLS
+        return WIDTH
 
     def known(self, quantity: Quantity) -> int:
         """Number of runs with the quantity."""
         return sum(value is not None for value in values_of(quantity, self._session, self._rows))
 
-    def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> Row:
-        """The runs of one cell, at most `width` wide."""
-        session = self._session
-        if quantity is NORMS and len(rows) == 1:
-            return self.bars.both(rows[0])
-        if quantity and quantity is not NORMS:
-            return [self._number(quantity, rows, width)]
-        if len(rows) == 1:
-            return verdict_row(session, rows[0], self._glyphs)
-        claims = [row for row in rows if not session.rows[row].is_control]
-        if not claims:
-            return [(f"{self._glyphs.control} {len(rows)}", "dim")]
-        walked = measured = 0
-        doubtful = False
-        for row in claims:
-            walked += bool(session.flags[row])
-            measured += bool(session.coverage[row])
-            doubtful = doubtful or bool(session.undecided[row])
-        text = several_text(walked, measured, len(claims), self._glyphs, doubtful=doubtful)
-        return [(text, several_tone(walked, measured))]
+    def paint(self, row: int, quantity: Quantity | None, width: int) -> Row:
+        """A run's cell, at most `width` wide."""
+        if quantity is NORMS:
+            return self.bars.both(row)
+        if quantity is None:
+            return verdict_row(self._session, row, self._glyphs)
+        return [self._number(quantity, row, width)]
 
-    def _number(self, quantity: Quantity, rows: Cell, width: int) -> Piece:
-        found = [value for value in values_of(quantity, self._session, rows) if value is not None]
-        # NaN counts as the highest
-        found.sort(key=lambda value: (value != value, value))
-        value = None
-        if found:
-            value = median(found)
-        suffix = ""
-        if len(rows) > 1 and found:
-            suffix = self._glyphs.say(f" ×{len(found)}")
-        room = width - self.suffix_width
+    def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
+        [value] = values_of(quantity, self._session, [row])
         number = self._glyphs.say(written(value, self.format_of(quantity)))
-        tone = self._tone(quantity, rows)
+        tone = self._tone(quantity, row)
         if value is not None:
-            if is_assumed(quantity, self._session, rows):
-                number = f"{number[: room - 1]}?"
+            if is_assumed(quantity, self._session, row):
+                number = f"{number[: width - 1]}?"
             scale = self.scale_of(quantity)
             if scale is not None and not math.isnan(value):
                 tone += f"+shade-{scale.step(value, SHADES)}"
-        return (number.rjust(room) + suffix).ljust(width), tone
+        return number.rjust(width), tone
 
     def format_of(self, quantity: Quantity) -> Write:
         """How the numbers of a quantity are written, all alike."""
@@ -448,16 +368,13 @@ class RunCells:
             self._scale = quantity, scale_of(numbers, log=quantity.log)
         return self._scale[1]
 
-    def _tone(self, quantity: Quantity, rows: Cell) -> str:
+    def _tone(self, quantity: Quantity, row: int) -> str:
         bit = BIT.get(quantity.letter)
+        session = self._session
         if bit is None:
             return "text"
-        session = self._session
-        fired = measured = 0
-        for row in rows:
-            fired += bool(session.flags[row] & bit)
-            measured += bool(session.coverage[row] & bit)
-        tone = several_tone(fired, measured)
-        if tone == "good":
+        if session.flags[row] & bit:
+            return "bad"
+        if session.coverage[row] & bit:
             return "text"
-        return tone
+        return "dim"

@@ -156,12 +156,6 @@ class RunTable(RunsView):
             return self._shown[self.line]
         return None
 
-    @property
-    def here(self) -> list[int]:
-        if self.row is None:
-            return []
-        return [self.row]
-
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
         if row in self._shown:
@@ -190,7 +184,7 @@ class RunTable(RunsView):
         row = self._session.rows[index]
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
-        state = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
+        state = mark_of(self._session, index, self.flipped, self._glyphs) or " "
         method = cut(self._glyphs.say(method_text(row)), METHOD_LIMIT, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)

@@ -376,6 +376,11 @@ class GridTable(LineTable):
             self._fit()
 
     @property
+    def text_here(self) -> str:
+        """The line under the cursor, a tab between two cells."""
+        return "\t".join(self._rows[self.line]) if self._rows else ""
+
+    @property
     def text(self) -> list[Sequence[str]]:
         """The cells, the headings first."""
         return [self._headings, *self._rows]

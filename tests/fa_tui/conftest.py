@@ -17,9 +17,7 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens import dialogs
 from fa_tui.session import Session
-from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
@@ -72,14 +70,10 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
 
 @pytest.fixture
 def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was copied, by a clipboard that takes everything."""
+    """What was copied."""
     texts: list[str] = []
-
-    def take(text: str, send: Callable[[str], None]) -> Copied:
-        texts.append(text)
-        return Copied("the clipboard")
-
-    monkeypatch.setattr(dialogs, "copy", take)
+    monkeypatch.setattr(ExplorerApp, "copy_to_clipboard", lambda app, text: texts.append(text))
+    monkeypatch.delenv("TMUX", raising=False)
     return texts
 
 

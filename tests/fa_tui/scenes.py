@@ -13,12 +13,11 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.audit.devices import Device
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Listed, Machine
+from fa_tui.jobs.listing import Listed
 from fa_tui.screens.help import ProblemsScreen
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
@@ -60,14 +59,6 @@ class Scene(NamedTuple):
 def published() -> tuple[AuditRow, ...]:
     """The published table: 5 methods, 3 seeds, 9 walk-backs."""
     return tuple(msgspec.structs.replace(row, source=OPEN) for row in scan([PUBLISHED]).rows)
-
-
-def by_penalty() -> Session:
-    """The published runs, each with a λ, so that several share a cell."""
-    return Session(
-        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
-        for row in published()
-    )
 
 
 def with_intervals() -> Session:
@@ -223,12 +214,6 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     screen = JobsScreen(jobs)
     await app.push_screen(screen)
     await pilot.press("up")
-    gib = 1 << 30
-    gpu = Device(
-        name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87
-    )
-    cpu = Device(name="cpu", label="16 cores", load=0.5)
-    screen.show_machine(Machine([gpu, cpu]))
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -260,9 +245,6 @@ SCENES = {
     "matrix": Scene(("down",), shows="DFA"),
     "matrix_of_growth": Scene(("down", "v"), shows="showing growth"),
     "matrix_of_a_margin": Scene((*"vvvvv",), shows="showing "),
-    "matrix_along_other_axes": Scene(
-        ("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"
-    ),
     "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_05"),
     "matrix_of_checkpoints": Scene(
         ("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"
@@ -280,24 +262,20 @@ SCENES = {
     ),
     "number_typed_into_a_slider": Scene(("b", *"2e-8"), shows="2e-8"),
     "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
-    "copy": Scene(("y",), shows="command line"),
-    "export": Scene(("e",), shows="Export"),
-    "export_to_a_file": Scene(("e", Sees("Export"), "m"), shows="export .md to"),
+    "export": Scene(("e",), shows="export to"),
     "presets": Scene(("p",), shows="save as"),
-    "axes_to_choose_from": Scene(("x",), by_penalty, shows="The columns"),
     "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
     "timeline": Scene(("T", Sees("epoch"), "down", *["left"] * 8), epochs, shows="epoch"),
     "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),
     "utility": Scene(("A", Sees("sweep"), "2", "down"), shows="S_full"),
     "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
-    "jobs": Scene((), staging=jobs_in_every_state, shows="cuda:0   NVIDIA"),
+    "jobs": Scene((), staging=jobs_in_every_state, shows="credit_bridge"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
     "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
     "problems": Scene((), staging=problems, shows="2 not opened, 1 in settings"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
     "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth"),
-    "jump": Scene(("ctrl+o",), shows="[s]"),
 }
 
 

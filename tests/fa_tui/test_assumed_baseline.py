@@ -20,8 +20,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.samples import sample_runs
 from fa_tui.session import Session
-from fa_tui.sharing.export import KINDS, export, left_out_words
-from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
+from fa_tui.share import Shared, write_data
 from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import ViewState
@@ -30,7 +29,6 @@ from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
-BY_KEY = {kind.key: kind for kind in KINDS}
 USUAL = DiagnosticThresholds()
 BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
 """BP and EP, which record none, by 0.349; DFA, which records 0.349, by 0.1."""
@@ -64,40 +62,25 @@ def test_the_detail_pane(session: Session, method: str) -> None:
     assert ("assumed" in text) == (method != "state_bridge")
 
 
-def test_the_comparison_and_its_table(session: Session) -> None:
+def test_the_comparison(session: Session) -> None:
     rows = [row for row in session.rows if row.seed == 42 and row.method in ("bp", "state_bridge")]
     lines = compared_lines([row.report for row in rows])
     assert any(line.label == "judged numbers   ?: by an assumed frozen baseline" for line in lines)
-    grid = compared_grid(["bp", "sb"], lines, ["", ""])
-    cells = {row[0]: row[1:3] for row in grid.rows}
-    assert cells["frozen"] == ("0.349 (assumed)", "0.349")
-    assert [cell.endswith("(assumed)") for cell in cells["d margin pp"]] == [True, False]
 
 
 def test_an_audit_table_to_be_opened_again_holds_what_was_recorded(
     session: Session, published_table: Path, tmp_path: Path
 ) -> None:
-    shared = Shared([], session.rows, "runs", USUAL)
-    (path,) = export(BY_KEY["j"], str(tmp_path / "out"), shared)
+    path = tmp_path / "out.json"
+    note = write_data(path, Shared(rows=session.rows), USUAL)
+    assert note == ": without the assumed frozen baseline, as recorded"
     recorded = {row.key: row.report.frozen_baseline_acc for row in scan([published_table]).rows}
     again = scan([path]).rows
     assert {row.key: row.report.frozen_baseline_acc for row in again} == recorded
     assert sum(row.report.flags == frozenset() for row in again) == 6
-    assert "without the assumed frozen baseline" in left_out_words(BY_KEY["j"], shared)
-    assert left_out_words(BY_KEY["m"], shared) == ""
-    assert left_out_words(BY_KEY["j"], Shared([], again, "runs", USUAL)) == ""
-
-
-@pytest.mark.parametrize("key", ["m", "h", "c", "f"])
-def test_every_other_export_says_assumed(session: Session, tmp_path: Path, key: str) -> None:
-    files = export(BY_KEY[key], str(tmp_path / "out"), Shared([], session.rows, "runs", USUAL))
-    assert "assumed" in files[0].read_text()
-
-
-@pytest.mark.parametrize("key", ["r", "m", "f"])
-def test_what_is_copied_says_assumed(session: Session, key: str) -> None:
-    texts = {piece.key: piece.text() for piece in run_pieces(session.rows[:1], "bp s42", USUAL)}
-    assert "assumed" in texts[key]
+    assert write_data(tmp_path / "again.json", Shared(rows=again), USUAL) == ""
+    write_data(tmp_path / "out.csv", Shared(rows=session.rows), USUAL)
+    assert "assumed" in (tmp_path / "out.csv").read_text()
 
 
 def test_show_tells_it_in_every_form(

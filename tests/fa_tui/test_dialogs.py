@@ -1,4 +1,4 @@
-"""Copy, export, presets, what-if and settings, in the explorer."""
+"""Copies, export, presets, what-if and settings, in the explorer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from fa_tui.screens.help import ExplorerCommands, Palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings
-from fa_tui.sharing import clipboard
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.looks import screen_text
@@ -34,7 +33,6 @@ STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A config folder and a working folder of the test's own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -60,93 +58,39 @@ def said(app: ExplorerApp) -> str:
     return app.explorer.status.text
 
 
-async def test_a_row_a_cell_and_the_command_line_are_copied(
+async def test_y_copies_the_value_and_capital_y_the_command(
     app: ExplorerApp, copied: list[str]
 ) -> None:
     app.paths = [Path("my audits.json")]
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        app.session.set_thresholds(STRICT)
-        for key in ("c", "r", "l", "s"):
-            await ask(pilot, "y", key)
-            await until(pilot, lambda: "copied to the clipboard" in said(app))
-            app.explorer.say("")
-    cell, row, command, screen = copied
-    assert cell == "✓---·"
-    assert row.splitlines()[2].startswith("| bp | 42 | ✓---· |")
-    assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
-    assert "9 of 15 need walk-back" in screen
-
-
-async def test_marked_runs_are_copied_together(app: ExplorerApp, copied: list[str]) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await pilot.press("space", "down", "space")
-        await ask(pilot, "y", "m")
-        await until(pilot, lambda: bool(copied))
-    assert copied[0].startswith("# Four-diagnostic audit")
-    assert "2 runs" in copied[0]
-
-
-async def test_where_there_is_no_clipboard_the_file_is_named(
-    app: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clipboard.os, "environ", {"TERM": "linux", "HOME": str(tmp_path)})
-    monkeypatch.setattr(clipboard, "state_folder", lambda: tmp_path / "state")
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "y", "c")
-        await until(pilot, lambda: "no clipboard" in said(app))
-    assert (tmp_path / "state" / "copied.txt").read_text(encoding="utf-8") == "✓---·"
+        await pilot.press("a", "5", "enter", "escape", "y")
+        await until(pilot, lambda: said(app) == " copied, if the terminal allows it: ✓---·")
+        await pilot.press("Y")
+        await until(pilot, lambda: len(copied) == 2)
+    assert copied == ["✓---·", "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"]
 
 
 async def test_export_asks_for_a_name_and_says_where_it_saved(
-    app: ExplorerApp, places: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (places / "mine.csv").write_text("precious")
-    say, told = app.say, []
-    monkeypatch.setattr(
-        app, "say", lambda text, *how, **more: (told.append(text), say(text, *how, **more))
-    )
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "e", "c")
-        assert isinstance(app.screen, EntryScreen)
-        entry = app.screen
-        assert entry.query_one(Input).value == "fa-tui-runs.csv"
-        entry.query_one(Input).value = "mine"
-        await until(pilot, lambda: "is there already" in entry.query_one("#entry-note", Line).text)
-        await pilot.press("enter")
-        assert app.screen is entry
-        entry.query_one(Input).value = "other"
-        await pilot.press("enter")
-        await until(pilot, lambda: said(app).startswith(" saved "))
-        assert str(places / "other.csv") in said(app)
-    assert any(text == "15 runs to other.csv: J lists it, x there stops it" for text in told)
-    assert (places / "mine.csv").read_text() == "precious"
-    assert (places / "other.csv").read_text().count("\n") == 16
-
-
-async def test_a_picture_shows_the_screen_and_not_the_dialog(
     app: ExplorerApp, places: Path
 ) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "e", "s", "enter")
-        await until(pilot, lambda: said(app).startswith(" saved "))
-    picture = (places / "fa-tui-screen.svg").read_text(encoding="utf-8")
-    assert "credit_bridge" in picture
-    assert "a file name" not in picture.replace("&#160;", " ")
-
-
-async def test_export_takes_the_runs_that_the_filter_shows(app: ExplorerApp, places: Path) -> None:
+    (places / "mine.csv").write_text("precious")
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("slash", *"dfa", "enter")
         await until(pilot, lambda: "filter dfa, 3 of 15 runs" in screen_text(app))
-        await ask(pilot, "e", "j", "enter")
-        await until(pilot, lambda: said(app).startswith(" saved "))
-    reports = json.loads((places / "fa-tui-audit-table.json").read_text())["reports"]
+        await ask(pilot, "e")
+        entry = app.screen
+        assert entry.query_one(Input).value == "fa-tui.csv"
+        entry.query_one(Input).value = "mine.csv"
+        await until(pilot, lambda: "is there already" in entry.query_one("#entry-note", Line).text)
+        await pilot.press("enter")
+        assert app.screen is entry
+        entry.query_one(Input).value = "other.json"
+        await pilot.press("enter")
+        await until(pilot, lambda: said(app) == f" saved {places / 'other.json'}")
+    assert (places / "mine.csv").read_text() == "precious"
+    reports = json.loads((places / "other.json").read_text())["reports"]
     assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
 
 
@@ -155,9 +99,7 @@ async def test_esc_leaves_every_dialog_without_a_trace(app: ExplorerApp, places:
         await ready(pilot)
         before = said(app)
         for keys in (
-            ("y", "escape"),
             ("e", "escape"),
-            ("e", "m", "escape"),
             ("p", "s", "escape"),
             ("w", "escape"),
         ):
@@ -335,22 +277,19 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         )
 
 
-async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(
-    app: ExplorerApp, copied: list[str]
-) -> None:
+async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp) -> None:
+    Presets().save("mine", STRICT)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await ask(pilot, "y")
-        assert isinstance(app.screen, ChoiceScreen)
-        choices = app.screen.query_one(ChoiceList)
+        await ask(pilot, "p")
+        asked = app.screen
+        assert isinstance(asked, ChoiceScreen)
         await pilot.press("up")
-        assert choices.current is not None
-        assert choices.current.text == "this screen as text"
+        assert asked.choices[asked.list.highlighted or 0].text == "remove ..."
         await pilot.press("down", "down", "k", "j")
-        assert choices.current.text == "row"
-        await pilot.click(ChoiceList, offset=(5, 0))
-        await until(pilot, lambda: bool(copied))
-    assert copied == ["✓---·"]
+        assert asked.choices[asked.list.highlighted or 0].text == "mine"
+        await pilot.click(ChoiceList, offset=(5, 1))
+        await until(pilot, lambda: app.session.thresholds == STRICT)
 
 
 async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Session) -> None:
@@ -374,7 +313,7 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
     file.write_text("theme = 'nope'\n")
     app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
     async with app.run_test(size=(80, 24)) as pilot:
-        said = "settings.toml: line 1: theme: there is no 'nope'; write one of"
+        said = "settings.toml: line 1: theme: there is no 'nope'; defaults are used"
         await until(pilot, lambda: said in screen_text(app))
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 

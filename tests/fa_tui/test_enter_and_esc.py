@@ -15,23 +15,18 @@ from tests.fa_tui.waiting import until
 
 @pytest.mark.parametrize("size", [(80, 24), (50, 24)])
 @pytest.mark.parametrize("long", [False, True], ids=["matrix", "table"])
-@pytest.mark.parametrize("key", ["enter", "z"])
 async def test_a_run_opens_on_all_of_the_width(
-    app: ExplorerApp, size: tuple[int, int], long: bool, key: str
+    app: ExplorerApp, size: tuple[int, int], long: bool
 ) -> None:
     async with app.run_test(size=size) as pilot:
         explorer = app.explorer
         await until(pilot, lambda: explorer.takes_keys)
-        await pilot.press(*["t"] * long, "down")
-        if key == "z" and not long:
-            await pilot.press("enter")
-        else:
-            await pilot.press(key)
+        await pilot.press(*["t"] * long, "down", "enter")
         await until(pilot, lambda: explorer.focused is explorer.detail)
         assert explorer.detail is not None
         await until(pilot, lambda: explorer.detail.size.width > size[0] - 8)
         await until(pilot, lambda: "trustworthy" in screen_text(app))
-        await pilot.press("escape" if key == "enter" else "z")
+        await pilot.press("escape")
         await until(pilot, lambda: explorer.focused is explorer.runs)
         assert not explorer.shows_run_alone
         assert explorer.shown_runs.in_table is long, "one step back"

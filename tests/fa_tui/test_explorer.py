@@ -226,8 +226,9 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "space Mark" in screen_text(app)
-        assert "Measure" not in screen_text(app), "nothing here has a checkpoint"
         assert "Problems" not in screen_text(app), "there are none"
+        await pilot.press("m")
+        await until(pilot, lambda: "no checkpoint to measure here" in screen_text(app))
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
@@ -434,17 +435,11 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
 
 
-async def test_a_key_that_does_nothing_now_says_why_and_one_restores_all_thresholds(
+async def test_one_key_marks_all_runs_and_one_restores_all_thresholds(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        for key, words in (
-            ("m", "no checkpoint to measure here: open"),
-            ("S", "t opens the long view"),
-        ):
-            await pilot.press(key)
-            await until(pilot, lambda words=words: words in screen_text(app))  # type: ignore[misc]
         await pilot.press("plus")
         assert app.session.marked == set(range(15))
         await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "R")

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.screens.jobs import JobsTable
-from fa_tui.screens.questions import ChoiceList
+from fa_tui.screens.questions import Choice, shown_choices
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.filters import ViewState
@@ -74,7 +74,6 @@ def views(of: Widget) -> list[LineTable]:
     [
         ViewState(),
         ViewState(show="growth"),
-        ViewState(rows="seed", columns="method"),
         ViewState(long=True),
     ],
     ids=str,
@@ -139,11 +138,8 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
 
 
 def test_a_list_to_choose_from() -> None:
-    from fa_tui.screens.questions import Choice
-
     for glyphs in (UNICODE, ASCII):
-        choices = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], print)
-        choices._glyphs = glyphs
-        rows = choices.draw(300)
-        notes = {sum(width_of(text) for text, _ in row[:-1]) for row in rows}
-        assert len(notes) == 1 and all(text.isprintable() for row in rows for text, _ in row)
+        choices = [Choice("", name, "note", "") for name in ODD_NAMES]
+        lines = [line.plain for line in shown_choices(choices, glyphs)]
+        assert len({width_of(line) for line in lines}) == 1
+        assert all(line.isprintable() for line in lines)

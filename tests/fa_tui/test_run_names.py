@@ -14,7 +14,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.cli import main
 from fa_tui.session import Session
-from fa_tui.views.grid import Axes, build_grid
+from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate, labels, run_name
 
 
@@ -91,8 +91,4 @@ def test_the_default_is_named_where_its_axis_differs_and_the_audit_tells_it() ->
     assert [line.label for line in build_grid([plain, vit]).lines] == [
         "bp arch=resmlp",
         "bp arch=vit_mini",
-    ]
-    assert build_grid([plain, vit], axes=Axes("method", "arch")).columns == [
-        "arch=resmlp",
-        "arch=vit_mini",
     ]

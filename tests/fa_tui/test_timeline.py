@@ -20,7 +20,6 @@ from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
-from fa_tui.sharing.export import CHARTS, charts_picture, kinds_of
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.scale import Scale
@@ -464,7 +463,6 @@ async def test_gamma_is_shown_per_layer_and_deep_on_its_null(
         assert len({curve.style for curve in chart.curves}) == 5
         assert [curve.points[-1][1] for curve in chart.curves] == found.traces[1].epochs[-1].gamma
         assert all(f"l={layer}\n" in text for layer in (1, 3, 4))
-        assert ("Γ per layer", chart) in screen.shared().charts
 
 
 async def test_a_null_that_is_not_known_and_a_gamma_without_layers_are_said(
@@ -557,17 +555,6 @@ def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
     assert [epochs.name(run) for run in range(3)] == ["bp s1 d=128", "bp s1 d=64", "dfa s1"]
 
 
-async def test_what_is_copied_names_the_run_and_its_own_epoch() -> None:
-    runs = Session([], traces=[trace("bp", 1, 1.01, epochs=4), trace("dfa", 1, 1.5)])
-    async with app_on(runs).run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot)
-        assert "bp s1 at its last epoch, 4: " in screen_text(screen.app)
-        assert any(
-            "bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}"
-            for piece in screen.shared().pieces
-        )
-
-
 async def test_the_screen_says_what_is_by_proxy() -> None:
     records = [
         TraceEpoch(
@@ -588,25 +575,6 @@ async def test_the_screen_says_what_is_by_proxy() -> None:
         assert "(b [proxy])" in text and "‖g_L‖ 1e-9 [proxy]" in text
         screen.matrix.go_to(1)
         await until(pilot, lambda: "[proxy]" not in screen_text(app))
-
-
-@pytest.mark.parametrize(
-    ("kind", "begins"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")]
-)
-async def test_every_chart_on_the_screen_is_exported_as_a_figure(
-    app: ExplorerApp, kind: str, begins: bytes
-) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = await _open(pilot)
-        shared = screen.shared()
-        assert CHARTS in kinds_of(shared)
-        assert [title for title, _ in shared.charts] == [
-            "growth",
-            "‖g_L‖",
-            "drift",
-            "accuracy",
-        ]
-    assert charts_picture(shared.charts, kind).startswith(begins)
 
 
 def test_an_epoch_whose_stream_is_0_passes_no_growth() -> None:

@@ -1,12 +1,10 @@
 import platform
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from fa_core.audit import devices
 from fa_core.audit.devices import (
-    Gpu,
     TorchAnswer,
     list_devices,
     resolve_devices,
@@ -15,31 +13,11 @@ from fa_core.audit.devices import (
 )
 from fa_core.errors import UsageError
 
-CARDS = [Gpu(f"Card {letter}", 8 << 30, letter * 4) for letter in "abc"]
-
-
-class FakeNvml:
-    """NVML with three cards, one of which tells nothing about itself."""
-
-    NVMLError = RuntimeError
-
-    def nvmlInit(self): ...
-
-    def nvmlDeviceGetHandleByUUID(self, uuid):
-        if uuid == "GPU-cccc":
-            raise RuntimeError("not supported")
-        return uuid
-
-    def nvmlDeviceGetMemoryInfo(self, handle):
-        return SimpleNamespace(used=2 << 30)
-
-    def nvmlDeviceGetUtilizationRates(self, handle):
-        return SimpleNamespace(gpu=25)
+CARDS = ["Card a", "Card b", "Card c"]
 
 
 @pytest.fixture
 def cards(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.setattr(devices, "_gpu_files", lambda: ["/dev/nvidia0"])
     monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13", CARDS))
@@ -51,12 +29,9 @@ def no_cards(monkeypatch):
     monkeypatch.setattr(devices, "_gpu_files", list)
 
 
-def test_the_cards_of_torch_are_listed_with_their_load_and_the_cpu_last(cards):
-    first, _, third, cpu = list_devices()
-    assert (first.name, first.label, first.memory_used) == ("cuda:0", "Card a", 2 << 30)
-    assert (first.memory_total, first.load) == (8 << 30, 0.25)
-    assert (third.name, third.memory_total, third.load) == ("cuda:2", 8 << 30, None)
-    assert cpu.name == "cpu"
+def test_the_cards_of_torch_are_listed_and_the_cpu_last(cards):
+    assert [device.name for device in list_devices()] == ["cuda:0", "cuda:1", "cuda:2", "cpu"]
+    assert list_devices()[0].label == "Card a"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +98,8 @@ def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypa
     ("code", "expected"),
     [
         (
-            "print('noise'); print('[\"2.13\", [[\"A card\", 5]]]')",
-            TorchAnswer("2.13", [Gpu("A card", 5)]),
+            "print('noise'); print('[\"2.13\", [\"A card\"]]')",
+            TorchAnswer("2.13", ["A card"]),
         ),
         (
             "raise SystemExit('libcudart is missing')",
@@ -138,8 +113,3 @@ def test_torch_is_asked_in_a_process_of_its_own(tmp_path, monkeypatch, code, exp
     (tmp_path / "probe_of_test.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert devices._answer("probe_of_test", 2) == expected
-
-
-@pytest.mark.gpu
-def test_the_load_of_a_gpu_is_known_on_a_machine_with_one():
-    assert all(device.load is not None for device in list_devices())

@@ -26,7 +26,7 @@ WHOLE = {"multiprocessing", "concurrent.futures.process", "torch.multiprocessing
 
 MAY = {
     "fa_core/files/children.py": "the one place",
-    "fa_tui/sharing/clipboard.py": "programs of the clipboard, by their names, none of them Python",
+    "fa_tui/share.py": "tmux, which takes a copy",
 }
 
 

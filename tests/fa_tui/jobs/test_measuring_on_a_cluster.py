@@ -80,7 +80,7 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
         await pilot.press("J")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
         before = len(app.jobs.listed())
-        await pilot.press("r")
+        await pilot.press("m")
         await until(pilot, lambda: not app.jobs.unfinished() and len(app.jobs.listed()) == before)
         assert all(job.state == "failed" for job in app.jobs.listed())
         await pilot.press("escape", "q")

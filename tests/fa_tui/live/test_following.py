@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import watchfiles
 from textual import notifications
 from textual.pilot import Pilot
 from textual.widgets._toast import Toast
@@ -15,8 +16,9 @@ from textual.widgets._toast import Toast
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
+from fa_tui import follow
 from fa_tui.app import ExplorerApp
-from fa_tui.live import news_text
+from fa_tui.follow import news_text
 from fa_tui.reading import Reading
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
@@ -75,61 +77,54 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
         assert "1 changed: dfa s42" in said(app)
 
 
-async def test_what_is_wrong_with_the_settings_stays_when_the_folder_goes_and_is_back(
-    runs: Path,
-) -> None:
-    config = runs.parent / "config"
-    config.mkdir()
-    (config / "settings.toml").write_text("[thresholds]\nh_norm_explosion_ratio = -3\n")
-    wrong = Problem(str(config / "settings.toml"), "out of range")
-    app = following(runs, live="polling", poll_seconds=0.1)
+async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path) -> None:
+    app = following(runs)
+    wrong = Problem(str(runs.parent / "settings.toml"), "out of range")
     app._complaints = [wrong]
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await until(pilot, lambda: bool(app.following.watchers))
-        runs.rename(runs.parent / "away")
-        await until(pilot, lambda: bool(app.session.gone))
-        (runs.parent / "away").rename(runs)
-        await until(pilot, lambda: not app.session.gone)
-        assert app.session.problems == [wrong]
-
-
-@pytest.mark.parametrize("live", ["auto", "polling"])
-async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path, live: str) -> None:
-    app = following(runs, live=live, poll_seconds=0.1)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await until(pilot, lambda: bool(app.following.watchers))
-        number = 0
-
-        def appear() -> bool:
-            nonlocal number
-            if len(app.session) == 1 and number < 40:
-                number += 1
-                shutil.copytree(runs / "dfa_s42", runs / f"new{number}")
-            return len(app.session) > 1
-
-        for _ in range(100):  # the first may come before it watches
-            if appear():
-                break
-            await pilot.pause(0.2)
-        await until(pilot, lambda: "new: dfa s42" in said(app))
+        shutil.copytree(runs / "dfa_s42", runs / "new")
+        await until(pilot, lambda: "1 new: dfa s42" in said(app))
         shutil.rmtree(runs / "dfa_s42")
-        await until(pilot, lambda: 0 in app.session.gone)
-        await until(pilot, lambda: "gone: dfa s42" in said(app))
+        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
         assert app.explorer.matrix.line_count() > 0
         assert app.session.measurable([0]) == []
-        shutil.copytree(runs / "new1", runs / "dfa_s42")
-        await until(pilot, lambda: not app.session.gone)
-    app.close_jobs()
+        runs.rename(runs.parent / "away")
+        await until(pilot, lambda: len(app.session.gone) == 2)
+        (runs.parent / "away").rename(runs)
+        await until(pilot, lambda: app.session.gone == {0})
+        assert app.session.problems == [wrong], "it belongs to no place"
 
 
-async def test_live_off_watches_nothing(runs: Path) -> None:
+async def test_where_the_system_reports_nothing_it_is_said_and_r_looks_again(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_events(*paths: Path, **options: object) -> object:
+        raise OSError("OS file watch limit reached")
+
+    monkeypatch.setattr(watchfiles, "awatch", no_events)
+    monkeypatch.setattr(follow, "EVERY_SECONDS", 1000.0)
+    app = following(runs)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await until(pilot, lambda: "OS file watch limit reached" in said(app))
+        await pilot.press("r")
+        await until(pilot, lambda: "looked again: nothing changed" in said(app))
+        shutil.copytree(runs / "dfa_s42", runs / "new")
+        await pilot.press("r")
+        await until(pilot, lambda: "1 new: dfa s42" in said(app))
+
+
+async def test_live_off_looks_only_when_asked(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fa_tui.app._WATCH_SECONDS", 0.0)
     app = following(runs, live="off")
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await pilot.pause(0.5)
-        assert not app.following.watchers
+        await pilot.pause()
+        assert not [worker for worker in app.workers if worker.group == "follow"]
+        shutil.copytree(runs / "dfa_s42", runs / "new")
+        await pilot.press("r")
+        await until(pilot, lambda: len(app.session) == 2)
 
 
 async def test_a_message_that_is_over_while_a_screen_opens_has_time_left(

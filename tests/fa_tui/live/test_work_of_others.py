@@ -1,4 +1,4 @@
-"""Runs that other processes train or measure: seen, followed, and stopped."""
+"""Runs that other processes train or measure: seen and followed, and left to their shells."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from fa_core.formats import scan
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
-from fa_tui.live import Follower
+from fa_tui.follow import Folders
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.run_work import cell_so_far, work_lines
@@ -64,11 +63,10 @@ def session_of(run: Path) -> Session:
     return Session(found.rows, traces=found.traces)
 
 
-def follow(run: Path) -> tuple[Session, Follower]:
-    session, follower = session_of(run), Follower([str(run)])
-    follower.note(str(run / PROGRESS))
-    session.take_work(follower.take_work())
-    return session, follower
+def follow(run: Path) -> tuple[Session, Folders]:
+    session, folders = session_of(run), Folders([run.parent], [str(run)])
+    session.take_work(folders.look()[1])
+    return session, folders
 
 
 def test_a_run_in_training_shows_its_epoch_and_its_letters_so_far(run, trainer):
@@ -87,14 +85,10 @@ def test_a_run_in_training_is_not_measured(run, trainer):
 
 
 def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
-    session, _ = follow(run)
-    ticks = iter(range(0, 1000, 10))
-    follower = Follower([str(run)], clock=lambda: next(ticks))
-    follower.note_work()
-    session.take_work(follower.take_work())
+    session, folders = follow(run)
     trainer.kill()
     trainer.wait()
-    session.take_work(follower.take_work())
+    session.take_work(folders.look()[1])
     assert next(text for text, _ in work_lines(session, 0)) == (
         "training ended in epoch 2 of 12, step 50 of 390: its process died"
     )
@@ -102,19 +96,17 @@ def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
 
 
 def test_what_did_not_change_is_not_told_again(run, trainer):
-    _, follower = follow(run)
-    follower.note(str(run / PROGRESS))
-    assert follower.take_work() == {}
+    _, folders = follow(run)
+    assert folders.look()[1] == {}
 
 
 def test_a_finished_run_is_a_run_like_any_other(run):
     with ProgressFiles() as files:
         files.begin(run, "training")
-        session, follower = follow(run)
+        session, folders = follow(run)
         assert session.is_trained(0)
         files.end(run)
-    follower.note(str(run / PROGRESS))
-    session.take_work(follower.take_work())
+    session.take_work(folders.look()[1])
     assert session.work == {}
 
 
@@ -127,14 +119,14 @@ def test_a_run_that_waits_in_another_shell_is_queued(run):
     with ProgressFiles() as files:
         files.queue([run])
         session, _ = follow(run)
-        assert mark_of(session, [0], set(), UNICODE) == UNICODE.queued
+        assert mark_of(session, 0, set(), UNICODE) == UNICODE.queued
         lines = [text for text, _ in work_lines(session, 0)]
         assert lines[0] == "queued" and "J lists it" in lines[1]
         listed = list(ExplorerApp(session).jobs.listed())
         assert [(job.state, job.elsewhere) for job in listed] == [("queued", True)]
 
 
-async def test_the_explorer_lists_it_and_stops_it_when_asked_twice(run, trainer):
+async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
     found = scan([run.parent])
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[run.parent], since=time.time())
@@ -144,9 +136,8 @@ async def test_the_explorer_lists_it_and_stops_it_when_asked_twice(run, trainer)
         await until(pilot, lambda: bool(app.jobs.listed()))
         (job,) = app.jobs.listed()
         assert (job.name, job.state, job.pid) == ("dfa s1", "running", trainer.pid)
-        await pilot.press("x")
-        assert psutil.Process(trainer.pid).status() != psutil.STATUS_ZOMBIE
-        await pilot.press("x")
-        await until(pilot, lambda: trainer.poll() is not None)
-        await until(pilot, lambda: not session.is_trained(0))
-        assert app.jobs.unfinished() == 0
+        screen = app.screen
+        await pilot.press("x", "X")
+        await pilot.pause()
+        assert app.screen is screen, "nothing of this explorer to end"
+        assert trainer.poll() is None

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.formats.rows import AuditRow
-from fa_tui.views.grid import Axes, build_grid, homes_of
+from fa_tui.views.grid import build_grid, homes_of
 
 
 def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:
@@ -30,14 +30,14 @@ def test_every_run_has_a_place_of_its_own(found: list[AuditRow]) -> None:
     shown = [row for line in grid.lines for row in line.runs()]
     assert sorted(shown) == list(range(len(found)))
     assert all(
-        grid.lines[line].cells[column] == [index] for index, (line, column) in grid.places.items()
+        grid.lines[line].cells[column] == index for index, (line, column) in grid.places.items()
     )
 
 
 def test_seeds_are_columns_in_order_and_those_without_one_come_last() -> None:
     grid = build_grid([row("bp", 123), row("bp", None), row("bp", 42)])
     assert grid.columns == ["s42", "s123", "no seed"]
-    assert [[line.cells[column] for column in range(3)] for line in grid.lines] == [[[2], [0], [1]]]
+    assert [[line.cells[column] for column in range(3)] for line in grid.lines] == [[2, 0, 1]]
 
 
 def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
@@ -89,44 +89,6 @@ def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
     assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
 
 
-def test_along_other_axes_the_runs_that_agree_on_both_share_a_cell_in_the_order_of_numbers() -> (
-    None
-):
-    found = [row("dfa", 1, lam=0.1), row("dfa", 2, lam=0.1), row("bp", 1), row("dfa", 1, lam=0.01)]
-    grid = build_grid(found, axes=Axes("method", "lam"))
-    assert grid.columns == ["λ=0.01", "λ=0.1", "no λ"]
-    assert grid.lines == [("dfa", {0: [3], 1: [0, 1]}), ("bp", {2: [2]})]
-
-
-def test_sources_share_no_cell_and_are_an_axis_where_asked_for() -> None:
-    found = [
-        row("bp", 1, "x/one.json"),
-        row("bp", 2, "x/one.json"),
-        row("bp", 1, "two.json"),
-        row("bp", 2, "two.json"),
-    ]
-    apart = build_grid(found, axes=Axes("seed", "method"))
-    assert [line.label for line in apart.lines] == ["one.json", "s1", "s2", "two.json", "s1", "s2"]
-    across = build_grid(found, axes=Axes("method", "source"))
-    assert across.columns == ["one.json", "two.json"]
-    assert across.lines[0].cells == {0: [0, 1], 1: [2, 3]}
-
-
-@given(
-    rows,
-    st.sampled_from(["method", "seed", "source", "lam"]),
-    st.sampled_from(["method", "seed", "source", "lam"]),
-)
-def test_every_run_has_one_place_along_any_axes(
-    found: list[AuditRow], lines: str, columns: str
-) -> None:
-    grid = build_grid(found, axes=Axes(lines, columns))
-    assert sorted(index for line in grid.lines for index in line.runs()) == list(range(len(found)))
-    assert all(
-        index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items()
-    )
-
-
 def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None:
     paths = [f"/data/{group}/run_{number}/x" for group in "ab" for number in range(500)]
     names = homes_of(paths)
@@ -139,7 +101,7 @@ def test_a_line_takes_no_memory_for_the_columns_it_has_no_run_in() -> None:
     grid = build_grid([row("bp", seed, f"/runs/bp_{seed}/{seed}") for seed in range(300)])
     lines = [line for line in grid.lines if not line.is_heading]
     assert len(lines) == len(grid.columns) == 300
-    assert [line.cells for line in lines] == [{column: [column]} for column in range(300)]
+    assert [line.cells for line in lines] == [{column: column} for column in range(300)]
 
 
 def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() -> None:
@@ -157,6 +119,6 @@ def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(
     assert sorted(grid.places) == list(range(len(runs)))
     for index, (method, seed) in enumerate(runs):
         line, column = grid.places[index]
-        assert grid.lines[line].cells[column] == [index]
+        assert grid.lines[line].cells[column] == index
         assert grid.lines[line].label.split(" #")[0] == method
         assert grid.columns[column] == ("no seed" if seed is None else f"s{seed}")

@@ -79,16 +79,14 @@ def test_no_label_is_ever_wider_than_its_room(labels: list[str], width: int) -> 
 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
-    view = Overview(axes="λ × seeds", quantity="growth", order="growth ↓")
+    view = Overview(quantity="growth", order="growth ↓")
     session.narrow(Filter("method:ep"))
     for width in (130, 140, 200):
         text = "".join(
             piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room)
         )
         assert width - 1 <= len(text) <= width
-        assert text.endswith(
-            ": filter method:ep, 3 of 15 runs  λ × seeds  showing growth  by growth ↓"
-        )
+        assert text.endswith(": filter method:ep, 3 of 15 runs  showing growth  by growth ↓")
     session.widen()
     text = "".join(
         piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room)

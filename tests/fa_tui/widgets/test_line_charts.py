@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.explorer_panes import SidePane
-from fa_tui.session import Session
 from fa_tui.settings import load_settings
-from fa_tui.views.filters import ViewState
 from fa_tui.widgets.chart import Canvas
 from tests.fa_tui.looks import app_on, screen_text
-from tests.fa_tui.scenes import by_penalty, many, published, unmeasured
+from tests.fa_tui.scenes import many, unmeasured
 from tests.fa_tui.waiting import until
 
 
@@ -23,15 +20,6 @@ async def test_the_runs_on_the_line_under_the_cursor_are_drawn_below_it(app: Exp
         await until(pilot, lambda: "○ dfa s42  □ dfa s123  △ dfa s456" in screen_text(app))
         await pilot.press("t")
         await until(pilot, lambda: "○ dfa s42" not in screen_text(app))
-
-
-async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
-    app = ExplorerApp(by_penalty(), look=ViewState(rows="method", columns="lam"))
-    app.session.replace_rows({6: replace(app.session.rows[6], seed=42)})
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("down")
-        await until(pilot, lambda: "○ dfa s42 " in screen_text(app))
-        assert "○ dfa s42 λ=0.01  △ dfa s456 λ=0.01  ○ dfa s42 λ=0." in screen_text(app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -67,32 +55,6 @@ async def test_a_slider_redraws_none_of_it(
         assert not drawn
 
 
-async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -> None:
-    app = app_on(Session(published()))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "○ bp s42" in screen_text(app))
-        matrix, charts = app.explorer.matrix, app.explorer.charts
-        assert charts is not None
-        width = matrix.size.width
-        for key in "12":
-            await pilot.press("x")
-            await until(pilot, lambda: "The columns" in screen_text(app))
-            await pilot.press(key)
-            await until(pilot, lambda width=width: matrix.size.width != width)  # type: ignore[misc]
-            width = matrix.size.width
-            await until(pilot, lambda: charts.region.right == matrix.region.right - 1)
-            assert charts.region.right <= app.explorer.query_one("#detail-place").region.x
-
-
-async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn() -> None:
-    app = ExplorerApp(by_penalty(), look=ViewState(rows="lam", columns="seed"))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "first 6 of 10  □ bp s123" in screen_text(app))
-        await pilot.press("down")
-        await until(pilot, lambda: " ○ bp s42" in screen_text(app))
-        assert "first" not in screen_text(app)
-
-
 async def test_on_a_wide_screen_they_are_next_to_the_columns_of_the_matrix(
     app: ExplorerApp,
 ) -> None:
@@ -123,16 +85,3 @@ async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_th
     again = ExplorerApp(app.session, settings=load_settings())
     async with again.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: again.explorer.query_one(SidePane).region.width == kept)
-
-
-async def test_z_gives_the_pane_with_the_focus_all_of_the_width_and_again_shows_both(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "○ bp s42" in screen_text(app))
-        await pilot.press("z")
-        await until(pilot, lambda: app.explorer.matrix.region.width == 120)
-        await pilot.press("z")
-        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width > 20)
-        await pilot.press("tab", "z")
-        await until(pilot, lambda: app.explorer.query_one(SidePane).region.width == 120)

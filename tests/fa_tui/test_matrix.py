@@ -1,8 +1,7 @@
-"""The matrix along other axes than methods and seeds, and the shades behind its numbers."""
+"""The shades behind the matrix' numbers, and what stays in view."""
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from textual.color import Color
 from textual.theme import Theme
@@ -16,91 +15,8 @@ from fa_tui.terminal.themes import THEMES
 from fa_tui.views.columns import SHADES, scale_of, written
 from fa_tui.widgets.run_cells import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
+from tests.fa_tui.looks import SIZE
 from tests.fa_tui.waiting import until
-
-
-@pytest.fixture
-def by_seed(session: Session) -> ExplorerApp:
-    """The published runs, whose seeds can share a cell: each also names a λ."""
-    rows = [
-        msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01})
-        for row in session.rows
-    ]
-    return ExplorerApp(Session(rows), title="audit_table.json", terminal=COLOURFUL)
-
-
-async def test_x_chooses_columns_and_several_runs_in_a_cell_are_counted(
-    by_seed: ExplorerApp,
-) -> None:
-    async with by_seed.run_test(size=SIZE) as pilot:
-        await pilot.press("down", "x")
-        await pilot.pause(0.1)
-        assert "The columns of the matrix" in screen_text(by_seed)
-        await pilot.press("4")
-        await pilot.pause(0.1)
-        text = screen_text(by_seed)
-        assert "methods × λ" in text
-        assert "λ=0.01" in text
-        assert by_seed.session.rows[by_seed.explorer.row or 0].key == "dfa_s42", (
-            "the cursor stays on its run"
-        )
-        await pilot.press("left")
-        assert cell_at_cursor(by_seed) == "✗ 2/2"
-
-
-async def test_a_cell_whose_runs_disagree_says_so_as_a_slider_moves(by_seed: ExplorerApp) -> None:
-    async with by_seed.run_test(size=SIZE) as pilot:
-        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
-        await pilot.pause()
-        ep = [row for row in by_seed.session.rows if row.method == "ep" and row.seed != 42]
-        growths = [row.report.max_per_block_growth or 0 for row in ep]
-        assert "✗ 1/2" not in screen_text(by_seed)
-        await pilot.press("a", *f"{sum(growths) / 2:.4f}", "enter")
-        await pilot.pause(0.1)
-        assert "✗ 1/2" in screen_text(by_seed)
-
-
-async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(
-    by_seed: ExplorerApp,
-) -> None:
-    async with by_seed.run_test(size=SIZE) as pilot:
-        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
-        await pilot.press("down", "left")
-        seen = [by_seed.session.rows[by_seed.explorer.row or 0].seed]
-        for _ in range(2):
-            await pilot.press("enter")
-            seen.append(by_seed.session.rows[by_seed.explorer.row or 0].seed)
-        assert seen == [123, 456, 123]
-        await pilot.press("space")
-        assert {by_seed.session.rows[row].seed for row in by_seed.session.marked} == {123, 456}
-        await pilot.press("up", "space")
-        assert not by_seed.session.marked
-
-
-async def test_a_number_of_several_runs_is_their_median_with_its_count(
-    by_seed: ExplorerApp,
-) -> None:
-    async with by_seed.run_test(size=SIZE) as pilot:
-        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
-        matrix = by_seed.explorer.matrix
-        await pilot.press("down", "left", "v", *["V"] * 4)
-        assert matrix.quantity is not None
-        assert matrix.quantity.name == "acc"
-        accs = [
-            row.report.headline_acc or 0
-            for row in by_seed.session.rows
-            if row.method == "dfa" and row.seed != 42
-        ]
-        assert cell_at_cursor(by_seed) == f"{sum(accs) / 2:.3f} ×2"
-
-
-async def test_the_axis_of_the_other_place_changes_places(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("x", "1")
-        await pilot.pause(0.1)
-        assert "seeds × methods" in screen_text(app)
-        assert app.explorer.matrix.frozen(None)[0][0].startswith(" seed")
 
 
 async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
@@ -138,7 +54,7 @@ async def test_numbers_stand_on_shades_from_low_to_high(app: ExplorerApp) -> Non
         before = backgrounds(app)
         await pilot.press("v")
         growths = [
-            app.session.rows[line.cells[0][0]].report for line in app.explorer.matrix._grid.lines
+            app.session.rows[line.cells[0]].report for line in app.explorer.matrix._grid.lines
         ][1:]
         shown = backgrounds(app)
         assert len(set(before)) == 1
@@ -200,26 +116,15 @@ def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
     assert written(gamma.of(DiagnosticReport()), gamma.text) == "·"
 
 
-async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:
+async def test_the_cursor_stays_in_view_when_the_terminal_changes() -> None:
     rows = [
-        AuditRow(
-            source="runs.json",
-            key=f"m{number}_s{seed}",
-            method=f"m{number}",
-            seed=seed,
-            axes={"depth": depth},
-        )
-        for depth, number in enumerate(range(15))
-        for seed in (1, 2)
+        AuditRow(source="runs.json", key=f"m{number}_s1", method=f"m{number}", seed=1)
+        for number in range(15)
     ]
     app = ExplorerApp(Session(rows), terminal=COLOURFUL)
     async with app.run_test(size=(80, 24)) as pilot:
         matrix = app.explorer.matrix
         await pilot.press("end")
-        app.explorer.lay_out_along(matrix.axes.having("columns", "depth"))
-        # the scrollbar comes with a layout, which a busy machine gets to later
-        await until(pilot, lambda: matrix.show_horizontal_scrollbar)
-        assert matrix.line in matrix.visible_lines()
         await pilot.resize_terminal(80, 16)
         await until(
             pilot, lambda: matrix.size.height < 16 and matrix.line in matrix.visible_lines()

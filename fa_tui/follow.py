@@ -1,0 +1,318 @@
+"""Folders that change while they are open: events of the system, and a look at everything.
+
+A look walks the open paths as `fa_core.formats.scan` does, and reads the places again whose files
+have other sizes or times. Events only say when to look; where the system reports none, as for what
+another machine writes on a network drive, the look now and then finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fa_core.formats import Scan, scan_again
+from fa_core.formats.rows import Problem
+from fa_core.formats.run_folder import sniff
+from fa_core.formats.run_progress import RunWork, look_at
+from fa_core.formats.scan import Identity, places
+from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
+from fa_tui.reading import Reading
+from fa_tui.session import News, Session
+
+if TYPE_CHECKING:
+    from fa_tui.application import Application
+
+STILL_SECONDS = 2.0
+"""Age from which an unreadable file counts as broken, not as being written."""
+
+EVERY_SECONDS = 5.0
+"""At least so often everything is looked at."""
+
+_SHARE = 10
+"""Looks take at most one of so many seconds."""
+
+_CHUNK, _PAUSE_SECONDS = 64, 0.002
+"""Number of places after which the screen's thread gets a turn."""
+
+_CLOCKS_SECONDS = 2.0
+"""Tolerance between the clocks of files and of this machine."""
+
+_Stamp: TypeAlias = tuple[tuple[str, int, float], ...]
+"""Name, size and time of the files of a place."""
+
+
+class Folders:
+    """The open paths as they were at the last look. Not thread-safe.
+
+    Args:
+        paths: files and folders.
+        known: sources that were read and hold runs.
+        since: when the first scan began (`time.time`): what is younger is read again.
+        read: reads a place.
+        own: a file that is shown without being read.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        known: Iterable[str],
+        *,
+        since: float = 0.0,
+        read: Callable[[str], Scan] = scan_again,
+        own: Path | None = None,
+    ) -> None:
+        self._paths, self._read, self._own = paths, read, own
+        self._since: float | None = since - _CLOCKS_SECONDS
+        self._stamps: dict[str, _Stamp] = dict.fromkeys(known, ())
+        self._manifests: dict[str, tuple[tuple[int, float], bool]] = {}
+        self._work: dict[str, RunWork] = {}
+
+    def look(self) -> tuple[list[Reading], dict[str, RunWork | None]]:
+        """The places that changed since the last look, and the runs on which work began, went on
+        or ended."""
+        now: dict[str, _Stamp] = {}
+        working = set(self._work)
+        for number, place in enumerate(self._places()):
+            if number % _CHUNK == 0:
+                time.sleep(_PAUSE_SECONDS)
+            stamp = _stamp(place)
+            now[place] = tuple(each for each in stamp if each[0] != PROGRESS)
+            if len(now[place]) < len(stamp):
+                working.add(place)
+        readings = []
+        for place, stamp in now.items():
+            if self._is_as_read(place, stamp):
+                self._stamps[place] = stamp
+            elif reading := self._reading(place, stamp):
+                readings.append(reading)
+        for place in self._stamps.keys() - now.keys():
+            if not _is_there(Path(place)):
+                del self._stamps[place]
+                readings.append(Reading(place, gone=True))
+        self._since = None
+        return readings, self._changed_work(working)
+
+    def _places(self) -> Iterator[str]:
+        """The files and run folders in the open paths, named as by `scan`."""
+        seen: set[Identity] = set()
+        for path in self._paths:
+            for place in places(str(path), seen):
+                if isinstance(place, Problem):
+                    continue
+                if not place.is_folder:
+                    if not self._is_own(place.path):
+                        yield place.path
+                elif self._is_run(place.path):
+                    place.skip = RUN_FILES
+                    yield str(Path(place.path))
+                else:
+                    place.skip = frozenset({CREDIT})
+
+    def _is_own(self, path: str) -> bool:
+        own = self._own
+        return own is not None and path.endswith(own.name) and Path(path).absolute() == own
+
+    def _is_run(self, folder: str) -> bool:
+        """Whether a folder is a run; its manifest is read again where it changed."""
+        try:
+            status = Path(folder, MANIFEST).stat()
+        except OSError:
+            return sniff(Path(folder))
+        stamp = status.st_size, status.st_mtime
+        before, is_run = self._manifests.get(folder, (None, False))
+        if stamp != before:
+            is_run = sniff(Path(folder))
+            self._manifests[folder] = stamp, is_run
+        return is_run
+
+    def _is_as_read(self, place: str, stamp: _Stamp) -> bool:
+        """Whether a place is as it was when it was read last."""
+        if self._since is None:
+            return self._stamps.get(place) == stamp
+        youngest = max((written for _, _, written in stamp), default=0.0)
+        return youngest < self._since
+
+    def _reading(self, place: str, stamp: _Stamp) -> Reading | None:
+        """A place read again; None while it is written, and where nothing is in it."""
+        found = self._read(place)
+        youngest = max((written for _, _, written in stamp), default=0.0)
+        if found.problems and 0 <= time.time() - youngest < STILL_SECONDS:
+            # without its stamp it is read again at the next look
+            self._stamps.setdefault(place, ())
+            return None
+        known = place in self._stamps
+        self._stamps[place] = stamp
+        if not (found.rows or found.traces or found.problems or known):
+            return None
+        return Reading(place, found.rows, found.traces, found.problems)
+
+    def _changed_work(self, folders: Iterable[str]) -> dict[str, RunWork | None]:
+        changed: dict[str, RunWork | None] = {}
+        for folder in folders:
+            now = look_at(Path(folder))
+            if now == self._work.get(folder):
+                continue
+            changed[folder] = now
+            if now is None:
+                del self._work[folder]
+            else:
+                self._work[folder] = now
+        return changed
+
+
+def _stamp(place: str) -> _Stamp:
+    """The stamp of a file, or of a run folder's own files."""
+    try:
+        if not Path(place).is_dir():
+            files = [("", Path(place).stat())]
+        else:
+            with os.scandir(place) as listing:
+                files = [(each.name, each.stat()) for each in listing if each.name in RUN_FILES]
+    except OSError:
+        return ()
+    # a copy may keep the time of its original, but not that of its entry in the folder
+    return tuple(
+        (name, status.st_size, max(status.st_mtime, status.st_ctime))
+        for name, status in sorted(files)
+    )
+
+
+def _is_there(place: Path) -> bool:
+    """Whether a place still is a file or a run folder."""
+    return place.is_file() or (place / MANIFEST).exists()
+
+
+class Following:
+    """Follows the open paths of an explorer.
+
+    Args:
+        app: the explorer; its session takes the changes.
+        since: start of reading its paths (`time.time`).
+
+    Attributes:
+        own_rows: rows being written by this explorer; events may arrive before they are shown.
+    """
+
+    def __init__(self, app: Application, since: float) -> None:
+        self._app, self._since = app, since
+        self._folders: Folders | None = None
+        self._looks = asyncio.Lock()
+        self._took = 0.0
+        self.own_rows: set[int] = set()
+
+    async def look(self) -> bool:
+        """Look at everything once; returns whether something changed."""
+        app, session = self._app, self._app.session
+        async with self._looks:
+            began = time.monotonic()
+            if self._folders is None:
+                self._folders = Folders(
+                    app.paths,
+                    [row.source for row in session.rows],
+                    since=self._since,
+                    read=lambda place: scan_again(place, columns=session.columns),
+                    own=app.jobs.measuring.results.out,
+                )
+            readings, work = await asyncio.to_thread(self._folders.look)
+            self._took = time.monotonic() - began
+            if readings and app.is_running:
+                app.folders_changed(readings)
+            if work and app.is_running:
+                app.work_changed(work)
+            return bool(readings)
+
+    async def run(self) -> None:
+        """Look whenever the system reports a change, and now and then."""
+        said = False
+        while True:
+            await self.look()
+            try:
+                await self._watch()
+            except (OSError, RuntimeError) as error:
+                if not said and all(path.exists() for path in self._app.paths):
+                    said = True
+                    self._app.say(
+                        f"the system reports no changes here ({error}): "
+                        f"looking every {EVERY_SECONDS:g} s, r looks at once",
+                        "warn",
+                    )
+                await asyncio.sleep(max(EVERY_SECONDS, _SHARE * self._took))
+
+    async def _watch(self) -> None:
+        """Wait for changes and look, until an open folder is another one."""
+        from watchfiles import awatch
+
+        paths = self._app.paths
+        folders = [path for path in paths if path.is_dir()]
+        # of a replaced file only its folder knows
+        watched = folders or {path.absolute().parent for path in paths}
+        before = [_identity(path) for path in folders]
+        looked, is_due = time.monotonic(), False
+        async for changes in awatch(
+            *watched,
+            watch_filter=None,
+            debounce=400,
+            step=100,
+            rust_timeout=1000,
+            yield_on_timeout=True,
+            recursive=bool(folders),
+            ignore_permission_denied=True,
+        ):
+            waited = time.monotonic() - looked
+            is_due = is_due or bool(changes) or waited >= EVERY_SECONDS
+            if is_due and waited >= _SHARE * self._took:
+                await self.look()
+                looked, is_due = time.monotonic(), False
+            if before != [_identity(path) for path in folders]:
+                return
+
+    def take(self, readings: Iterable[Reading]) -> tuple[News, str]:
+        """Merge changed places into the session; returns the news, also as text."""
+        session = self._app.session
+        before = list(zip(session.flags, session.coverage, strict=True))
+        news = session.merge(readings)
+        # a report measured here returns from disk unchanged
+        others = [row for row in news.changed if row not in self.own_rows]
+        changed = [
+            row for row in others if before[row] != (session.flags[row], session.coverage[row])
+        ]
+        return news, news_text(session, news, changed)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """Which folder it is: one that was made again is another one."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+_NAMED = 3
+
+
+def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
+    """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
+
+    Args:
+        session: after the news.
+        news: the merged changes.
+        changed: changed rows that look different.
+    """
+    parts = []
+    for word, rows in (
+        ("new", news.added),
+        ("changed", changed),
+        ("back", news.back),
+        ("gone", news.gone),
+    ):
+        if rows:
+            names = ", ".join(
+                [session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
+            )
+            parts.append(f"{len(rows)} {word}: {names}")
+    return "   ".join(parts)

@@ -1,0 +1,196 @@
+"""What `e` writes and `y` copies of a page: its runs, its table, its command line. No terminal."""
+
+from __future__ import annotations
+
+import glob
+import json
+import shlex
+import subprocess
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from fa_core.errors import UsageError
+from fa_core.files.atomic import write_bytes
+from fa_core.files.opening import typed_path
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.numbers import exact
+from fa_core.report.thresholds import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.reporting.blocks import Grid
+
+DATA = (".csv", ".json")
+"""Endings of files that are written at once."""
+
+REPORTS = (".md", ".html", ".tex", ".svg", ".pdf", ".png")
+"""Endings of files that `fa-tui report` writes as a job."""
+
+
+_TMUX_SECONDS = 5
+
+
+class Table(NamedTuple):
+    """The table of a page.
+
+    Attributes:
+        grid: as it is shown.
+        record: returns the JSON record with every digit, as its command prints it.
+    """
+
+    grid: Grid
+    record: Callable[[], object]
+
+
+class Shared(NamedTuple):
+    """What a page gives.
+
+    Attributes:
+        value: under the cursor.
+        command: prints what is shown; its words after ``fa-tui``.
+        rows: the runs in scope.
+        table: the page's own table, which CSV and JSON hold instead of the runs.
+    """
+
+    value: str = ""
+    command: Sequence[str] = ()
+    rows: Sequence[AuditRow] = ()
+    table: Table | None = None
+
+
+def name_problem(text: str) -> str:
+    """Why a file cannot be written by this name, or ``""``; none is ever written over."""
+    path = typed_path(text.strip())
+    if path.suffix.lower() not in (*DATA, *REPORTS):
+        return f"the name must end in {', '.join((*DATA, *REPORTS))}"
+    try:
+        if not path.parent.is_dir():
+            return f"no folder {path.parent}"
+        taken = in_the_way(path)
+    except OSError as error:
+        return f"{path} cannot be: {error.strerror}"
+    if taken:
+        return f"{taken} is there already: choose another name"
+    return ""
+
+
+def in_the_way(path: Path) -> Path | None:
+    """A file that would be written over; a report in Markdown has figures ``NAME-*.svg`` beside
+    it."""
+    if path.exists():
+        return path
+    figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if path.suffix == ".md" else ()
+    return next(iter(sorted(figures)), None)
+
+
+def free_name(path: Path) -> Path:
+    """The path, numbered if it exists: ``fa-tui.csv``, ``fa-tui-2.csv``, ..."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> str:
+    """Write CSV or JSON of what is shown; returns what is to be said about it.
+
+    An audit table holds recorded numbers only: an assumed baseline would count as recorded.
+
+    Raises:
+        UsageError: there are no runs.
+        FaError: the file cannot be written; then none is there.
+    """
+    if shared.table is not None:
+        write_bytes(path, _table_text(path, shared.table).encode())
+        return ""
+    if not shared.rows:
+        raise UsageError("no runs to export: the filter leaves none")
+    if path.suffix.lower() == ".csv":
+        from fa_core.formats.table import AuditTable
+        from fa_core.reporting.records import to_csv
+
+        write_bytes(path, to_csv(AuditTable.from_rows(shared.rows), thresholds).encode())
+        return ""
+    from fa_core.formats.audit_table_writer import write_audit_table
+
+    judged = []
+    for row in shared.rows:
+        report = row.report.with_thresholds(thresholds)
+        judged.append(msgspec.structs.replace(row, report=report))
+    write_audit_table(path, judged)
+    if any(row.report.assumed_baseline_acc is not None for row in shared.rows):
+        return ": without the assumed frozen baseline, as recorded"
+    return ""
+
+
+def _table_text(path: Path, table: Table) -> str:
+    if path.suffix.lower() == ".json":
+        return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
+    from fa_core.reporting.records import csv_text
+
+    return csv_text([table.grid.headings, *table.grid.rows])
+
+
+def command_line(
+    command: str,
+    paths: Sequence[Path],
+    options: Sequence[str],
+    thresholds: DiagnosticThresholds,
+    baseline: FrozenBaseline | None,
+) -> list[str]:
+    """The words of a command after ``fa-tui``, without default options.
+
+    >>> command_line("show", [Path("my runs")], [],
+    ...     DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
+    ['show', 'my runs', '--h-norm-explosion-ratio', '12', '--frozen-baseline', '0.349']
+    """
+    # a path that begins with - would be an option
+    names = [f"./{path}" if str(path).startswith("-") else str(path) for path in paths]
+    words = [command, *names, *options]
+    usual = msgspec.structs.asdict(DiagnosticThresholds())
+    for name, value in msgspec.structs.asdict(thresholds).items():
+        if value != usual[name]:
+            words += [f"--{name.replace('_', '-')}", exact(value)]
+    if baseline is not None:
+        words += ["--frozen-baseline", baseline_text(baseline)]
+    return words
+
+
+def typed(words: Sequence[str]) -> str:
+    """A command as it is typed in a shell."""
+    return shlex.join(["fa-tui", *words])
+
+
+def hand_to_tmux(text: str) -> None:
+    """Copy by tmux, which swallows a program's own sequence; it passes the text on to its
+    terminal."""
+    with suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            ["tmux", "load-buffer", "-w", "-"],
+            input=text.encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_TMUX_SECONDS,
+            check=False,
+        )
+
+
+def baseline_text(baseline: FrozenBaseline | None) -> str:
+    """A baseline as the value of `--frozen-baseline`, ``""`` for none.
+
+    >>> baseline_text(FrozenBaseline(0.349, {"ep": 0.31}))
+    '0.349,ep=0.31'
+    """
+    if baseline is None:
+        return ""
+    texts = []
+    if baseline.default is not None:
+        texts.append(repr(baseline.default))
+    for method, acc in baseline.by_method.items():
+        texts.append(f"{method}={acc!r}")
+    return ",".join(texts)

@@ -1,4 +1,0 @@
-"""Copies, exports, and command lines that reproduce a view.
-
-Imports `views` and `fa_core.reporting`; imported by screens.
-"""

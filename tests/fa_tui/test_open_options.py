@@ -1,0 +1,117 @@
+"""What the options of `open` and `show` do to the first view."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from fa_core.formats.rows import AuditRow
+from fa_tui import opening
+from fa_tui import settings as config
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.session import Session
+from fa_tui.settings import Loaded, Settings
+from fa_tui.views.filters import Filter, picking
+from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
+
+SIZE = (120, 40)
+
+
+def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings) -> ExplorerApp:
+    """The explorer that a command line starts on a terminal."""
+    started: list[ExplorerApp] = []
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(config, "load_settings", lambda: Loaded(settings))
+    monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
+    assert main(words) == 0
+    return started[0]
+
+
+async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
+    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.is_due)
+    await pilot.pause()
+
+
+async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
+    published_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [str(published_table), "--filter", "flag:a", "--sort", "-growth"]
+    app = reopened(words, monkeypatch, Settings())
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot, app)
+        text = screen_text(app)
+        assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
+        assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
+        growths = [
+            app.session.rows[row].report.max_per_block_growth or 0.0
+            for row in app.explorer.runs._shown
+        ]
+        assert growths == sorted(growths, reverse=True)
+        await pilot.press("t")
+        await pilot.pause()
+        assert app.explorer.runs is app.explorer.matrix
+        assert app.focused is app.explorer.matrix
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--show", "growht"], "--show growht is not known; there are letters, growth, g_L,"),
+        (["--filter", "flog:a"], "--filter: flog is not known; did you mean flag?"),
+        (
+            ["--sort", "-growht"],
+            "--sort growht is not known; there are method, seed, verdict, growth,",
+        ),
+    ],
+)
+def test_a_look_that_cannot_be_is_one_line(
+    published_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    says: str,
+    terminal: bool,
+) -> None:
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: terminal)
+    assert main([str(published_table), *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"fa-tui: {says}")
+    assert err.count("\n") == 1
+
+
+def test_without_a_terminal_it_prints_what_show_prints_of_the_same_runs_in_the_same_order(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = ["--filter", "flag:a -method:bridge", "--sort", "-growth"]
+    printed = []
+    for command in ("open", "show"):
+        assert main([command, str(published_table), *look]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert [line.split()[:2] for line in printed[0].splitlines()[2:5]] == [
+        ["dfa", "456"],
+        ["dfa", "42"],
+        ["dfa", "123"],
+    ]
+
+
+def test_the_value_of_an_option_is_no_misspelt_command(published_table: Path) -> None:
+    assert main(["open", "--filter", "seeds", str(published_table)]) == 0
+
+
+def test_runs_of_one_name_in_several_files_are_picked_each_by_itself() -> None:
+    rows = [
+        AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed)
+        for source in ("a.json", "b.json")
+        for seed in (1, 2)
+    ]
+    session = Session(rows)
+    for wanted in ([0], [0, 3], [1, 2], [0, 1, 2], [0, 2]):
+        assert Filter(picking(rows, wanted)).rows(session) == wanted

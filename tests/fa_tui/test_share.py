@@ -1,0 +1,192 @@
+"""What a page gives: files, and the command that prints the same."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.errors import UsageError
+from fa_core.formats import Trace, scan
+from fa_core.formats.row_baselines import with_assumed_baseline
+from fa_core.formats.rows import AuditRow
+from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.session import Session
+from fa_tui.share import (
+    Shared,
+    baseline_text,
+    command_line,
+    free_name,
+    name_problem,
+    typed,
+    write_data,
+)
+from fa_tui.views.epochs import traces_of
+from fa_tui.views.filters import Filter
+from tests.fa_tui.looks import app_on, opened
+from tests.fa_tui.waiting import until
+
+SIZE = (120, 40)
+STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
+
+
+@pytest.fixture
+def rows(published_table: Path) -> list[AuditRow]:
+    return scan([published_table]).rows
+
+
+@pytest.fixture
+def app(published_table: Path) -> ExplorerApp:
+    app = app_on(Session(scan([published_table]).rows))
+    app.paths = [published_table]
+    return app
+
+
+def test_files_are_judged_by_the_sliders_and_open_again(
+    tmp_path: Path, rows: list[AuditRow]
+) -> None:
+    write_data(tmp_path / "out.csv", Shared(rows=rows), STRICT)
+    assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
+    write_data(tmp_path / "out.json", Shared(rows=rows), STRICT)
+    written = json.loads((tmp_path / "out.json").read_text())["reports"].values()
+    assert sum(report["verdict"] != "trustworthy" for report in written) == 11
+    assert [row.key for row in scan([tmp_path / "out.json"]).rows] == [row.key for row in rows]
+
+
+def test_no_runs_are_told_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no runs to export"):
+        write_data(tmp_path / "out.csv", Shared(), STRICT)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (" ", "the name must end in .csv, .json, .md"),
+        ("report.txt", "the name must end in"),
+        ("x" * 400 + ".csv", "cannot be: File name too long"),
+        ("no/such/folder/report.md", "no folder no/such/folder"),
+        ("taken.csv", "taken.csv is there already: choose another name"),
+        ("taken.md", "taken-methods-1.svg is there already"),
+        ("report.MD", ""),
+    ],
+)
+def test_a_name_that_cannot_be_is_refused_while_it_is_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("taken.csv", "taken-methods-1.svg"):
+        (tmp_path / name).touch()
+    assert problem in name_problem(text) and bool(name_problem(text)) == bool(problem)
+    assert free_name(Path("taken.csv")) == Path("taken-2.csv")
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "baseline"),
+    [
+        (DiagnosticThresholds(), None),
+        (STRICT, None),
+        (
+            DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-12.5),
+            FrozenBaseline(0.349, {"bp": 0.6}),
+        ),
+        (
+            DiagnosticThresholds(
+                h_norm_explosion_ratio=1 / 3, stability_drift_ceiling=float("inf")
+            ),
+            None,
+        ),
+    ],
+)
+def test_the_command_prints_the_same_verdicts(
+    published_table: Path,
+    rows: list[AuditRow],
+    capsys: pytest.CaptureFixture[str],
+    thresholds: DiagnosticThresholds,
+    baseline: FrozenBaseline | None,
+) -> None:
+    command = command_line("show", [published_table], [], thresholds, baseline)
+    assert main([*command, "--format", "json"]) == 0
+    shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
+    assumed = with_assumed_baseline(rows, baseline) if baseline else rows
+    assert shown == [row.report.with_thresholds(thresholds).verdict for row in assumed]
+
+
+def test_a_command_is_quoted_for_a_shell() -> None:
+    baseline = FrozenBaseline(None, {"ep": 0.3})
+    paths = [Path("my runs"), Path("-x.json")]
+    command = command_line("show", paths, [], DiagnosticThresholds(), baseline)
+    assert typed(command) == "fa-tui show 'my runs' ./-x.json --frozen-baseline ep=0.3"
+    assert baseline_text(FrozenBaseline()) == ""
+
+
+@pytest.mark.parametrize(("key", "command"), [("1", "sweep"), ("2", "utility"), ("3", "seeds")])
+async def test_an_analysis_gives_what_its_command_prints(
+    app: ExplorerApp,
+    key: str,
+    command: str,
+    published_table: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        screen = await opened(pilot, "A", key, "a", "5", "enter", "escape")
+        shared = screen.shared()
+        shown = screen.query_one("GridTable").text  # type: ignore[attr-defined]
+    assert typed(shared.command) == (
+        f"fa-tui {command} {published_table} --h-norm-explosion-ratio 5"
+    )
+    assert main([*shared.command, "--format", "json"]) == 0
+    write_data(tmp_path / "out.json", shared, STRICT)
+    assert json.loads((tmp_path / "out.json").read_text()) == json.loads(capsys.readouterr().out)
+    write_data(tmp_path / "out.csv", shared, STRICT)
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        assert len(list(csv.reader(file))) == len(shown)
+
+
+async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
+    tmp_path: Path,
+) -> None:
+    report = DiagnosticReport(headline_acc=0.5)
+    rows = [
+        AuditRow(source=str(tmp_path), key=f"my dfa_s{n}", method="dfa", seed=n, report=report)
+        for n in range(3)
+    ]
+    app = app_on(Session(rows))
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        app.session.marked = {1}
+        app.session.narrow(Filter("is:marked"))
+        app.explorer.rows_changed()
+        assert app.explorer.shared().command == []
+
+
+def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken() -> None:
+    name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
+    left, right = (
+        Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name)
+        for side in ("left", "right")
+    )
+    assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [
+        left
+    ]
+    table = AuditRow(source="audits.json", **name)
+    assert traces_of([table], [right]) == [], (
+        "another run of its name is not shown as if it were this one"
+    )
+    for folder in (
+        Path("right", "dfa_s42"),
+        Path("right", "dfa_s42").absolute(),
+        Path("right", "dfa_s42", "audit.json"),
+    ):
+        assert traces_of([replace(table, checkpoint=str(folder))], [left, right]) == [right]
+    logged = [replace(left, source="log.json", key=key) for key in ("dfa_s1", "dfa_s42")]
+    assert traces_of([AuditRow(source="log.json", **name)], logged) == logged[1:]
