@@ -392,10 +392,7 @@ def _with_stream(
     if isinstance(taps, GuessedTaps):
         numbers.provenance["guessed_taps"] = list(taps.taps)
         notes.append(guess_note(taps.taps))
-    left_out = runner.proof.left_out
-    if left_out and "partial_stream" in DiagnosticReport.__struct_fields__:
-        return msgspec.structs.replace(numbers, partial_stream=left_out)
-    return numbers
+    return msgspec.structs.replace(numbers, partial_stream=runner.proof.left_out)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -107,12 +107,12 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     """What each layer on a path reads, without the input."""
-    found: dict[int, None] = {}
-    for node in path:
-        reads = [read for read in flow.operations[node].reads if read in path]
-        if flow.operations[node].is_product and reads and flow.is_activation(reads[0]):
-            found[flow.origin(reads[0])] = None
-    states = list(found)
+    read: set[int] = set()
+    for node in behind(flow, path[-1:]):
+        operation = flow.operations[node]
+        if operation.is_product:
+            read.update(flow.origin(place) for place in operation.reads)
+    states = [node for node in path if node in read and flow.is_activation(node)]
     norms = [normed(flow, merges.above, node) for node in states]
     if states and norms[-1] is not None and None in norms[:-1]:
         states[-1] = flow.operations[norms[-1]].reads[0]

@@ -32,13 +32,10 @@ class Proof:
 
     @property
     def note(self) -> str:
-        """The report's note on the stream; "" if there is nothing to say."""
-        notes = []
-        if self.left_out:
-            notes.append(f"the taps leave out of the stream: {self.left_out}")
-        if self.side_inputs:
-            notes.append(f"side input of the blocks: {', '.join(self.side_inputs)}")
-        return "; ".join(notes)
+        """The report's note on side inputs; "" if there are none."""
+        if not self.side_inputs:
+            return ""
+        return f"side input of the blocks: {', '.join(self.side_inputs)}"
 
 
 class Tapping(Protocol):
@@ -81,7 +78,7 @@ class Merges:
             return False
         if sum(read in self.above for read in flow.operations[node].reads) < 2:
             return False
-        return any(flow.operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})
+        return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
 
     def on(self, path: Iterable[int]) -> list[int]:
         """Those on a path that the readout still follows: a sum of readouts gives the logits."""
@@ -149,15 +146,16 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
     last = len(states) - 2
     for l, (state, following) in enumerate(pairwise(states)):
         here = set(state)
+        verb = "depend" if l == last else "depends"
         met = behind(flow, following[:1], here | before.keys())
         if not met & here:
             raise _no_stream(f"{said[l + 1]} does not depend on {said[l]}")
         passing = met & before.keys() - here
         if passing:
             earlier = said[before[max(passing)]]
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} depends on {earlier}")
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
         if l == last and met & sources - here:
-            raise _no_stream(f"past {said[l]}, {said[l + 1]} depends on the input")
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
         between |= met
         before.update(dict.fromkeys(state, l))
     return between

@@ -426,7 +426,7 @@ def resolve_taps(
         on_note: called with a note on guessed taps, before the first pass.
 
     Raises:
-        TapError: a pattern that names no module; lists candidates.
+        TapError: a pattern that names no module; lists names.
 
     Source: docs/formats.md, "Taps".
     """

@@ -80,7 +80,7 @@ def test_a_frozen_feature_extractor_under_no_grad_can_be_tapped():
     assert same_numbers(found, diagnose(inner, batches(8)))
 
 
-NAMES_NOTHING = r"is named .*candidates: .*'blocks\.\*'"
+NAMES_NOTHING = r"is named .*its modules: .*'blocks\.\*'"
 
 
 @pytest.mark.parametrize(
