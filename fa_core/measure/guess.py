@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
 
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, chain
@@ -40,7 +40,15 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
-        logits = flow.made(plain_logits(model, x))
+        output = plain_logits(model, x)
+    if not isinstance(output, Tensor):
+        raise TapError(
+            f"the network's output is a {type(output).__name__}, of which no part is known as "
+            "its logits",
+            hint="say where they are, logits=… (--logits), or give a function "
+            "(model, x) -> (logits, [h_0..h_L])",
+        )
+    logits = flow.made(output)
     states = [] if logits is None else _states(flow, logits)
     if len(states) < 2:
         branches = _branches(model, flow, logits)
