@@ -88,8 +88,6 @@ class Session:
         problems: paths that could not be opened, with reasons.
         traces: traces of the runs, or a function that reads them on first use.
         marked: indices of marked rows.
-        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, as chosen by the
-            user.
         filter: limits the scope, if set.
         wide: whether the filter is suspended.
         scope: indices of the rows in scope, rising; None for all.
@@ -116,7 +114,6 @@ class Session:
         self.problems = list(problems)
         self._traces = traces
         self.marked: set[int] = set()
-        self.groups: dict[str, str] | None = None
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self.states: dict[int, str] = {}

@@ -156,38 +156,8 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
     return path
 
 
-GROUPS = ("healthy", "degenerate", "neither")
-"""Groups of methods: they should pass, should fire, or are left out of the sweep."""
-
-
-def _groups_file() -> Path:
-    """Head of the file of groups, with a table per folder."""
-    return config_folder() / "groups.toml"
-
-
 def _place_name(paths: Sequence[Path]) -> str:
     return " ".join(sorted(str(real_path(path)) for path in paths))
-
-
-def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
-    """The saved groups of methods for these paths; None without any."""
-    try:
-        found = TomlFile(_groups_file()).tables.get(_place_name(paths))
-    except FaError:
-        return None
-    if isinstance(found, Mapping):
-        return {name: group for name, group in found.items() if group in GROUPS}
-    return None
-
-
-def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
-    """Save the groups of methods for these paths.
-
-    Raises:
-        FaError: the file cannot be written.
-    """
-    if paths:
-        _rewrite(_groups_file(), _place_name(paths), dict(groups))
 
 
 class MeasureAnswer(msgspec.Struct, frozen=True):

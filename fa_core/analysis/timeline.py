@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import msgspec
@@ -22,7 +21,7 @@ from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.gamma import deep_over_epochs, null_band
-from fa_core.report.names import named_place, run_names, run_place
+from fa_core.report.names import homes, named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.thresholds import DiagnosticThresholds
 
@@ -45,8 +44,9 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         stability: (c)'s number.
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
+        loss: training loss.
         gamma: Γ_l per layer (None if undefined), the only number logged, or empty.
-        deep_gamma: mean over l ≥ 1 without the layer of free credit (`fa_core.report.gamma`).
+        deep_gamma: deep Γ, over the same layers at every epoch (`deep_over_epochs`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -58,6 +58,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
     stability: float | None
     margin_pp: float | None
     h_L: float | None
+    loss: float | None
     flags: str
     coverage: str
     gamma: tuple[float | None, ...] = ()
@@ -156,37 +157,8 @@ def timeline(
 
     Source: docs/protocol.md §9, temporal.
     """
-    replay = Replay([trace], [frozen_baseline])
-    table = replay.table
-    fired = replay.flags(thresholds)
-    measured = letters_of(int(np.bitwise_or.reduce(table.coverage, initial=0)))
-    numbers = [epoch.epoch for epoch in trace.epochs]
-    first_fire: dict[str, int | None] = {}
-    stop = None
-    if numbers:
-        first_fire = replay.first_fires(0, fired)
-        stop = replay.stop(0, fired, stop_on, total_epochs)
-    lasting = {}
-    for letter in measured:
-        was_measured = (table.coverage & BIT[letter]) != 0
-        lasting[letter] = _lasting(numbers, (fired & BIT[letter]) != 0, was_measured)
-    return Timeline(
-        key=trace.key,
-        method=trace.method,
-        seed=trace.seed,
-        axes=trace.axes,
-        source=trace.source,
-        epochs=len(numbers),
-        first_fire=first_fire,
-        lasting=lasting,
-        evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
-        stop=stop,
-        final_acc=_final_acc(trace),
-        points=_points(trace, table, fired),
-        unfinished=trace.unfinished,
-        skipped=_skipped(trace, table, measured, stop_on),
-        unit=trace.unit,
-    )
+    [found] = Replay([trace], [frozen_baseline]).timelines(thresholds, stop_on, total_epochs)
+    return found
 
 
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
@@ -207,24 +179,7 @@ def _final_acc(trace: Trace) -> float | None:
     return None
 
 
-def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
-    columns = {number.column: table.numbers(number.column) for number in AVERAGED}
-    points = []
-    deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
-    for i, epoch in enumerate(trace.epochs):
-        point = EpochPoint(
-            epoch=epoch.epoch,
-            gamma=tuple(epoch.gamma),
-            deep_gamma=_mean([deep[i]]),
-            flags=letters_of(int(fired[i])),
-            coverage=letters_of(int(table.coverage[i])),
-            **{name: column[i] for name, column in columns.items()},
-        )
-        points.append(point)
-    return tuple(points)
-
-
-def epochs_done(trace: Trace, index: int) -> int:
+def _epochs_done(trace: Trace, index: int) -> int:
     """Epochs trained when a record was written.
 
     Record 0 is the untrained net, unless it has a loss or a training time: then finished epochs are
@@ -273,7 +228,7 @@ def timelines(
     total_epochs: int | None = None,
     assumed: FrozenBaseline | None = None,
 ) -> list[Timeline]:
-    """`timeline` of many runs, each with a unique name (`run_names`).
+    """`timeline` of many runs.
 
     Args:
         traces: the runs.
@@ -284,19 +239,17 @@ def timelines(
         total_epochs: length the runs were planned for.
         assumed: see `frozen_baselines`.
     """
-    names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
-    baselines = frozen_baselines(traces, table, assumed)
-    nulls = null_bands(traces, table)
+    replay = Replay(traces, frozen_baselines(traces, table, assumed))
+    nulls = _null_bands(traces, table)
     found = []
-    for trace, name, baseline, null in zip(traces, names, baselines, nulls, strict=True):
-        replayed = timeline(trace, thresholds, stop_on, baseline, total_epochs)
-        if all(point.deep_gamma is None for point in replayed.points):
+    for one, null in zip(replay.timelines(thresholds, stop_on, total_epochs), nulls, strict=True):
+        if all(point.deep_gamma is None for point in one.points):
             null = None
-        found.append(msgspec.structs.replace(replayed, key=name, null=null))
+        found.append(msgspec.structs.replace(one, null=null))
     return found
 
 
-def null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
+def _null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
     """`fa_core.report.gamma.null_band` per trace, from the run's audit; None unless one audit is
     certainly the run's."""
     audits = _audits(table)
@@ -372,6 +325,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     Attributes:
         method: canonical name.
         axes: shared coordinates.
+        collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None if it never fires or was not measured.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
@@ -390,25 +344,38 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     acc_at_stop: float | None
     final_acc: float | None
     evidence: dict[str, str] = {}
+    collection: str = ""
 
 
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
-    """Timelines grouped by method and axes.
+    """A record per condition (`by_condition`).
 
     Source: docs/protocol.md §11: "(b) at 4/4/3, seeds 42/123/456".
     """
-    members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
-    for one in timelines:
-        axes = repr(sorted(one.axes.items(), key=str))
-        members[one.method, axes].append(one)
-    return tuple(_method(sorted(group, key=_seed_order)) for group in members.values())
+    return tuple(_method(*one) for one in by_condition(timelines))
+
+
+def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline]]]:
+    """The runs of each method at each value of its axes, by seed, with their file or folder.
+
+    Files and folders are told apart, and named, only if the same run is in two of them.
+    """
+    places = homes([one.source for one in timelines])
+    names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
+    runs = [(name, one.seed) for name, one in zip(names, timelines, strict=True)]
+    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
+        places = [""] * len(runs)
+    members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
+    for place, name, one in zip(places, names, timelines, strict=True):
+        members[place, name].append(one)
+    return [(place, sorted(group, key=_seed_order)) for (place, _), group in members.items()]
 
 
 def _seed_order(one: Timeline) -> tuple[bool, int]:
     return one.seed is None, one.seed or 0
 
 
-def _method(group: list[Timeline]) -> MethodTimeline:
+def _method(collection: str, group: list[Timeline]) -> MethodTimeline:
     stops = [one.stop for one in group if one.stop is not None]
     with_acc = [stop for stop in stops if stop.acc is not None and stop.final_acc is not None]
     first_fire = {}
@@ -421,6 +388,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
     return MethodTimeline(
         method=group[0].method,
         axes=group[0].axes,
+        collection=collection,
         seeds=tuple(one.seed for one in group),
         first_fire=first_fire,
         saved=_mean([stop.saved for stop in stops]),
@@ -439,120 +407,118 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 class Replay:
-    """The epochs of many runs.
-
-    Attributes:
-        traces: the runs with at least one complete epoch.
-        table: one row per (run, epoch), run after run.
-        epochs: all recorded epoch numbers, sorted.
+    """The epochs of many runs in one table, judged as thresholds move; each has a unique name
+    (`run_names`).
 
     Args:
         traces: runs over epochs.
         baselines: per trace, for epochs that record no frozen baseline.
     """
 
-    def __init__(
-        self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None
-    ) -> None:
-        self.traces: list[Trace] = []
-        self._numbers: list[list[int]] = []
+    def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline]) -> None:
+        names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
+        self._traces = [
+            msgspec.structs.replace(trace, key=name)
+            for trace, name in zip(traces, names, strict=True)
+        ]
         rows = []
-        for trace, baseline in zip(traces, baselines or [None] * len(traces), strict=True):
-            if not trace.epochs:
-                continue
-            self.traces.append(trace)
-            self._numbers.append([epoch.epoch for epoch in trace.epochs])
+        for trace, baseline in zip(traces, baselines, strict=True):
             for epoch in trace.epochs:
                 report = epoch.report(trace.method, trace.seed)
                 rows.append(_row(trace, _with_baseline(report, baseline, trace.method)))
-        self.table = AuditTable.from_rows(rows)
-        self._starts = [0, *accumulate(map(len, self._numbers))]
-        self.epochs: list[int] = sorted(set().union(*self._numbers))
+        self._table = AuditTable.from_rows(rows)
+        ends = [*accumulate((len(trace.epochs) for trace in traces), initial=0)]
+        self._records = [slice(start, end) for start, end in pairwise(ends)]
+        self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
+        self._numbers["deep_gamma"] = [
+            _mean([deep])
+            for trace in traces
+            for deep in deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
+        ]
 
-    def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
-        """Bits of the diagnostics that fire per (run, epoch), shape (n,)."""
-        return self.table.flags(thresholds)
+    def timelines(
+        self,
+        thresholds: DiagnosticThresholds | None = None,
+        stop_on: str = STOP_ON,
+        total_epochs: int | None = None,
+    ) -> list[Timeline]:
+        """Every run, judged epoch by epoch. Arguments as in `timeline`."""
+        fired = self._table.flags(thresholds)
+        found = []
+        for trace, records in zip(self._traces, self._records, strict=True):
+            one = self._judged(trace, records, fired[records], stop_on)
+            stop = _stop(trace, fired[records], stop_on, total_epochs)
+            found.append(msgspec.structs.replace(one, stop=stop))
+        return found
 
-    def records(self, run: int) -> slice:
-        """The rows of one run."""
-        return slice(self._starts[run], self._starts[run + 1])
-
-    def numbers(self, run: int) -> list[int]:
-        """The epoch numbers of one run, one per record."""
-        return self._numbers[run]
-
-    def trained(self, run: int) -> int:
-        """Number of epochs a run was trained for by its last record."""
-        return epochs_done(self.traces[run], len(self._numbers[run]) - 1)
-
-    def record_at(self, run: int, epoch: int) -> int | None:
-        """The row of a run's last record up to an epoch; None before the first."""
-        place = bisect_right(self._numbers[run], epoch)
-        if place:
-            return self._starts[run] + place - 1
-        return None
-
-    def row_at(self, run: int, epoch: int) -> AuditRow:
-        """A run at an epoch; unmeasured before its first record."""
-        record = self.record_at(run, epoch)
-        if record is not None:
-            return self.table.row(record)
-        return _row(self.traces[run], DiagnosticReport())
-
-    def first_fires(self, run: int, flags: Bits) -> dict[str, int | None]:
-        """Measured letter → the first epoch at which it fires, or None.
-
-        Args:
-            run: index.
-            flags: from `flags`.
-        """
-        records = self.records(run)
-        measured = int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
-        first: dict[str, int | None] = {}
-        for letter in letters_of(measured):
-            first[letter] = None
-            fired = np.flatnonzero(flags[records] & BIT[letter])
-            if len(fired):
-                first[letter] = self._numbers[run][fired[0]]
-        return first
-
-    def stop(
-        self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None
-    ) -> EarlyStop | None:
-        """Savings of ending the run at the first epoch at which a chosen diagnostic fires, or None.
-
-        Args:
-            run: index.
-            flags: from `flags`.
-            stop_on: letters that end the run.
-            total_epochs: planned length of the run; default: what its trace holds.
-        """
-        trace = self.traces[run]
-        chosen = flags[self.records(run)] & sum(BIT[letter] for letter in set(stop_on))
-        if not chosen.any():
-            return None
-        at = int(np.flatnonzero(chosen)[0])
-        trained = epochs_done(trace, at)
-        total = max(total_epochs or 0, self.trained(run))
-        saved = 0.0
-        if total:
-            saved = 1.0 - trained / total
-        return EarlyStop(
-            on=letters_of(int(chosen[at])),
-            epoch=trace.epochs[at].epoch,
-            epochs_trained=trained,
-            epochs_total=total,
-            saved=saved,
-            acc=trace.epochs[at].test_acc,
+    def _judged(self, trace: Trace, records: slice, fired: Bits, stop_on: str) -> Timeline:
+        """One run, without its stop."""
+        table = self._table.select(np.arange(records.start, records.stop))
+        coverage = self._table.coverage[records]
+        measured = letters_of(int(np.bitwise_or.reduce(coverage, initial=0)))
+        numbers = [epoch.epoch for epoch in trace.epochs]
+        first_fire: dict[str, int | None] = {}
+        lasting = {}
+        for letter in measured:
+            fires = (fired & BIT[letter]) != 0
+            at = np.flatnonzero(fires)
+            first_fire[letter] = numbers[at[0]] if len(at) else None
+            lasting[letter] = _lasting(numbers, fires, (coverage & BIT[letter]) != 0)
+        return Timeline(
+            key=trace.key,
+            method=trace.method,
+            seed=trace.seed,
+            axes=trace.axes,
+            source=trace.source,
+            epochs=len(numbers),
+            first_fire=first_fire,
+            lasting=lasting,
+            evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
+            stop=None,
             final_acc=_final_acc(trace),
+            points=self._points(trace, records, fired),
+            unfinished=trace.unfinished,
+            skipped=_skipped(trace, table, measured, stop_on),
+            unit=trace.unit,
         )
 
-    def flips(self, flags: Bits) -> list[int]:
-        """Sorted epochs at which some run's letters differ from its previous record."""
-        changed = np.flatnonzero(flags[1:] != flags[:-1]) + 1
-        starts = set(self._starts)
-        numbers = list(chain.from_iterable(self._numbers))
-        return sorted({numbers[record] for record in changed.tolist() if record not in starts})
+    def _points(self, trace: Trace, records: slice, fired: Bits) -> tuple[EpochPoint, ...]:
+        coverage = self._table.coverage[records]
+        columns = {name: column[records] for name, column in self._numbers.items()}
+        points = []
+        for i, epoch in enumerate(trace.epochs):
+            point = EpochPoint(
+                epoch=epoch.epoch,
+                gamma=tuple(epoch.gamma),
+                loss=epoch.loss,
+                flags=letters_of(int(fired[i])),
+                coverage=letters_of(int(coverage[i])),
+                **{name: column[i] for name, column in columns.items()},
+            )
+            points.append(point)
+        return tuple(points)
+
+
+def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
+    """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
+    chosen = fired & sum(BIT[letter] for letter in set(stop_on))
+    if not chosen.any():
+        return None
+    at = int(np.flatnonzero(chosen)[0])
+    trained = _epochs_done(trace, at)
+    total = max(total_epochs or 0, _epochs_done(trace, -1))
+    saved = 0.0
+    if total:
+        saved = 1.0 - trained / total
+    return EarlyStop(
+        on=letters_of(int(chosen[at])),
+        epoch=trace.epochs[at].epoch,
+        epochs_trained=trained,
+        epochs_total=total,
+        saved=saved,
+        acc=trace.epochs[at].test_acc,
+        final_acc=_final_acc(trace),
+    )
 
 
 def _row(trace: Trace, report: DiagnosticReport) -> AuditRow:

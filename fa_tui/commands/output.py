@@ -12,7 +12,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -21,9 +21,7 @@ from fa_core.files.opening import real_path
 from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from fa_core.reporting.blocks import Block, Grid
+    from fa_core.reporting.blocks import Block
     from fa_tui.options import Form
 
 
@@ -97,8 +95,6 @@ def say_written(file: Path) -> None:
 PIPE_WIDTH = 10_000
 """Width of a pipe: lines are never wrapped."""
 
-_LEAST_NAME = 20
-
 
 def print_json(value: object) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one, unless
@@ -159,69 +155,10 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
     """Print blocks and lines; a table too wide for a terminal continues below, in a pipe never."""
     from rich.console import Console
 
-    from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading
+    from fa_tui.views.printed import lines_of
 
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else PIPE_WIDTH, highlight=False, markup=False)
-    for block in blocks:
-        if isinstance(block, str):
-            print(block)
-        elif isinstance(block, Grid):
-            _print_grid(console, block)
-        elif isinstance(block, Bullets):
-            for item in block.items:
-                console.print(f"- {sanitize(item)}")
-        elif isinstance(block, Heading):
-            console.print(f"\n{sanitize(block.text)}", style="bold")
-        elif not isinstance(block, Figure):
-            console.print("\n".join(map(sanitize, block.text.split("\n"))))
-
-
-GAP = 2
-"""Blanks between two columns of text."""
-
-
-def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
-    """Groups of columns that fit side by side, each with the first column, which names the row.
-
-    >>> fitting([10, 30, 30, 5], 52)
-    [[0, 1], [0, 2, 3]]
-    """
-    groups: list[list[int]] = []
-    used = 0
-    for i in range(1, len(widths)):
-        needed = widths[i] + GAP
-        if not groups or used + needed > available:
-            groups.append([0])
-            used = widths[0]
-        groups[-1].append(i)
-        used += needed
-    return groups or [[0]]
-
-
-def _print_grid(console: Console, grid: Grid) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
-    from rich.table import Table
-
-    if grid.caption:
-        console.print(grid.caption)
-    # names and notes of files must not steer the terminal
-    rows = [tuple(map(sanitize, row)) for row in grid.rows]
-    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
-    # long names are folded
-    widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))
-    for columns in fitting(widths, console.width):
-        # a blank on the right and the box's own separate two columns: `GAP`
-        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-        for i in columns:
-            most, is_word = None if i else widths[0], i < grid.words
-            table.add_column(
-                grid.headings[i],
-                justify="left" if is_word else "right",
-                overflow="fold",
-                max_width=most,
-            )
-        for number, row in enumerate(rows):
-            table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
-        console.print(table)
+    width = None if sys.stdout.isatty() else PIPE_WIDTH
+    console = Console(width=width, highlight=False, markup=False)
+    rule = "─" if speaks_unicode() else "-"
+    for text, bold in lines_of(blocks, console.width, rule):
+        console.print(text, style="bold" if bold else None, soft_wrap=True)

@@ -28,6 +28,7 @@ from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
+from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import labels
 
@@ -301,26 +302,20 @@ def _layout(lines: Sequence[Sequence[str]], room: int) -> _Layout:
         lines: the cells of each row.
         room: cells of a line.
     """
-    names, *others = zip(HEADINGS, *lines, strict=True)
-    widths = [max(map(width_of, names))]
-    for column in others:
-        widths.append(max(map(len, column)))
-    shown = [*range(len(HEADINGS))]
+    widths = [max(map(width_of, column)) for column in zip(HEADINGS, *lines, strict=True)]
     if room >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
-    else:
-        for heading in _LEFT_OUT_FIRST:
-            if _taken(widths, shown) > room:
-                shown.remove(HEADINGS.index(heading))
-    rest = _taken(widths, shown[1:])
-    widths[0] = min(widths[0], max(_LEAST_NAME, room - 2 - rest))
+    others = HEADINGS[1:]
+    order = [place for place, heading in enumerate(others) if heading not in _LEFT_OUT_FIRST]
+    always = len(order)
+    order += map(others.index, reversed(_LEFT_OUT_FIRST))
+    gapped = [2 + width for width in widths[1:]]
+    fit = fitted(widths[0], gapped, room - 2, order=order)
+    if room >= _PIPE_WIDTH or len(fit.shown) < always:
+        fit = fitted(widths[0], gapped, room - 2, least=_LEAST_NAME, order=order)
     template = ""
-    for place in shown[1:]:
-        side = "<" if HEADINGS[place] in _LEFT else ">"
-        template += f"  {{{place}:{side}{widths[place]}}}"
-    return _Layout(widths[0], template, room, min(_taken(widths, shown) - 2, room - 1))
-
-
-def _taken(widths: Sequence[int], shown: Iterable[int]) -> int:
-    """Total cells of columns, each with two blanks."""
-    return sum(2 + widths[place] for place in shown)
+    for place in fit.shown:
+        side = "<" if others[place] in _LEFT else ">"
+        template += f"  {{{place + 1}:{side}{widths[place + 1]}}}"
+    taken = fit.name + sum(gapped[place] for place in fit.shown)
+    return _Layout(fit.name, template, room, min(taken, room - 1))

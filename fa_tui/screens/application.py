@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fa_tui.screens.explorer_panes import RunsShown
     from fa_tui.session import Flip
     from fa_tui.threshold_history import ThresholdHistory
-    from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -31,7 +30,6 @@ class MainScreen(Protocol):
 
     shown_runs: RunsShown
     matrix: Matrix
-    charts: LineCharts | None
 
     @property
     def runs(self) -> Matrix | RunTable:

@@ -19,7 +19,6 @@ from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.share import Shared
 from fa_tui.views.comparison import (
-    BARS,
     MARKED,
     Group,
     agreement,
@@ -31,7 +30,6 @@ from fa_tui.views.comparison import (
 )
 from fa_tui.views.grid import Grid
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
@@ -59,9 +57,7 @@ class CompareScreen(JudgedScreen):
             key_display="p",
             tooltip="compare the line before",
         ),
-        Binding(
-            "z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"
-        ),
+        Binding("v", "chart", "Chart", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
         Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
         Binding("C", "dismiss", "Back", show=False),
@@ -85,16 +81,12 @@ class CompareScreen(JudgedScreen):
         )
         self._at = next(start, 0)
         self._wanted = self.group
-        self._shared = True
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()
-        self._scales = self._scales_of_scope = Scales()
 
     def _read(self) -> None:
-        """Take the scales and looks of the runs in scope."""
-        session = self.session
-        self._scales_of_scope = norm_scales(session.scoped)
-        self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
+        """Take the looks of the runs."""
+        self._seeds = SeedLooks(self.session.rows, self.app.terminal.glyphs)
 
     def body(self) -> Iterable[Widget]:
         self.view, self.charts = CompareView(self.session), LayerCharts()
@@ -105,25 +97,12 @@ class CompareScreen(JudgedScreen):
         self._read()
         self._show()
 
-    def on_resize(self) -> None:
-        self.refresh_bindings()
-
     @property
     def group(self) -> Group | None:
         """Names of the compared runs."""
         if self._groups:
             return self._groups[self._at]
         return None
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The scale's key works only with bars or charts on screen."""
-        return action != "rescale" or self._draws
-
-    @property
-    def _draws(self) -> bool:
-        """Whether there is room for bars or charts."""
-        views = self.query(CompareView)
-        return self.has_class("-roomy") or any(view.bar_cells or view.as_bars for view in views)
 
     def judge(self) -> None:
         if self._scope != self.session.scope:
@@ -155,14 +134,9 @@ class CompareScreen(JudgedScreen):
             return
         self.leave_to(self.session.rows[group.rows[here[1]]])
 
-    @on(CompareView.ShowsChanged)
-    def _shows_changed(self) -> None:
-        self._show()
-
-    def action_rescale(self) -> None:
-        """Toggle the scale of bars between all runs and the compared ones."""
-        self._shared = not self._shared
-        self._show()
+    def action_chart(self) -> None:
+        """Show the chart instead of the table, or the table again."""
+        self.toggle_class("-chart")
 
     def shared(self) -> Shared:
         """The value under the cursor, and the compared runs."""
@@ -190,10 +164,7 @@ class CompareScreen(JudgedScreen):
             rows, self._labels = group.rows, column_labels(session, group)
         compared = [session.rows[row] for row in rows]
         self._looks = self._seeds.drawn(compared)
-        self._scales = self._scales_of_scope
-        if not self._shared:
-            self._scales = norm_scales(compared)
-        self.view.compare(rows, self._labels, self._scales, self._looks)
+        self.view.compare(rows, self._labels, self._looks)
         self._draw()
 
     @on(CompareView.Turned)
@@ -203,7 +174,7 @@ class CompareScreen(JudgedScreen):
             rows = self.group.rows
         seen = slice(self.view.window.first, self.view.window.end)
         runs = [self.session.rows[row] for row in rows[seen]]
-        self.charts.show(runs, self._scales, self._looks[seen])
+        self.charts.show(runs, self._looks[seen])
         self._say()
 
     def _say(self) -> None:
@@ -232,13 +203,7 @@ class CompareScreen(JudgedScreen):
             scope = [(" ", ""), *scope_pieces(self.session)]
         else:
             scope = []
-        if self._shared or not self._draws:
-            bars = ""
-        else:
-            bars = "   bars: own scale"
-        self.set_title(
-            (" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope, (bars, "accent")
-        )
+        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope)
         self.agreement.set(*self._agreement(group))
         self._say_here()
 
@@ -318,7 +283,7 @@ class CompareScreen(JudgedScreen):
             else:
                 assumed = ""
             text = f"{entry.name} = {short(value, 6)}{assumed}"
-        elif entry.kind in ("h", "g", "growth", *BARS):
+        elif entry.kind in ("h", "g", "growth"):
             text = f"no {entry.name} in this run"
         line.set(
             (f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim")

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.views.filters import ViewState
-    from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.run_table import RunTable
@@ -200,7 +199,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._sliders_place, self._keys = Place(id="sliders-place"), KeyBar()
         self._show_view()
         self.detail: DetailPane | None = None
-        self.charts: LineCharts | None = None
         self.is_due = False
         self._filter_line: FilterLine | None = None
         self._filter_from: int | None = None
@@ -228,13 +226,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
-        """Fill the detail pane, sliders and charts after the first paint."""
+        """Fill the detail pane and the sliders after the first paint."""
         if not self._side.is_attached:
             return  # the app is closing
         if not self.app.painter.has_painted:
             after(_SETTLE_SECONDS, self, self._settle)
             return
-        from fa_tui.widgets.chart import LineCharts
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
@@ -246,19 +243,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.app.stylesheet.parse()
         self.detail = DetailPane(id="detail")
         self.sliders = SlidersPanel(self.app.history, id="sliders")
-        self.charts = LineCharts(self.session, self.matrix)
         self._show_detail()
         self.count(())
         self.show_rugs()
         with self.app.batch_update():
             await self._side.mount(self.detail)
             await self._sliders_place.mount(self.sliders, self.status)
-            await self._body.mount(self.charts)
-        self.call_after_refresh(self._draw_charts)
-
-    def _draw_charts(self) -> None:
-        if self.charts is not None:
-            self.charts.follow()
 
     @on(LineTable.Ordered)
     def _show_around(self) -> None:
@@ -291,8 +281,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
             after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
-        """Show the run under the cursor in the detail pane, with its chart if there is room, and
-        the key to measure it if it can be."""
+        """Show the run under the cursor in the detail pane, and the key to measure it
+        if it can be."""
         self.is_due = False
         row = self.row
         if row is None:
@@ -306,7 +296,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             gone = row in self.session.gone
             self.detail.show(run, self.session.thresholds, gone=gone, work=work)
         self.show_intervals(run)
-        self._draw_charts()
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -337,7 +326,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.remove_class("-run-alone")
             self._side.fit()
             self.set_focus(self.runs)
-            self.call_after_refresh(self._draw_charts)
         elif self.focused is self.runs and self.shown_runs.in_table:
             await self.action_toggle_table()
         else:
@@ -365,7 +353,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.add_class("-run-alone")
         self._side.fit()
         self.call_after_refresh(self._focus_detail)
-        self.call_after_refresh(self._draw_charts)
 
     def _focus_detail(self) -> None:
         # Esc may have been typed ahead
@@ -489,9 +476,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
             return CompareScreen(self.session, at=self.row, grid=self.shown_runs.grid)
         if name == "timeline":
-            from fa_tui.screens.timeline import timeline_screen
+            from fa_tui.screens.timeline import TimelineScreen
 
-            return timeline_screen(self.session, at=self.row)
+            return TimelineScreen(self.session, at=self.row)
         if name == "differences":
             from fa_tui.screens.differences import DifferencesScreen
 
@@ -578,7 +565,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
         self._side.fit()
-        self._draw_charts()
 
     def _show_title(self) -> None:
         if is_too_small(self.size):

@@ -75,7 +75,7 @@ _PLACES = (
     Place(
         "timeline",
         "lens('timeline')",
-        ("screens.timeline:TimelineScreen", "widgets.scrubber:Scrubber"),
+        ("screens.timeline:TimelineScreen",),
     ),
     Place(
         "before and after",

@@ -150,31 +150,6 @@ class ChoiceScreen(Dialog[Any]):
         self.dismiss(choice.value)
 
 
-class SeveralScreen(ChoiceScreen):
-    """A list that stays open until Esc; choosing an entry changes it.
-
-    Args:
-        title: what is chosen.
-        choices: returns the current entries.
-        turn: called with the value of the chosen entry.
-    """
-
-    BINDINGS = [leaving("escape,q,ctrl+c,ctrl+q", "close the list", "Done")]
-
-    def __init__(
-        self, title: str, choices: Callable[[], Iterable[Choice]], turn: Callable[[Any], object]
-    ) -> None:
-        super().__init__(title, list(choices()))
-        self._choices, self._turn = choices, turn
-
-    def taken(self, choice: Choice) -> None:
-        self._turn(choice.value)
-        self.choices = list(self._choices())
-        at = self.list.highlighted
-        self.list.set_options(shown_choices(self.choices, self.app.terminal.glyphs))
-        self.list.highlighted = at
-
-
 class EntryScreen(Question[str | None]):
     """A line of text. Returns the text, or None after Esc.
 

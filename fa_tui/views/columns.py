@@ -37,30 +37,35 @@ def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     return Scale(min(shown), max(shown), log)
 
 
-def magnitude(value: float) -> str:
-    """A number of any size on its own, in at most 7 characters.
+def magnitude(value: float, cells: int = 8) -> str:
+    """A finite number of any size, with an exponent only if it needs one.
 
-    >>> (magnitude(1.0), magnitude(10.96), magnitude(694.457), magnitude(435299520.0),
-    ...     magnitude(4.17e-9))
-    ('1.00', '11.0', '694', '4.4e8', '4.2e-9')
+    Three digits, or two if three and the exponent take more than `cells`.
+
+    >>> [magnitude(size) for size in (1.0, 10.96, 694.457, 435299520.0, 4.17e-9, 0.0)]
+    ['1.00', '11.0', '694', '4.35e8', '4.17e-9', '0.00']
+    >>> magnitude(4.17e-9, cells=6)
+    '4.2e-9'
     """
     size = abs(value)
     if size == 0 or 0.1 <= size < 999.5:
         return f"{value:#.3g}".rstrip(".")
     if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
-    return scientific(value, 2)
+    text = scientific(value, 3)
+    if len(text) > cells:
+        return scientific(value, 2)
+    return text
 
 
 Write: TypeAlias = Callable[[float], str]
 """A finite number → text."""
 
 _PLAIN = "{:.2f}".format
-_SCIENTIFIC: tuple[Write, ...] = (partial(scientific, digits=3), partial(scientific, digits=2))
 
 
 def one_format(numbers: Iterable[float | None], cells: int) -> Write:
-    """The format of a column, the same for all its numbers: with an exponent only if one needs it.
+    """The format of a column: two decimals for all its numbers if they fit, else three digits.
 
     Args:
         numbers: of the column.
@@ -71,18 +76,12 @@ def one_format(numbers: Iterable[float | None], cells: int) -> Write:
     ('1.03', '65191.00')
     >>> write = one_format([1.03, 170000.0], 8)
     >>> write(1.03), write(170000.0)
-    ('1.03e0', '1.70e5')
+    ('1.03', '1.70e5')
     """
     sizes = [abs(number) for number in drawable(numbers, log=False) if number]
-    if not sizes:
+    if not sizes or (min(sizes) >= _LEAST_PLAIN and len(_PLAIN(max(sizes))) <= cells):
         return _PLAIN
-    ends = (min(sizes), max(sizes))
-    if ends[0] >= _LEAST_PLAIN and len(_PLAIN(ends[1])) <= cells:
-        return _PLAIN
-    for write in _SCIENTIFIC:
-        if max(len(write(end)) for end in ends) <= cells:
-            return write
-    return _SCIENTIFIC[-1]
+    return partial(magnitude, cells=cells)
 
 
 _LEAST_PLAIN = 0.1

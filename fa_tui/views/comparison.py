@@ -108,18 +108,13 @@ class Group(NamedTuple):
         return cls(name, tuple(rows[:MOST]), home, max(0, len(rows) - MOST))
 
 
-BARS = ("h bars", "g bars")
-"""Kinds of lines with a bar per layer."""
-
-
 class ComparedLine(NamedTuple):
     """One line of a comparison.
 
     Attributes:
-        kind: ``heading``, ``verdict``, ``h``, ``growth``, ``g`` or ``number``; ``h bars`` and
-            ``g bars`` show all layers.
+        kind: ``heading``, ``verdict``, ``h``, ``growth``, ``g`` or ``number``.
         label: a layer, a block or a quantity; a heading's whole text.
-        spread: the runs' values, of bars those of the last layer; None for headings and verdicts.
+        spread: the runs' values; None for headings and verdicts.
         parts: whether this is the first layer at which the runs diverge.
         quantity: of a ``number``.
         assumed: indices of the runs whose number rests on an assumed frozen baseline.
@@ -135,8 +130,8 @@ class ComparedLine(NamedTuple):
     @property
     def name(self) -> str:
         """``‖h_3‖``, ``growth 0→1``, ``margin pp``"""
-        if self.kind in ("h", "g", *BARS):
-            return f"‖{self.kind[0]}_{self.label}‖"
+        if self.kind in ("h", "g"):
+            return f"‖{self.kind}_{self.label}‖"
         if self.kind == "growth":
             return f"growth {self.label}"
         return self.label
@@ -219,7 +214,7 @@ def is_one_network(session: Session, rows: Sequence[int]) -> bool:
 
 
 def compared_lines(
-    reports: Sequence[DiagnosticReport], factor: float = PARTS_AT, *, bars: bool = False
+    reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
 ) -> list[ComparedLine]:
     """The lines of a comparison, which no threshold changes.
 
@@ -228,7 +223,6 @@ def compared_lines(
     Args:
         reports: of the runs.
         factor: ratio of largest to smallest value beyond which runs diverge.
-        bars: one line for all layers of a norm.
     """
     norms = [report.stream("residual_norms") for report in reports]
     growths = list(map(block_growths, norms))
@@ -236,17 +230,7 @@ def compared_lines(
     h = _section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms))
     growth = _section("growth", "growth per block", growths, factor)
     g = _section("g", "‖g_l‖ BP gradient", gradients, factor)
-    if bars:
-        h, growth, g = _as_bars(h), [], _as_bars(g)
     return [ComparedLine("verdict", "verdict"), *h, *growth, *g, *_numbers(reports)]
-
-
-def _as_bars(section: Sequence[ComparedLine]) -> list[ComparedLine]:
-    """A section's heading, and one line instead of its layers."""
-    if not section:
-        return []
-    last = section[-1]
-    return [section[0], last._replace(kind=f"{last.kind} bars", parts=False)]
 
 
 class Agreement(NamedTuple):

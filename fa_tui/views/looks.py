@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from fa_core.formats.rows import AuditRow
 from fa_tui.views.glyphs import Glyphs
 
 COLOURS = 6
+
+
+class Seeded(Protocol):
+    """A run with its seed, if any."""
+
+    @property
+    def seed(self) -> int | None:
+        """The seed."""
 
 
 class Look(NamedTuple):
@@ -37,9 +44,7 @@ class SeedLooks:
         more: other runs, whose seeds follow.
     """
 
-    def __init__(
-        self, rows: Iterable[AuditRow], glyphs: Glyphs, more: Iterable[AuditRow] = ()
-    ) -> None:
+    def __init__(self, rows: Iterable[Seeded], glyphs: Glyphs, more: Iterable[Seeded] = ()) -> None:
         self._glyphs = glyphs
         self._places: dict[int | None, int] = {}
         for group in (rows, more):
@@ -47,14 +52,14 @@ class SeedLooks:
             for seed in sorted(seeds):
                 self._places.setdefault(seed, len(self._places))
 
-    def of(self, row: AuditRow) -> Look | None:
+    def of(self, row: Seeded) -> Look | None:
         """The look of a run; None without a seed."""
         place = self._places.get(row.seed)
         if place is None:
             return None
         return look_at(place, self._glyphs)
 
-    def drawn(self, rows: Sequence[AuditRow]) -> list[Look]:
+    def drawn(self, rows: Sequence[Seeded]) -> list[Look]:
         """The looks of runs drawn together; a run without a seed has one that no seed has."""
         looks = []
         place = len(self._places)
@@ -67,7 +72,7 @@ class SeedLooks:
         return looks
 
 
-def end_labels(rows: Sequence[AuditRow], looks: Sequence[Look], names: Sequence[str]) -> list[str]:
+def end_labels(rows: Sequence[Seeded], looks: Sequence[Look], names: Sequence[str]) -> list[str]:
     """The labels at the ends of curves: the marks, behind what else differs if marks repeat.
 
     Args:

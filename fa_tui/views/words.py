@@ -278,7 +278,7 @@ def _turned(before: int, after: int) -> str:
 
 
 _KEYS = {
-    "with --healthy and --degenerate": "with the key M",
+    "with --healthy and --degenerate": "of `fa-tui sweep` with --healthy and --degenerate",
     "give a frozen run, or its accuracy": "give one with the key w",
     "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",

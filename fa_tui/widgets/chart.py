@@ -9,34 +9,21 @@
 from __future__ import annotations
 
 import math
-from asyncio import TimerHandle
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.geometry import Size
-from textual.screen import Screen
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.measurements import Interval
-from fa_core.report.quantities import JUDGED
-from fa_tui.session import Session
-from fa_tui.terminal.painting import after
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look, end_labels
 from fa_tui.views.scale import Scale, covering, tick_labels
-from fa_tui.views.sparklines import Scales, norm_scales
 from fa_tui.views.words import disambiguate
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
-
-if TYPE_CHECKING:
-    from fa_core.analysis.threshold_sweep import VerdictCurve
-
 
 Point = tuple[float, float]
 """x and y."""
@@ -98,13 +85,8 @@ def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> tup
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
-_STOP = "stop"
-BACKGROUND = "faint"
-"""Tone of curves in the background."""
 AXIS = 8
 """Width of the vertical axis in cells."""
-SLICES = 400
-"""Steps drawn at most, as fine as braille dots on the widest screen."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +97,6 @@ class Curve:
         points: (x, y) in order of x; a y that the scale cannot show is a gap.
         style: the tone of its colour.
         mark: characters at its last point; without braille, the last of them draws the curve.
-            ``""`` for a curve in the background.
         stays: whether the mark keeps its place if other curves end there.
         name: of the run.
     """
@@ -134,43 +115,34 @@ class Chart:
     Attributes:
         curves: in drawing order.
         x, y: the scales.
-        limit: y of a threshold, a dashed line below the curves; NaN for none.
-        cursor: x of a vertical line.
+        limits: y and tone of thresholds, dashed lines below the curves.
         x_label: unit of x.
-        stop: x of an early stop, a dashed vertical line.
         x_spans: whether there is more than one x; if not, the right end has no number.
-        axis: width of the vertical axis in cells.
-        band: range of y shaded below the curves.
     """
 
     curves: Sequence[Curve]
     x: Scale
     y: Scale
-    limit: float = math.nan
-    cursor: float | None = None
+    limits: Sequence[tuple[float, str]] = ()
     x_label: str = ""
-    stop: float | None = None
     x_spans: bool = True
-    axis: int = AXIS
-    band: Interval | None = None
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
-    cells = _Cells(chart, max(1, width - chart.axis), max(1, height - 1), glyphs)
-    cells.draw_lines()
+    cells = _Cells(chart, max(1, width - AXIS), max(1, height - 1), glyphs)
+    cells.draw_limits()
     for curve in chart.curves:
         cells.draw_curve(curve)
-    taken = cells.draw_stop()
-    left_out = _mark_ends(cells, chart, taken)
-    edge = chart.axis - 2
+    left_out = _mark_ends(cells, chart)
+    edge = AXIS - 2
     labels = tick_labels(chart.y, cells.lines, edge, glyphs)
     rows: list[Row] = []
     for line in range(cells.lines):
         head = f"{labels.get(line, ''):>{edge}} "
         rows.append([(head, "dim"), (glyphs.divider, "dim"), *cells.row(line)])
     if height > 1:
-        axis = " " * chart.axis + _x_axis(chart, cells.columns, left_out, glyphs)
+        axis = " " * AXIS + _x_axis(chart, cells.columns, left_out, glyphs)
         rows.append([(axis, "dim")])
     return rows
 
@@ -191,12 +163,13 @@ def _x_axis(chart: Chart, columns: int, left_out: int, glyphs: Glyphs) -> str:
     return left + glyphs.say(label)[:room].center(room) + right
 
 
-def _mark_ends(cells: _Cells, chart: Chart, taken: set[Cell]) -> int:
+def _mark_ends(cells: _Cells, chart: Chart) -> int:
     """Write the curves' marks at their ends. Returns the number of marks left out."""
     ends: list[list[End]] = []
+    taken: set[Cell] = set()
     for curve in chart.curves:
         drawn = [point for point in curve.points if drawable(chart.y, point[1])]
-        if not drawn or not curve.mark:
+        if not drawn:
             continue
         if curve.stays:
             column, line = cells.place(drawn[-1])
@@ -242,53 +215,21 @@ class _Cells:
     def row(self, line: int) -> Row:
         return joined(self._characters[line])
 
-    def draw_lines(self) -> None:
-        """Draw the band, and horizontal and vertical lines."""
-        chart = self._chart
-        glyphs = self._glyphs
-        if chart.band is not None:
-            low, high = chart.band
-            shade = glyphs.say("░ ") * self.columns
-            for line in range(self._line(high), self._line(low) + 1):
-                self.write(0, line, shade, "faint")
-        # blanks save bytes: a cell takes three
-        self._draw_across(chart.limit, f"{glyphs.firing}  ", "limit")
-        self._draw_down(chart.stop, glyphs.say("┊"))
-        self._draw_down(chart.cursor, glyphs.divider)
-
-    def _line(self, y: float) -> int:
-        return self.lines - 1 - self._chart.y.cell(y, self.lines)
-
-    def _draw_across(self, y: float, text: str, tone: str) -> None:
-        if self._chart.y.contains(y):
-            self.write(0, self._line(y), text * self.columns, tone)
-
-    def _draw_down(self, x: float | None, glyph: str) -> None:
-        if x is not None:
-            column = self._chart.x.cell(x, self.columns)
-            for line in range(self.lines):
-                self.write(column, line, glyph, "note")
-
-    def draw_stop(self) -> set[Cell]:
-        """Name the stop in the first line. Returns the cells of the name."""
-        chart = self._chart
-        if chart.stop is None:
-            return set()
-        begin = chart.x.cell(chart.stop, self.columns) + 1
-        end = begin + len(_STOP)
-        if end > self.columns:
-            end = begin - 1
-            begin = end - len(_STOP)
-        self.write(begin, 0, _STOP, "note")
-        return {(column, 0) for column in range(begin, end)}
+    def draw_limits(self) -> None:
+        """Draw the thresholds that the scale holds."""
+        for y, tone in self._chart.limits:
+            if self._chart.y.contains(y):
+                line = self.lines - 1 - self._chart.y.cell(y, self.lines)
+                # blanks save bytes: a cell takes three
+                self.write(0, line, f"{self._glyphs.firing}  " * self.columns, tone)
 
     def draw_curve(self, curve: Curve) -> None:
-        """Draw the lines between a curve's points; in the background dotted."""
+        """Draw the lines between a curve's points."""
         braille = self._glyphs.braille
         across = up = 1
         if braille:
             across, up = 2, 4
-        mark = curve.mark[-1:] or "."
+        mark = curve.mark[-1:]
         previous: Cell | None = None
         for point in curve.points:
             if not drawable(self._chart.y, point[1]):
@@ -296,8 +237,6 @@ class _Cells:
                 continue
             here = self.place(point, across, up)
             for column, line in _segment(previous or here, here):
-                if curve.style == BACKGROUND and column // across % 4:
-                    continue
                 if braille:
                     self._dot(column, line, curve.style)
                 else:
@@ -309,10 +248,6 @@ class _Cells:
         column, right = divmod(x, 2)
         line, below = divmod(y, 4)
         if 0 <= column < self.columns and 0 <= line < self.lines:
-            _, held = self._characters[line][column]
-            if held == BACKGROUND and style != BACKGROUND:
-                # a cell has one colour: dots of the background would look like the curve's
-                self._dots[line, column] = 0
             self._dots[line, column] |= _DOTS[below][right]
             character = chr(0x2800 | self._dots[line, column])
             self._characters[line][column] = (character, style)
@@ -332,56 +267,6 @@ def _segment(start: Cell, end: Cell) -> Iterator[Cell]:
     for step in range(steps + 1):
         share = step / steps
         yield round(column + share * across), round(line + share * down)
-
-
-def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """Numbers of runs that fire and of walk-backs over one threshold, whose value the cursor marks.
-
-    Args:
-        curve: the step functions.
-        threshold: its current value.
-        runs: number of runs.
-    """
-    log = JUDGED[curve.letter].log
-    drawn = curve.points
-    if log:
-        drawn = drawn[drawn > 0]
-    # the points are sorted: the outermost ones set the axis
-    outermost = [*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold]
-    x = covering(outermost, log=log) or Scale(0.0, 1.0)
-    kept: Sequence[int] = range(len(curve.fired))
-    if len(kept) > SLICES + 1:
-        # the last step of each small slice of the axis
-        slices = [x.value(slice_ / SLICES) for slice_ in range(SLICES + 1)]
-        last = curve.points.searchsorted(slices, side="right").tolist()
-        kept = sorted({0, *last})
-    points = [float(curve.points[at - 1]) for at in kept[1:]]
-    fired = [int(curve.fired[at]) for at in kept]
-    walked = [int(curve.walk_backs[at]) for at in kept]
-    curves = [
-        Curve(steps(points, fired, x), "curve-1", curve.letter),
-        Curve(steps(points, walked, x), "text", "w"),
-    ]
-    # divisible by four: quarters are whole numbers
-    y = Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4))
-    label = f"threshold of ({curve.letter})"
-    if log:
-        label += ", log"
-    return Chart(curves, x, y, cursor=threshold, x_label=label)
-
-
-def steps(points: Sequence[float], counts: Sequence[int], x: Scale) -> list[Point]:
-    """A step function as the corners of its line.
-
-    >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
-    [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
-    """
-    corners = []
-    starts = [x.lo, *points]
-    ends = [*points, x.hi]
-    for start, end, count in zip(starts, ends, counts, strict=True):
-        corners += [(start, float(count)), (end, float(count))]
-    return corners
 
 
 class Canvas(PaintedWidget):
@@ -409,146 +294,41 @@ class LayerCharts(Horizontal):
 
     def __init__(self) -> None:
         super().__init__()
-        self._canvases = {"‖h_l‖ residual stream": Canvas(), "‖g_l‖ BP gradient": Canvas()}
+        self._canvases = {
+            "‖h_l‖ residual stream": ("residual_norms", Canvas()),
+            "‖g_l‖ BP gradient": ("bp_grad_norms", Canvas()),
+        }
 
     @property
     def charts(self) -> list[tuple[str, Chart]]:
         """The drawn charts with their titles."""
         charts = []
-        for title, canvas in self._canvases.items():
+        for title, (_, canvas) in self._canvases.items():
             if canvas.chart is not None:
                 charts.append((title, canvas.chart))
         return charts
 
     def compose(self) -> ComposeResult:
-        for title, canvas in self._canvases.items():
-            line = Line()
-            line.set((f" {title}", "strong"), (" log", "dim"))
-            yield Vertical(line, canvas)
+        for title, (_, canvas) in self._canvases.items():
+            yield Vertical(Line((f" {title}", "strong"), (", log", "dim")), canvas)
 
-    def show(self, rows: Sequence[AuditRow], scales: Scales, looks: Sequence[Look]) -> None:
-        """Draw the runs' norms on these scales; a chart without a scale stays empty."""
+    def show(self, rows: Sequence[AuditRow], looks: Sequence[Look]) -> None:
+        """Draw the runs' norms over l = 0..L; a norm that no run has stays empty."""
         names = list(map("".join, disambiguate(rows)))
         labels = end_labels(rows, looks, names)
-        fields = ("residual_norms", "bp_grad_norms")
-        for canvas, field, scale in zip(self._canvases.values(), fields, scales, strict=True):
+        for field, canvas in self._canvases.values():
             curves = []
             for row, look, label, name in zip(rows, looks, labels, names, strict=True):
                 points = list(enumerate(map(float, row.report.stream(field))))
                 curves.append(Curve(points, look.style, label, name=name))
-            canvas.set_chart(layer_chart(curves, scale))
+            canvas.set_chart(layer_chart(curves))
 
 
-def layer_chart(curves: Sequence[Curve], scale: Scale | None) -> Chart:
-    """Curves over l = 0..L; None draws nothing."""
+def layer_chart(curves: Sequence[Curve]) -> Chart:
+    """Curves over l = 0..L on their common scale."""
     depth = max((len(curve.points) for curve in curves), default=0)
     x = Scale(0.0, float(max(depth - 1, 1)))
+    scale = covering([y for curve in curves for _, y in curve.points], log=True)
     if scale is None:
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
     return Chart(curves, x, scale, x_label="layer")
-
-
-_LEAST = Size(50, 12)
-"""Smallest readable chart."""
-_HIGHEST = 24
-_BESIDE = Size(40, 22)
-"""Least room for two charts next to the matrix."""
-_RESTS_SECONDS = 0.05
-"""Delay after cursor moves: a chart costs some thousand bytes."""
-_RUNS = 6
-"""Curves whose colours are distinct."""
-_SHARED = 500
-"""Up to so many runs, curves share the scale of all; beyond, the line's runs have their own."""
-
-
-class LineCharts(Vertical):
-    """Charts of the line under the cursor, next to the matrix' columns or below its lines.
-
-    Without enough room there are no charts.
-
-    Args:
-        session: the runs.
-        matrix: with the cursor.
-
-    Attributes:
-        waiting: timer until the current line is drawn.
-    """
-
-    def __init__(self, session: Session, matrix: Matrix) -> None:
-        super().__init__()
-        self._session = session
-        self._matrix = matrix
-        self._title = Line()
-        self._charts = LayerCharts()
-        self._beside = Size(0, 0)
-        self._wanted: tuple[str, list[AuditRow]] = ("", [])
-        self.waiting: TimerHandle | None = None
-
-    def compose(self) -> ComposeResult:
-        yield self._title
-        yield self._charts
-
-    def on_mount(self) -> None:
-        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
-
-    def _laid_out(self, screen: Screen[None]) -> None:
-        """Follow a new size of the matrix."""
-        if self._matrix.size != self._beside:
-            self.follow()
-
-    @property
-    def charts(self) -> list[tuple[str, Chart]]:
-        """The shown charts with their titles."""
-        if self.display:
-            return self._charts.charts
-        return []
-
-    def follow(self) -> None:
-        """Draw the line under the cursor after a delay, if there is room and a measured run."""
-        matrix = self._matrix
-        self._beside = matrix.size
-        # next to the columns, else below the lines
-        left = matrix.virtual_size.width + 1
-        top = 0
-        room = Size(matrix.size.width - left - 2, min(2 * _HIGHEST, matrix.size.height))
-        least = _BESIDE
-        beside = room.width >= least.width and room.height >= least.height
-        if not beside:
-            left = 0
-            top = matrix.line_count() + 2
-            least = _LEAST
-            room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
-        self.set_class(beside, "-beside")
-        on_line = matrix.rows_on_line
-        measured = [row for row in on_line if self._session.rows[row].report.residual_norms]
-        fits = room.width >= least.width and room.height >= least.height
-        self.display = bool(measured) and matrix.display and fits
-        if not self.display:
-            return
-        self.styles.offset = (left, top)
-        self.styles.width, self.styles.height = room
-        count = ""
-        if len(measured) > _RUNS:
-            count = f" first {_RUNS} of {len(on_line)} "
-        wanted = (count, [self._session.rows[row] for row in measured[:_RUNS]])
-        if wanted != self._wanted:
-            self._wanted = wanted
-            if self.waiting is not None:
-                self.waiting.cancel()
-            self.waiting = after(_RESTS_SECONDS, self, self._draw)
-
-    def _draw(self) -> None:
-        self.waiting = None
-        count, rows = self._wanted
-        looks = self._matrix.cells.looks.drawn(rows)
-        legend = []
-        for look, (name, end) in zip(looks, disambiguate(rows), strict=True):
-            legend.append((f" {look.mark} {name}{end} ", look.style))
-        # the count first, as the names may be cut
-        self._title.set((count, "warn"), *legend)
-        session = self._session
-        if len(session.in_scope) <= _SHARED:
-            drawn = session.scoped
-        else:
-            drawn = rows
-        self._charts.show(rows, norm_scales(drawn), looks)

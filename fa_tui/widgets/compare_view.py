@@ -1,4 +1,4 @@
-"""Comparison of runs: a column per run, a line per layer, bars on a shared log scale.
+"""Comparison of runs: a column per run, a line per layer.
 
 A few columns are on screen at a time; ratio, mean and divergence are those of all runs.
 """
@@ -17,26 +17,14 @@ from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
 from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, peak_block, written
+from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look
-from fa_tui.views.scale import Scale
-from fa_tui.views.sparklines import Scales, norm_bars
 from fa_tui.views.text import cut, cut_middle, cut_start, padded, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_cells import verdict_row
 from fa_tui.widgets.table import LineTable
-
-
-def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
-    """A bar of half cells, at least one.
-
-    >>> from fa_tui.views.glyphs import UNICODE
-    >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
-    ('━╸', '╸')
-    """
-    whole, half = divmod(max(1, round(fraction * 2 * cells)), 2)
-    return glyphs.plateau * whole + glyphs.say("╸") * half
 
 
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
@@ -67,10 +55,6 @@ _NAME_MOST = 20
 """Cells of a run's name, its gap included, with precedence over the mean."""
 _RATIO = 11
 _SPREAD = 19
-_MANY = 5
-"""From this many runs on, bars have precedence over the mean."""
-_BAR_LEAST = 4
-"""Shorter bars cannot be compared."""
 _SIGNS = 3
 """Cells of the signs behind a number, and of the gap."""
 
@@ -85,14 +69,9 @@ class CompareView(LineTable):
         lines: of the comparison.
         reports: judged reports of the runs on screen.
         window: the runs on screen.
-        bar_cells: maximum length of a bar; 0: no bars.
-        as_bars: whether a line of bars stands for all layers of a norm.
     """
 
     BINDINGS = [
-        Binding(
-            "v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ layer by layer, or as bars in a line"
-        ),
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
             "right_square_bracket",
@@ -119,9 +98,6 @@ class CompareView(LineTable):
 
     header = 2
 
-    class ShowsChanged(Message):
-        """Layers or bars are shown."""
-
     class Turned(Message):
         """Other runs are on screen."""
 
@@ -133,17 +109,14 @@ class CompareView(LineTable):
         self.window = comparison.Window.on(0, SIDE_BY_SIDE)
         self.reports: list[DiagnosticReport] = []
         self.lines: list[comparison.ComparedLine] = []
-        self._scales = Scales()
         self._formats: dict[str, Write] = {}
-        self.as_bars = self._averaged = False
+        self._averaged = False
         self._looks: Sequence[Look] = ()
-        self.bar_cells = 0
 
     def compare(
         self,
         rows: Sequence[int],
         labels: Sequence[tuple[str, str]],
-        scales: Scales,
         looks: Sequence[Look],
     ) -> None:
         """Compare some runs; the window stays.
@@ -151,19 +124,15 @@ class CompareView(LineTable):
         Args:
             rows: indices.
             labels: names of the runs.
-            scales: of the bars.
             looks: of the runs.
         """
         self._looks = looks
         self._rows = rows
         self._labels = labels
-        self._scales = scales
         self.lines = []
         if rows:
             reports = [self._session.rows[row].report for row in rows]
-            self.lines = comparison.compared_lines(
-                reports, self._session.diverges_at, bars=self.as_bars
-            )
+            self.lines = comparison.compared_lines(reports, self._session.diverges_at)
         self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
         self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
@@ -173,8 +142,7 @@ class CompareView(LineTable):
         for line in self.lines:
             if line.kind == kind and line.spread:
                 numbers += line.spread.values
-        room = self.width_of(0) - self.bar_cells - _SIGNS
-        return one_format(numbers, min(NUMBER_CELLS, room))
+        return one_format(numbers, min(NUMBER_CELLS, self.width_of(0) - _SIGNS))
 
     def _see(self, window: comparison.Window) -> None:
         self.window = window
@@ -190,34 +158,25 @@ class CompareView(LineTable):
         self._fit()
 
     def _fit(self) -> None:
-        """Set the widths: runs and ratio, then the mean if names stay whole, then bars.
+        """Set the widths: runs and ratio, then the mean if names stay whole.
 
-        For many runs, bars have precedence over the mean. Different networks have no mean.
+        Different networks have no mean.
         """
         count = self.window.size
         if not count:
             self.set_widths(_LABEL, [])
             return
-        more = []
-        if count > 1:
-            more.append(_RATIO)
-        room = self.view.width - _LABEL - sum(more)
-        needed = with_bar = _NUMBER + 2 + _BAR_LEAST
-        if count < _MANY or room < count * with_bar:
-            needed = _NUMBER
         headings = [self._heading(column, _RUN_MOST) for column in range(count)]
-        named = max(map(width_of, headings)) + 1
-        needed = max(needed, min(named, _NAME_MOST))
-        if self._averaged and room - _SPREAD >= count * needed:
-            more.append(_SPREAD)
-            room -= _SPREAD
+        named = min(max(map(width_of, headings)) + 1, _NAME_MOST)
+        columns = [count * _NUMBER]
+        if count > 1:
+            columns.append(_RATIO)
+        if self._averaged:
+            columns.append(_SPREAD + count * max(0, named - _NUMBER))
+        _, shown = fitted(_LABEL, columns, self.view.width)
+        more = [_RATIO, _SPREAD][: max(0, len(shown) - 1)]
+        room = self.view.width - _LABEL - sum(more)
         width = max(_NUMBER, min(_RUN_MOST, room // count))
-        had = self.bar_cells
-        self.bar_cells = width - _NUMBER - 2
-        if self.bar_cells < _BAR_LEAST:
-            self.bar_cells = 0
-        if bool(had) != bool(self.bar_cells):
-            self.refresh_bindings()
         self.set_widths(_LABEL, [width] * count + more)
         self._formats = {kind: self._format_of(kind) for kind in ("h", "growth", "g")}
 
@@ -233,11 +192,6 @@ class CompareView(LineTable):
         if self.column < self.window.size:
             run = self.window.first + self.column
         return self.lines[self.line], run
-
-    def action_show_next(self) -> None:
-        """Show numbers layer by layer, or bars over the layers."""
-        self.as_bars = not self.as_bars
-        self.post_message(self.ShowsChanged())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer turning only if there are more runs on that side."""
@@ -294,24 +248,12 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if entry.kind != "heading":
             return None
-        text = self._glyphs.say(f" {entry.label}")
-        scale = None
-        if self.bar_cells or self.as_bars:
-            scale = self._scale_of(self.lines[line + 1].kind)
-        if scale is not None:
-            low = scale.tick(scale.lo, self._glyphs)
-            high = scale.tick(scale.hi, self._glyphs)
-            text += f"   (bars {low}{self._glyphs.ellipsis}{high})"
-        return [(text, "source")]
+        return [(self._glyphs.say(f" {entry.label}"), "source")]
 
     def frozen(self, line: int | None) -> Row:
         if line is None:
             return [(" " * _LABEL, "head")]
-        entry = self.lines[line]
-        label = f" {entry.label}"
-        if entry.kind in comparison.BARS:
-            label = f" 0…{entry.label}"
-        label = self._glyphs.say(label)
+        label = self._glyphs.say(f" {self.lines[line].label}")
         return [(padded(cut(label, _LABEL - 1), _LABEL), "dim")]
 
     def cell(self, line: int | None, column: int) -> Row:
@@ -325,15 +267,10 @@ class CompareView(LineTable):
         entry = self.lines[line]
         if column < self.window.size:
             return self._run(entry, column)
-        text, tone = "", "dim"
-        if entry.kind in comparison.BARS:
-            # they are of one layer
-            pass
-        elif column == self.window.size:
+        if column == self.window.size:
             text, tone = self._ratio(entry)
         else:
-            text = comparison.spread_words(entry)
-            tone = "dim"
+            text, tone = comparison.spread_words(entry), "dim"
         room = width - 1
         text = cut(self._glyphs.say(text), room, self._glyphs.ellipsis)
         return [(text.ljust(room), tone)]
@@ -371,31 +308,13 @@ class CompareView(LineTable):
         place = self.window.first + column
         if entry.kind == "verdict":
             return verdict_row(self._session, self._rows[place], self._glyphs)
-        if entry.kind in comparison.BARS:
-            bars = norm_bars(self.reports[column], self._scales, self._glyphs, self._bars_room)
-            return [(bars[comparison.BARS.index(entry.kind)], self._looks[place].style)]
         value = None
         if entry.spread:
             value = entry.spread.values[place]
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
         text, fires = self._written(entry, column, value)
-        tone = "bad" if fires else "text"
-        bar = ""
-        scale = self._scale_of(entry.kind)
-        if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
-            bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        number = text.ljust(_NUMBER + bool(self.bar_cells))
-        return [(number, tone), (bar, self._looks[place].style)]
-
-    @property
-    def _bars_room(self) -> int:
-        """Cells for bars over the layers."""
-        deepest = max(len(report.residual_norms) for report in self.reports)
-        return max(1, min(deepest, self.width_of(0) - 1))
-
-    def _scale_of(self, kind: str) -> Scale | None:
-        return {"h": self._scales.h, "g": self._scales.g}.get(kind.removesuffix(" bars"))
+        return [(text.ljust(_NUMBER), "bad" if fires else "text")]
 
     def _written(
         self, entry: comparison.ComparedLine, column: int, value: float

@@ -31,6 +31,7 @@ from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.report.verdict_cell import run_cell
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
 from fa_tui.views.columns import peak_block
+from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import covering
@@ -62,7 +63,6 @@ _NUMBER = 9
 _GROWTH = 10
 _COLUMN = 7
 _PEAK = 2
-_LONGEST_BAR = 10
 _FIRST_AND_LAST = 1000
 """Layers shown from either end."""
 
@@ -321,17 +321,9 @@ class RunPage:
         layers = layers_in_order([*h, *g, *of_more])
         if not layers:
             return []
-        growth = self._growth_column()
-        room = self._width - _LAYER - 2 * _NUMBER - len(growth.heading)
-        more = more[: max(0, room) // _COLUMN]
-        spare = room - _COLUMN * len(more)
-        bar = max(0, min(_LONGEST_BAR, spare // 2 - 1))
-        columns = [
-            self._norm_column("‖h‖", h, bar),
-            growth,
-            self._norm_column("‖g‖", g, bar),
-            *more,
-        ]
+        columns = [_norm_column("‖h‖", h), self._growth_column(), _norm_column("‖g‖", g), *more]
+        widths = [len(column.heading) for column in columns]
+        columns = [columns[place] for place in fitted(_LAYER, widths, self._width).shown]
         headings = "".join([column.heading for column in columns])
         lines: list[Row] = [[(self._say(f" l  {headings}"), "dim")]]
         left_out = len(layers) - 2 * _FIRST_AND_LAST
@@ -366,23 +358,6 @@ class RunPage:
                 cells[str(layer)] = [(text, "text")]
             blank = (" " * _COLUMN, "text")
             yield LayerColumn(name.rjust(_COLUMN), cells, blank)
-
-    def _norm_column(self, name: str, norms: Mapping[str, float], bar: int) -> LayerColumn:
-        """Norms as numbers, with bars of at most `bar` cells."""
-        scale = covering(norms.values(), log=True)
-        width = _NUMBER + bar
-        cells: dict[str, Row] = {}
-        for layer, norm in norms.items():
-            length = 0
-            tone = "bad"
-            if math.isfinite(norm):
-                tone = "text"
-                if scale is not None and norm > 0 and bar:
-                    length = max(1, scale.cell(norm, bar))
-            number = short(norm).ljust(_NUMBER)
-            drawn = (self._glyphs.plateau * length).ljust(bar)
-            cells[layer] = [(number, tone), (drawn, "bar")]
-        return LayerColumn(name.ljust(width), cells, (" " * width, ""))
 
     def _growth_column(self) -> LayerColumn:
         """The growth of the block below each layer, or only a mark at the largest one."""
@@ -446,6 +421,14 @@ class RunPage:
                 lines.append([(padded(head, column), "dim"), (piece, "dim")])
                 head = ""
         return lines
+
+
+def _norm_column(name: str, norms: Mapping[str, float]) -> LayerColumn:
+    cells: dict[str, Row] = {}
+    for layer, norm in norms.items():
+        tone = "text" if math.isfinite(norm) else "bad"
+        cells[layer] = [(short(norm).ljust(_NUMBER), tone)]
+    return LayerColumn(name.ljust(_NUMBER), cells, (" " * _NUMBER, ""))
 
 
 def _deep_gamma(report: DiagnosticReport) -> str:

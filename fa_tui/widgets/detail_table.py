@@ -20,6 +20,7 @@ from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_tui.views.columns import peak_block
+from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.text import cut, padded, padded_left, width_of
 from fa_tui.views.words import with_keys
@@ -53,10 +54,6 @@ class _Layout(NamedTuple):
 
     names: int
     columns: Sequence[int]
-
-    @property
-    def width(self) -> int:
-        return 4 + self.names + sum(len(_GAP) + column for column in self.columns)
 
 
 class DiagnosticTable:
@@ -134,12 +131,12 @@ class DiagnosticTable:
     def _fitting(self) -> _Layout:
         """The layout with the most words that fits."""
         full = max(width_of(self._glyphs.say(line.name)) for line in self._lines)
-        short = _SHORTEST
         columns = list(self._column_widths())
-        fitting = [_Layout(full, columns)]
-        for count in range(len(columns), -1, -1):
-            fitting.append(_Layout(short, columns[:count]))
-        return next((one for one in fitting if one.width <= self._width), fitting[-1])
+        gapped = [len(_GAP) + column for column in columns]
+        names, shown = fitted(full, gapped, self._width - 4, least=_SHORTEST)
+        if names < full:
+            names = _SHORTEST
+        return _Layout(names, [columns[place] for place in shown])
 
     def _column_widths(self) -> Iterator[int]:
         for place, heading in enumerate(_HEADINGS):

@@ -12,6 +12,7 @@ import msgspec
 from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
+from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.report.quantities import Quantity
@@ -265,6 +266,9 @@ class TabLine(Choices):
         """Highlight the open tab."""
         self._open = place
         self.repaint()
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return sum(map(row_width, self.options(0)))
 
     def options(self, width: int) -> Sequence[Row]:
         tabs: list[Row] = []

@@ -12,6 +12,7 @@ from fa_core.report.quantities import QUANTITIES, Quantity
 from fa_core.report.verdict import CONTROL, WALKS_BACK
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
+from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
@@ -23,6 +24,8 @@ _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES = 44
 _SHORTEST_NAMES = 14
 _LEAST_NAMES = 9
+_KEPT = 3
+"""Names are shortened until so many columns fit; then columns scroll."""
 
 
 def count_text(line: GridLine, session: Session) -> str:
@@ -58,8 +61,7 @@ class Matrix(RunsView):
 
     lead = 1
     """Cells before a line's label."""
-    columns_kept: Sequence[int] = (3, 2)
-    """Names are shortened until so many columns fit, or so many; then columns scroll."""
+    gap = 0
 
     BINDINGS = [
         Binding(
@@ -148,29 +150,24 @@ class Matrix(RunsView):
             self._gap = gap
             if self._whole_names + count * gap <= room:
                 break
-        # from whole names to the shortest, in which methods are cut
-        widths = [min(length, _LONGEST_NAMES) + self.lead + 1 for length in self._lengths]
-        most = room - count * self._gap + 1
-        fitting = [width for width in widths if width <= most]
-        shortest = min(_SHORTEST_NAMES, self._whole_names)
-        chosen = 0
-        if fitting:
-            chosen = fitting[0]
-        for kept in self.columns_kept:
-            kept = min(count, kept)
-            least = room + (count - kept) * cell - kept * self._gap
-            if not fitting and chosen < shortest:
-                chosen = min(widths[-1], least)
-        self._name_width = max(shortest, chosen)
+        columns = [cell + self._gap] * count
+        if columns:
+            # only a mark follows the last column
+            columns[-1] = cell + 1
+        # methods are shortened for all columns, then everything for the first ones
+        least = min(self._lengths[-1], _LONGEST_NAMES) + self.lead + 1
+        name, shown = fitted(
+            self._whole_names, [self._count_width, *columns], self._room, least=least
+        )
+        if len(shown) <= count:
+            kept = [self._count_width, *columns[:_KEPT]]
+            name, _ = fitted(least, kept, self._room, least=_SHORTEST_NAMES)
+        self._name_width = name
         self._labels = self._full_labels
         room = self._name_width - self.lead - 1
         if self._lengths[0] > room:
             names = abbreviated([*self._full_labels.values()], room, self._glyphs.ellipsis)
             self._labels = dict(zip(self._full_labels, names, strict=True))
-        columns = [cell + self._gap] * count
-        if columns:
-            # only a mark follows the last column
-            columns[-1] = cell + 1
         self.set_widths(self._name_width + self._count_width, columns)
 
     @property

@@ -15,6 +15,7 @@ from fa_core.report.quantities import BY_NAME
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered, value_of
+from fa_tui.views.fitted import fitted
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import method_text, place_label
@@ -23,6 +24,9 @@ from fa_tui.widgets.run_cells import NormBars, RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
+_LEAST_METHOD = 12
+_LEAST_FROZEN = 30
+"""Cells of the columns that do not scroll: methods of `_LEAST_METHOD`, seeds and verdicts."""
 _MANY = 10_000
 """With more runs there is no column of sources."""
 _VERDICT = 9
@@ -67,6 +71,8 @@ class RunTable(RunsView):
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
+    gap = 2
+
     def __init__(
         self,
         session: Session,
@@ -82,6 +88,7 @@ class RunTable(RunsView):
         self.order = order
         self._columns: list[Column] = []
         self._numbers: list[Column] = []
+        self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
 
@@ -108,7 +115,7 @@ class RunTable(RunsView):
             places = {place_label(row) for row in session.rows}
             if len(places) > 1:
                 source = min(_SOURCE_LIMIT, _longest(places)) + 2
-        self._frozen = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
+        self._whole = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
         self._fit()
         if kept is not None:
             self.go_to(kept)
@@ -125,8 +132,18 @@ class RunTable(RunsView):
             self._columns = [*bars, *self._numbers]
 
     def _fit(self) -> None:
+        """Leave most of the width to the columns that scroll: sources go, methods are shortened."""
+        method, *others = self._whole.values()
+        room = max(self.view.width * 2 // 5, _LEAST_FROZEN)
+        name, shown = fitted(method, others, room, least=_LEAST_METHOD)
+        kept = [width if place in shown else 0 for place, width in enumerate(others)]
+        self._frozen = dict(zip(self._whole, [name, *kept], strict=True))
         widths = [column.width for column in self._columns]
         self.set_widths(2 + sum(self._frozen.values()), widths)
+
+    def on_resize(self) -> None:
+        self._fit()
+        super().on_resize()
 
     def action_show_next(self) -> None:
         """Show bars of ‖h‖ and ‖g‖, or no longer."""
@@ -185,7 +202,7 @@ class RunTable(RunsView):
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
         state = mark_of(self._session, index, self.flipped, self._glyphs) or " "
-        method = cut(self._glyphs.say(method_text(row)), METHOD_LIMIT, ellipsis)
+        method = cut(self._glyphs.say(method_text(row)), widths["method"] - 2, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")

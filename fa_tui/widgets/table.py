@@ -6,7 +6,7 @@ Built on Textual's line API: ten thousand rows cost as much as forty; single cel
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 
@@ -19,8 +19,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
+from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
-from fa_tui.widgets.painted import Row, Toned, row_text, row_width
+from fa_tui.widgets.painted import Row, Toned, ending, row_text, row_width
 
 
 def clamped(place: int, count: int) -> int:
@@ -56,6 +57,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """The order of lines changed."""
 
     line = column = frozen_width = 0
+    gap = 1
+    """Blanks at the end of each column."""
     header = 1
     """Number of header lines."""
     highlights_cell = True
@@ -136,8 +139,19 @@ class LineTable(Toned, ScrollView, can_focus=True):
             heading = self.heading(line)
             if heading is not None:
                 return self._heading_strip(heading, width)
-        moving = self._moving(line, width - self.frozen_width, second=y == 1)
-        frozen = self._filled(self.frozen(line), self.frozen_width)
+        room = width - self.frozen_width
+        frozen = Strip(self._filled(self.frozen(line), self.frozen_width))
+        moving = self._moving(line, room, second=y == 1)
+        if y == 0:
+            shown = self._whole_columns(room)
+            if shown.start:
+                frozen = Strip(
+                    [*frozen.crop(0, self.frozen_width - 1), self._sign(self._glyphs.off_left)]
+                )
+            if shown.stop < self.column_count and room > 0:
+                moving = Strip(
+                    [*moving.crop_extend(0, room - 1, None), self._sign(self._glyphs.off_right)]
+                )
         return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
 
     def _empty_text(self, place: int) -> str:
@@ -150,10 +164,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return ""
 
     def _heading_strip(self, heading: Row, width: int) -> Strip:
-        strip = self.strip_of(heading, max(width, row_width(heading)))
-        if strip.cell_length <= width:
-            return strip
-        return Strip([*strip.crop(0, width - 1), self._sign(0, self._glyphs.off_right)])
+        return self.strip_of(ending(heading, width, self._glyphs.ellipsis, "dim"), width)
 
     def _filled(self, row: Row, width: int) -> list[Segment]:
         """A part of a line, filled with blanks to its width."""
@@ -171,33 +182,36 @@ class LineTable(Toned, ScrollView, can_focus=True):
         return self._filled(row, self.width_of(column))
 
     def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
-        """The visible columns in `room` cells, with signs at cut text and hidden columns."""
-        first, last = self._visible_columns()
-        if first >= last or room <= 0:
+        """The whole columns in `room` cells; of words that need more, what fits, with a sign."""
+        if room <= 0:
             return Strip([])
-        segments = self._cell(line, first, second)
-        start = self.scroll_offset.x - self._edges[first]
-        hidden = Strip(segments).text[:start]
-        for column in range(first + 1, last):
+        shown = self._whole_columns(room)
+        left = self.scroll_offset.x
+        blanks = " " * (self._edges[shown.start] - left)
+        segments = [Segment(blanks, self.style_of(""))]
+        for column in shown:
             segments += self._cell(line, column, second)
         strip = Strip(segments)
-        end = start + room
-        before = bool(hidden.strip())
-        after = bool(strip.text[end:].strip())
-        if line is None:
-            before = before or first > 0
-            after = after or self._edges[-1] - self.scroll_offset.x > room
-        visible = strip.crop(start, end)
-        if before:
-            sign = self._sign(line, self._glyphs.off_left)
-            visible = Strip([sign, *visible.crop(1, room)])
-        if after:
-            sign = self._sign(line, self._glyphs.off_right)
-            visible = Strip([*visible.crop_extend(0, room - 1, None), sign])
-        return visible
+        if strip.text[room:].strip():
+            more = Segment(self._glyphs.off_right, self.style_of("dim"))
+            return Strip([*strip.crop(0, room - 1), more])
+        return strip.crop(0, room)
 
-    def _sign(self, line: int | None, sign: str) -> Segment:
-        return Segment(sign, self.style_of("head" if line is None else "dim"))
+    def _whole_columns(self, room: int) -> range:
+        """The columns that are wholly within `room` cells, at least one: no number is cut."""
+        left = self.scroll_offset.x
+        first = min(bisect_left(self._edges, left), max(0, self.column_count - 1))
+        last = first
+        for column in range(first, self.column_count):
+            end = self._edges[column + 1] - left - self.gap
+            # the sign for more columns takes a cell
+            if end > room - (column + 1 < self.column_count):
+                break
+            last = column + 1
+        return range(first, min(max(last, first + 1), self.column_count))
+
+    def _sign(self, sign: str) -> Segment:
+        return Segment(sign, self.style_of("head"))
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint those of some cells (line, column) that are on screen."""
@@ -230,13 +244,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
         top = self.scroll_offset.y
         end = top + len(self._seen)
         return range(top, min(self.line_count(), end))
-
-    def _visible_columns(self) -> tuple[int, int]:
-        left = self.scroll_offset.x
-        right = left + self.view.width - self.frozen_width
-        first = max(0, bisect_right(self._edges, left) - 1)
-        last = bisect_right(self._edges, right)
-        return min(first, self.column_count), min(last, self.column_count)
 
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
@@ -289,8 +296,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
             top -= 1
         left = scroll_x
         if self.column_count:
-            least = self._edges[column + 1] - room
-            left = min(self._edges[column], max(scroll_x, least))
+            more = column + 1 < self.column_count
+            least = self._edges[column + 1] - self.gap + more - room
+            # a column begins at the left edge
+            left = self._edges[min(column, bisect_left(self._edges, max(scroll_x, least)))]
         if (left, top) != (scroll_x, scroll_y):
             self.scroll_to(left, top, animate=False, immediate=True)
 
@@ -336,7 +345,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
         self.repaint_cursor((self.line, self.column))
 
 
-_GAP = 2
 _LEAST_NAME = 20
 
 
@@ -344,6 +352,7 @@ class GridTable(LineTable):
     """Shows a `Grid`, with its marked rows highlighted; posts `LineTable.Moved`."""
 
     highlights_cell = False
+    gap = 2
     _headings: Sequence[str] = ()
     _rows: Sequence[Sequence[str]] = ()
     _words = 1
@@ -363,12 +372,12 @@ class GridTable(LineTable):
     def _fit(self) -> None:
         widths = []
         for column in zip(self._headings, *self._rows, strict=True):
-            widths.append(max(map(width_of, column)) + _GAP)
+            widths.append(max(map(width_of, column)) + self.gap)
         name, *others = widths
         # names are shortened for the other columns
         if self.view.width:
-            most = max(_LEAST_NAME, self.view.width // 2)
-            name = min(name, most + _GAP)
+            least = max(_LEAST_NAME, self.view.width // 2)
+            name, _ = fitted(name, others, self.view.width - 2, least=least)
         self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:
@@ -390,7 +399,7 @@ class GridTable(LineTable):
 
     def frozen(self, line: int | None) -> Row:
         name = self._text(line, 0)
-        width = self.frozen_width - _GAP
+        width = self.frozen_width - self.gap
         name = cut_middle(name, width - 1, self._glyphs.ellipsis)
         tone = "text"
         if line is None:
@@ -399,7 +408,7 @@ class GridTable(LineTable):
             tone = self.cursor_tone
         elif line in self._marked:
             tone = "bad"
-        return [(padded(f" {name}", width), tone), (" " * _GAP, "text")]
+        return [(padded(f" {name}", width), tone), (" " * self.gap, "text")]
 
     def _text(self, line: int | None, column: int) -> str:
         if line is None:
@@ -407,18 +416,18 @@ class GridTable(LineTable):
         return self._rows[line][column]
 
     def cell(self, line: int | None, column: int) -> Row:
-        width = self.width_of(column) - _GAP
+        width = self.width_of(column) - self.gap
         text = self._text(line, column + 1)
         pad = padded_left
         if column + 1 < self._words:
             pad = padded
         tone = "head" if line is None else "text"
-        return [(pad(text, width) + " " * _GAP, tone)]
+        return [(pad(text, width) + " " * self.gap, tone)]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Move to another line, or scroll by a column."""
         if right:
-            first, _ = self._visible_columns()
+            first = self._whole_columns(self.view.width - self.frozen_width).start
             place = clamped(first + right, self.column_count)
             self.scroll_to(self._edges[place], animate=False, immediate=True)
         else:

@@ -265,10 +265,9 @@ SCENES = {
     "export": Scene(("e",), shows="export to"),
     "presets": Scene(("p",), shows="save as"),
     "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
-    "timeline": Scene(("T", Sees("epoch"), "down", *["left"] * 8), epochs, shows="epoch"),
-    "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),
-    "utility": Scene(("A", Sees("sweep"), "2", "down"), shows="S_full"),
-    "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
+    "timeline": Scene(("T", Sees("epoch"), "down", "3"), epochs, shows="epoch"),
+    "sweep": Scene(("A", Sees("sweep")), shows="sweep"),
+    "seeds": Scene(("A", Sees("sweep"), "2"), shows="seeds"),
     "jobs": Scene((), staging=jobs_in_every_state, shows="credit_bridge"),
     "no_jobs_yet": Scene(("J",), shows="none yet"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
@@ -308,9 +307,6 @@ def opened_on(
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
-    charts = app.explorer.charts
-    if charts is not None and charts.waiting is not None:
-        return True
     if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
         # what is found is listed in several steps
         return True

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,11 +16,8 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import short
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
-from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.views.sparklines import norm_scales
 from fa_tui.widgets.chart import Curve, layer_chart
-from fa_tui.widgets.compare_view import half_bar
 from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, settled
@@ -116,19 +112,6 @@ async def test_the_charts_show_the_runs_on_screen() -> None:
         assert "s1 " not in names
 
 
-def test_scales_of_many_runs_are_those_of_few() -> None:
-    few = [row_of("bp", seed, 0.5, 2.0 + seed, math.inf) for seed in range(10)]
-    many = [*few, *(row_of("dfa", seed, 1.0, 3.0, 0.0) for seed in range(200))]
-    assert norm_scales(many) == norm_scales(few)
-
-
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-def test_a_longer_bar_is_a_larger_value_and_none_is_invisible(glyphs: Any) -> None:
-    lengths = [len(half_bar(step / 20, 10, glyphs)) for step in range(21)]
-    assert lengths == sorted(lengths)
-    assert (lengths[0], lengths[-1]) == (1, 10)
-
-
 async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
@@ -179,19 +162,6 @@ async def test_where_one_seed_lacks_a_diagnostic_no_verdict_stands_for_both() ->
         assert "seeds agree on a, b" in screen_text(app)
 
 
-async def test_bars_keep_their_scale_when_methods_are_flipped_until_z(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "C")
-        bp = screen_text(app).splitlines()[5]
-        await pilot.press("n", "p")
-        await pilot.pause()
-        assert screen_text(app).splitlines()[5] == bp
-        await pilot.press("z")
-        await pilot.pause()
-        own = screen_text(app).splitlines()[5]
-        assert own.count("━") > bp.count("━")
-
-
 async def test_a_single_run_says_how_to_compare_it() -> None:
     app = app_on(Session([row_of("bp", 1, 1.0, 2.0)]))
     async with app.run_test(size=(80, 24)) as pilot:
@@ -212,7 +182,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot, "C")
             assert words in screen_text(app)
-            await pilot.press("n", "z", "down", "right")
+            await pilot.press("n", "v", "down", "right")
 
 
 def test_no_screen_of_the_explorer_imports_torch() -> None:
@@ -242,12 +212,12 @@ async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp)
         assert "state_bridge" not in names
 
 
-def test_the_charts_hold_every_layer_of_every_run_on_the_scale_of_the_bars() -> None:
+def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
     short_run = Curve([(0, 1.0), (1, 10.0)], "curve-1", "○")
     long_run = Curve([(0, 2.0), (1, math.nan), (2, 4.0)], "curve-2", "□")
-    chart = layer_chart([short_run, long_run], Scale(1.0, 10.0, log=True))
+    chart = layer_chart([short_run, long_run])
     assert (chart.x, chart.y) == (Scale(0.0, 2.0), Scale(1.0, 10.0, log=True))
-    assert layer_chart([short_run], None).curves == []
+    assert layer_chart([Curve([], "curve-1", "○")]).curves == []
 
 
 async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: ExplorerApp) -> None:
@@ -271,20 +241,20 @@ async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: Ex
         assert "bp □" in text and "dfa □" in text
 
 
-async def test_v_shows_all_layers_as_bars_and_the_judged_numbers_fit_below(
+async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_larger_one(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
-        screen = await opened(pilot, "C", "n", "v")
-        await settled(pilot, screen)
-        lines = screen_text(app).splitlines()
-        [first, second] = [line for line in lines if line.startswith(" 0…4")]
-        assert first.split()[1:] == ["▃▇███"] * 3
-        assert second.split()[1:] == ["▅▂▂▂▂"] * 3
-        assert any(line.startswith(" d margin pp") for line in lines)
+        screen = await opened(pilot, "C", "v")
+        before = screen.charts.size
+        assert before.height * 2 >= 24 and not screen.view.display
+        for size in ((120, 40), (200, 60)):
+            await pilot.resize_terminal(*size)
+            await until(pilot, lambda size=size: screen.charts.size.width == size[0])  # type: ignore[misc]
+            assert screen.charts.size.height > before.height
+            before = screen.charts.size
         await pilot.press("v")
-        await settled(pilot, screen)
-        assert " 0…4" not in screen_text(app)
+        await until(pilot, lambda: screen.view.display)
 
 
 def _deep() -> Session:
@@ -333,30 +303,23 @@ async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path
 
 @pytest.mark.parametrize("marked", range(2, 7))
 @pytest.mark.parametrize("width", [80, 100, 120])
-async def test_bars_are_long_enough_to_compare_or_left_out_and_the_lines_fit(
+async def test_up_to_six_runs_fit_without_a_scrollbar(
     app: ExplorerApp, width: int, marked: int
 ) -> None:
     app.session.marked = set(range(marked))
     async with app.run_test(size=(width, 40)) as pilot:
-        screen = await opened(pilot, "C", "z")
-        bars = [
-            len(bar) for bar in re.findall("[━╸]+", "\n".join(screen_text(app).splitlines()[2:25]))
-        ]
-        scale_is_offered = "Scale" in screen_text(app)
-        # on the scale of these runs alone the largest norm fills its bar
-        assert not bars or max(bars) >= 4
-        assert ("(bars " in screen_text(app)) == scale_is_offered == bool(bars)
+        screen = await opened(pilot, "C")
         assert not screen.view.show_horizontal_scrollbar
 
 
-async def test_without_bars_names_go_before_the_mean(
+async def test_whole_names_go_before_the_mean(
     app: ExplorerApp,
 ) -> None:
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
-        assert "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.16e7" in "".join(lines)
+        assert "mean ×/÷ or ±" in names and "1.16e7" in "".join(lines)
         app.session.marked = bridges
         screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:

@@ -66,12 +66,3 @@ async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.explorer)
         assert app.explorer.row == 7
-
-
-async def test_enter_on_a_line_of_the_sweep_goes_to_its_slider(app: ExplorerApp) -> None:
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        await pilot.press("A", "down", "enter")
-        await until(pilot, lambda: getattr(app.focused, "id", "") == "slider-b")
-        await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)

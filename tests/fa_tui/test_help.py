@@ -34,7 +34,6 @@ SCREENS = {
     "problems": ("P",),
     "presets": ("p",),
     "what if": ("w",),
-    "healthy methods": ("A", "M"),
 }
 """Screen → the keys that open it."""
 
@@ -124,6 +123,5 @@ def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
     )
     assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
     compare = texts["CompareView"]
-    assert f"shorter than {compare_view._BAR_LEAST} cells" in compare
     assert f"Up to {compare_view.SIDE_BY_SIDE} runs" in compare
     assert f"more than ×{PARTS_AT:g} stands out" in compare

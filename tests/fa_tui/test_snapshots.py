@@ -9,7 +9,6 @@ from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
 from fa_tui import settings
-from fa_tui.widgets import chart
 from tests.fa_tui.pictures import LOOKS, SIZES, Picture, compact, pictures_of
 from tests.fa_tui.scenes import SCENES, opened_on
 
@@ -17,7 +16,6 @@ from tests.fa_tui.scenes import SCENES, opened_on
 @pytest.fixture(autouse=True)
 def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What the user of this machine saved and what lies in the current folder: in no picture."""
-    monkeypatch.setattr(chart, "_RESTS_SECONDS", 0.001)
     monkeypatch.setattr(settings.platformdirs, "user_config_path", lambda name: tmp_path / "config")
     work = tmp_path / "work"
     work.mkdir()

@@ -64,7 +64,7 @@ def _seed_record(group: SeedGroup) -> dict[str, str]:
 
 
 def _range_record(group: SeedGroup) -> dict[str, str]:
-    record = {"method": _full_name(group)}
+    record = {"method": full_name(group)}
     for number in AVERAGED:
         stat = group.stats[number.stat]
         ends = MISSING
@@ -77,7 +77,7 @@ def _range_record(group: SeedGroup) -> dict[str, str]:
     return record
 
 
-def _full_name(group: SeedGroup) -> str:
+def full_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes, and its file or folder if several hold the same runs."""
     name = group_name(group)
     if group.collection:
@@ -113,7 +113,7 @@ def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     records = []
     for group in groups:
         cells = {CREDIT[number]: stat_words(group.stats[number]) for number in shown}
-        records.append({"method": _full_name(group), **cells})
+        records.append({"method": full_name(group), **cells})
     if shown:
         yield Grid.of(records, f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
 
@@ -321,9 +321,9 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
 
 
 def _method_record(one: MethodTimeline) -> dict[str, str]:
-    record = {"method": group_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
+    record = {"method": full_name(one), "seeds": "/".join(map(_epoch, one.seeds))}
     for letter in LETTERS:
-        record[f"({letter}) first fires"] = _first_fires(one, letter)
+        record[f"({letter})"] = _first_fires(one, letter)
     record["runs stopped"] = f"{one.stopped}/{len(one.seeds)}"
     return record | _ends(one.saved, one.acc_at_stop, one.final_acc)
 
@@ -341,7 +341,7 @@ def _timeline_record(one: Timeline) -> dict[str, str]:
         count += " (growing)"
     record = {"run": one.key, "epochs" if one.unit == EPOCH else "records": count}
     for letter in LETTERS:
-        record[f"({letter}) first fires"] = _fire_text(one, letter)
+        record[f"({letter})"] = _fire_text(one, letter)
     record["stop"] = stop
     return record | _ends(saved, acc, one.final_acc)
 

@@ -1,4 +1,4 @@
-"""The table of epochs says what replaying one trace says, at any thresholds."""
+"""Many traces judged in one table are judged as each alone, at any thresholds."""
 
 import math
 
@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Replay, timeline
+from fa_core.analysis.timeline import Replay, by_condition, timeline
 from fa_core.formats import TraceEpoch
-from fa_core.report.diagnostics import letters_of
 from fa_core.report.thresholds import DiagnosticThresholds
 from tests.fa_core.analysis.runs import trace
 
@@ -21,6 +20,7 @@ records = st.builds(
     bp_grad_norms=st.lists(numbers, max_size=3),
     cross_batch_stability=st.one_of(st.none(), st.floats(-1, 1), st.just(math.nan)),
     test_acc=accs,
+    loss=accs,
 )
 thresholds = st.builds(
     DiagnosticThresholds,
@@ -44,35 +44,20 @@ def traces(draw):
     thresholds,
     st.sampled_from(["a", "b", "ab", "abcd"]),
 )
-def test_first_fires_stops_and_letters_are_those_of_each_trace_replayed_alone(
-    given, limits, stop_on
-):
-    replay = Replay([one for one, _ in given], [baseline for _, baseline in given])
-    flags = replay.flags(limits)
-    expected = [timeline(one, limits, stop_on, baseline) for one, baseline in given if one.epochs]
-    assert len(expected) == len(replay.traces)
-    for run, one in enumerate(expected):
-        assert replay.first_fires(run, flags) == one.first_fire
-        assert repr(replay.stop(run, flags, stop_on)) == repr(one.stop)
-        letters = [letters_of(int(bits)) for bits in flags[replay.records(run)]]
-        assert letters == [point.flags for point in one.points]
+def test_runs_are_judged_together_as_each_alone(given, limits, stop_on):
+    runs = [replace(one, key=f"run {n}") for n, (one, _) in enumerate(given)]
+    baselines = [baseline for _, baseline in given]
+    replay = Replay(runs, baselines)
+    alone = [
+        timeline(one, limits, stop_on, baseline)
+        for one, baseline in zip(runs, baselines, strict=True)
+    ]
+    assert repr(replay.timelines(limits, stop_on)) == repr(alone)
 
 
-def test_a_run_stands_where_its_last_record_left_it():
-    replay = Replay([trace(growth=[1, 2, 3, 4]), trace(growth=[5, 6], first=3)])
-    assert replay.epochs == [1, 2, 3, 4]
-    assert replay.row_at(0, 2).report.residual_norms == [1.0, 2.0]
-    assert replay.row_at(0, 99).report.residual_norms == [1.0, 4.0]
-    assert replay.record_at(1, 2) is None
-    assert replay.row_at(1, 2).report.coverage == ""
-
-
-def test_letters_change_within_runs_and_not_from_one_run_to_the_next():
-    replay = Replay([trace(growth=growth) for growth in ([99, 99], [1, 1, 99], [1])])
-    assert replay.flips(replay.flags()) == [3]
-
-
-def test_a_trace_without_an_epoch_is_left_out():
-    replay = Replay([trace(key="empty"), trace(key="fine", growth=[1])], [0.3, None])
-    assert [one.key for one in replay.traces] == ["fine"]
-    assert len(Replay([]).flags()) == 0
+def test_runs_of_two_folders_are_no_seeds_of_each_other_where_a_run_is_in_both():
+    once = [trace(seed=seed, source=f"main/dfa_s{seed}/trace.jsonl") for seed in (1, 2)]
+    again = trace(seed=1, source="wide/dfa_s1/trace.jsonl")
+    assert [place for place, _ in by_condition([timeline(one) for one in once])] == [""]
+    apart = by_condition([timeline(one) for one in (*once, again)])
+    assert [(place, len(runs)) for place, runs in apart] == [("main", 2), ("wide", 1)]

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
 from fa_tui.commands import output
-from fa_tui.commands.output import fitting
+from fa_tui.views.printed import groups_of
 from tests.fa_tui.odd_names import LONG
 
 GRID = Grid(
@@ -22,11 +22,11 @@ GRID = Grid(
 def test_columns_that_do_not_fit_continue_below_led_by_the_first(
     width: int, groups: list[list[int]]
 ) -> None:
-    assert fitting([7, 40, 40], width) == groups
+    assert groups_of([7, 40, 40], width) == groups
 
 
 def test_a_single_column_is_a_table_too() -> None:
-    assert fitting([5], 80) == [[0]]
+    assert groups_of([5], 80) == [[0]]
 
 
 def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:

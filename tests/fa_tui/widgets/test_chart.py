@@ -1,4 +1,4 @@
-"""Curves, levels and the cursor on a small canvas."""
+"""Curves and thresholds on a small canvas."""
 
 from __future__ import annotations
 
@@ -44,14 +44,9 @@ def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
 
 
 def test_a_threshold_is_a_dashed_line_and_one_off_the_scale_is_not_drawn() -> None:
-    (line,) = [line for line in lines(Chart([], X, Y, 1.0)) if UNICODE.firing in line]
+    (line,) = [line for line in lines(Chart([], X, Y, [(1.0, "")])) if UNICODE.firing in line]
     assert line.count(UNICODE.firing) == 11
-    assert not [line for line in lines(Chart([], X, Y, 1e9)) if UNICODE.firing in line]
-
-
-def test_the_cursor_marks_its_column_in_every_line() -> None:
-    drawn = lines(Chart([], X, Y, cursor=10.0))
-    assert all(line[-1] == UNICODE.divider for line in drawn[:-1])
+    assert not [line for line in lines(Chart([], X, Y, [(1e9, "")])) if UNICODE.firing in line]
 
 
 def test_the_ends_of_both_axes_are_written() -> None:
@@ -70,7 +65,7 @@ def test_whatever_the_values_the_rows_fill_their_box(
     values: list[tuple[float, float]], width: int, height: int, glyphs: Glyphs, log: bool
 ) -> None:
     scale = Y if log else Scale(-5.0, 5.0)
-    chart = Chart([Curve(sorted(values), "curve-1", "a")], X, scale, 1.0, 3.0)
+    chart = Chart([Curve(sorted(values), "curve-1", "a")], X, scale, [(1.0, "")])
     drawn = lines(chart, width, height, glyphs)
     assert len(drawn) <= max(height, 1)
     assert all(len(line) >= min(width, 8) for line in drawn)
@@ -78,15 +73,14 @@ def test_whatever_the_values_the_rows_fill_their_box(
 
 async def test_the_widget_repaints_another_chart() -> None:
     canvas = Canvas()
-    canvas.set_chart(Chart([], X, Y, cursor=0.0))
+    canvas.set_chart(Chart([], X, Y))
 
     class Stage(App[None]):
         def compose(self) -> ComposeResult:
             yield canvas
 
     async with Stage().run_test(size=(40, 10)) as pilot:
-        assert canvas.render_line(0).text[8] == UNICODE.divider
-        canvas.set_chart(Chart([], X, Y, cursor=10.0))
+        assert canvas.render_line(0).text.split()[0] == "10²"
+        canvas.set_chart(Chart([], X, X))
         await pilot.pause()
-        assert canvas.render_line(0).text[8] == " "
-        assert canvas.render_line(0).text[-1] == UNICODE.divider
+        assert canvas.render_line(0).text.split()[0] == "10"
