@@ -139,3 +139,20 @@ class StoredError(TensorHookDirect):
 
     def error(self, x):
         return self.stored
+
+
+class MovingAverage(TensorHookDirect):
+    """Feedback that remembers the vectors of earlier batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.past = 0.0
+
+    def said(self, h, a):
+        def hook(g):
+            self.past = 0.5 * self.past + a
+            return self.past.clone()
+
+        if h.requires_grad:
+            h.register_hook(hook)
+        return h

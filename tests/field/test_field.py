@@ -50,6 +50,7 @@ TABLE = [
     (own.ModuleHookFeedback, {}, "numbers", "own backward pass (backward hook)"),
     (own.TensorHookDirect, {}, "numbers", "own backward pass (tensor hook)"),
     (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
+    (own.MovingAverage, {}, "numbers", "no Γ: its feedback keeps state"),
     (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
 ]
 
