@@ -159,8 +159,9 @@ def _group(
         marked = (runs.nonfinite & BIT[number.marks]) != 0
         values: Floats = getattr(runs, number.column)
         stats[number.stat] = stat_of(values, number.log, marked)
+    pooled = not uneven_layers(runs)
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
-        stats[name] = stat_of(values, geometric=False)
+        stats[name] = stat_of(values if pooled else values[:0], geometric=False)
     return SeedGroup(
         method=str(runs.method[0]),
         axes={name: runs.axes[0].get(name) for name in axes},
@@ -176,6 +177,17 @@ def _group(
         evidence=runs.kinds,
         notes=_notes(runs, measured),
     )
+
+
+def uneven_layers(runs: AuditTable) -> str:
+    """How runs differ in the layers of their Γ, so that no mean of them is one number; else ""."""
+    lists = [deep for known, deep in runs.credit_layers if known]
+    if all(layers == lists[0] for layers in lists):
+        lists = [known for known, _ in runs.credit_layers if known]
+    texts = dict.fromkeys(",".join(map(str, layers)) or "none" for layers in lists)
+    if len(texts) < 2:
+        return ""
+    return f"Γ not averaged: its layers are l = {' / '.join(texts)}"
 
 
 def _counts(bits: Bits) -> dict[str, int]:
@@ -245,7 +257,7 @@ def _verdict(standings: Counter[str]) -> str:
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     n = len(runs)
     unmeasured = n - int(np.count_nonzero(runs.coverage))
-    notes = []
+    notes = list(filter(None, [uneven_layers(runs)]))
     if n == 1:
         notes.append("one seed: no spread, and seeds cannot disagree")
     counts = Counter(runs.seed)

@@ -20,7 +20,7 @@ from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, LETTERS, letters_of
-from fa_core.report.gamma import deep_gamma, null_band
+from fa_core.report.gamma import deep_over_epochs, null_band
 from fa_core.report.names import homes, named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -431,9 +431,9 @@ class Replay:
         self._records = [slice(start, end) for start, end in pairwise(ends)]
         self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
         self._numbers["deep_gamma"] = [
-            _mean([deep_gamma({"gamma": epoch.gamma}, trace.method)])
+            _mean([deep])
             for trace in traces
-            for epoch in trace.epochs
+            for deep in deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
         ]
 
     def timelines(

@@ -39,7 +39,17 @@ _BATCH_SIZE = typer.Option(
     metavar="B", help="Samples in each.", show_default="the manifest's, else 128"
 )
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
-_CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
+_CREDIT = typer.Option(
+    metavar="none|gamma|full|MODULE:CALLABLE",
+    help="Credit quality: none, Γ per layer with its null, or also ρ; or your function (model, x, "
+    "y) -> [a_0..a_L].",
+)
+_CREDIT_AGAIN = typer.Option(
+    "--credit",
+    metavar="MODULE:CALLABLE",
+    help="The function that gave the credit.",
+    show_default=False,
+)
 _PRECISION_HELP = (
     "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
     "reference itself right?"
@@ -67,7 +77,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     batch_size: Annotated[int | None, _BATCH_SIZE] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
-    credit: Annotated[Literal["none", "gamma", "full"], _CREDIT] = "gamma",
+    credit: Annotated[str, _CREDIT] = "gamma",
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     ablate: Annotated[bool, typer.Option("--ablate", help=_ABLATE_HELP)] = False,
     *,
@@ -96,6 +106,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         fa-tui audit runs/ --out audit.json
 
         fa-tui audit runs/ --out audit.json --credit full --precision --ablate
+
+        fa-tui audit nets/ --model my_lab.nets:build --credit my_lab.nets:credit --data digits --out
+        audit.json
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
@@ -224,6 +237,7 @@ def verify_command(
     weights: options.WeightsOption = None,
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
+    credit: Annotated[str | None, _CREDIT_AGAIN] = None,
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
@@ -246,14 +260,21 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.audit.audit import Measuring
-    from fa_core.audit.jobs import MeasureOptions, check_options
+    from fa_core.audit.jobs import GAMMA, MeasureOptions, check_options
     from fa_core.audit.verify import verify
 
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
-        typed = MeasureOptions(data=data, model=model, weights=weights, logits=logits, loss=loss)
+        typed = MeasureOptions(
+            data=data,
+            model=model,
+            weights=weights,
+            logits=logits,
+            loss=loss,
+            credit=credit or GAMMA,
+        )
         check_options(typed)
         result = verify(rows, how, typed)
     inputs.report_failures([*result.skipped, *result.failures])

@@ -15,7 +15,14 @@ from fa_core.report.cause_text import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
-from fa_core.report.gamma import aggregation, deep_gamma, free_layers, null_gamma
+from fa_core.report.gamma import (
+    aggregation,
+    deep_gamma,
+    deep_layers,
+    lost_layers,
+    null_gamma,
+    null_of,
+)
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short
 from fa_core.report.report_facts import layers_in_order
@@ -427,21 +434,19 @@ def _norm_column(name: str, norms: Mapping[str, float]) -> LayerColumn:
 def _deep_gamma(report: DiagnosticReport) -> str:
     """Γ as one number with its aggregation, or why it is missing."""
     credit = report.credit or {}
-    every = deep_gamma({"gamma": credit.get("gamma")})
-    if not math.isfinite(every):
+    method = report.method_name
+    if not deep_layers(credit, method) and not lost_layers(credit, method):
         missing = credit.get("missing")
         if not isinstance(missing, Mapping) or not missing:
             return ""
         reasons = dict.fromkeys(map(str, missing.values()))
         return f"N/A: {'; '.join(reasons)}"
-    parts = [signed(deep_gamma(credit, report.method_name))]
-    free = free_layers(credit, report.method_name)
-    if free:
-        parts.append(f"{signed(every)} over l >= 1")
+    deep = deep_gamma(credit, method)
+    parts = [signed(deep) if math.isfinite(deep) else "N/A"]
     last = credit.get("gamma_L")
     if isinstance(last, (int, float)):
         parts.append(f"Γ_L {signed(last)}")
-    return ", ".join([*parts, aggregation(free)])
+    return ", ".join([*parts, aggregation(credit, method)])
 
 
 def _null(report: DiagnosticReport) -> str:
@@ -450,7 +455,7 @@ def _null(report: DiagnosticReport) -> str:
     if math.isnan(mean):
         return ""
     null = (report.credit or {})["null"]
-    draws = f"over {null.get('draws')} draws of fresh feedback"
+    draws = f"over {null.get('draws')} draws of {null_of(report.credit) or 'fresh feedback'}"
     if math.isnan(std):
         return f"{signed(mean)} {draws}"
     text = f"{signed(mean)} ± {std:.2f} {draws}"

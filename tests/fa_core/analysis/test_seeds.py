@@ -144,3 +144,18 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "collapse",
     )
     assert credit.rows[1] == ("frozen", "0.5000", *["N/A"] * 5)
+
+
+def test_gamma_of_other_layers_is_not_averaged_and_lost_credit_does_not_raise_it():
+    whole = {"gamma": [0.9, 0.1, 0.3], "zeros": [0.0] * 3}
+    none = {"gamma": [0.9, None, 0.3], "zeros": [0.0, None, 0.0]}
+    lost = {"gamma": [0.9, None, 0.3], "zeros": [0.0, 1.0, 0.0]}
+    for credits, n, said in (
+        ([whole, whole], 2, ""),
+        ([whole, none], 0, "Γ not averaged: its layers are l = 1,2 / 2"),
+        ([lost, lost], 0, ""),
+    ):
+        runs = table(*(row("dfa", seed, credit=c) for seed, c in enumerate(credits)))
+        (group,) = over_seeds(runs).groups
+        assert group.stats["deep_gamma"].n == n
+        assert [note for note in group.notes if "Γ" in note] == ([said] if said else [])
