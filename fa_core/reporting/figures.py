@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fa_core.formats.table import AuditTable
 
 _LETTERS = 48
-"""Letters below a panel; methods, where their names stand upright."""
+"""Letters that fit below a panel."""
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
@@ -50,7 +50,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     if not table.controls.all():
         table = table.select(~table.controls)
     rows = np.arange(len(table))
-    names, styles = variants_of(table, rows)
+    names, styles = variants_of(table, rows.tolist())
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs = {**faces(table, thresholds), "line: mean over seeds": _MEAN}
     for unjudged in panels.UNJUDGED:
@@ -58,7 +58,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     columns = min(len(drawn), 2)
     printed = _printed(table, names)
     # names that do not fit below the panels are in the legend
-    fits = len(styles) <= _LETTERS * 0.8
+    fits, _ = panels.labels_of([printed[name] for name in styles], _LETTERS)
     named = {} if fits else {printed[name]: styles[name] for name in styles}
     rows_of_panels = math.ceil(len(drawn) / columns)
     figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)

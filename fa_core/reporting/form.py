@@ -211,7 +211,7 @@ CAPTIONS: Mapping[str, str] = {
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "lam": "Accuracy, growth and deepest gradient norm against the penalty λ; each line joins the "
     "means over seeds of runs that differ in λ alone.",
-    "gamma": "Γ over epochs; dotted: deep Γ of the run under random feedback.",
+    "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
 """Figure → its caption."""
 
