@@ -165,7 +165,7 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
     names = [*zip(methods, *([repr(row.get(x)) for row in table.axes] for x in axes), strict=True)]
     places = collections(names, table.seed.tolist(), table.source.tolist())
-    keys = list(zip(names, places, strict=True))
+    keys: list[Hashable] = list(zip(names, places, strict=True))
     facts = [_setup(row) | row.axes for row in table.rows()]
     for fact in dict.fromkeys(name for found in facts for name in found):
         finer = _parted(keys, [found.get(fact) for found in facts])

@@ -19,7 +19,7 @@ from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.report.names import differing_axes
-from fa_core.report.numbers import brief, power_of_ten, with_axes
+from fa_core.report.numbers import brief, exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
@@ -304,9 +304,9 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     if not low <= value <= high:
         # a log axis has no zero
         return
-    number = brief(value)
+    number = exact(value)
     if letter == "d":
-        number = f"{value:+g} pp"
+        number = f"{'+' if value > 0 else ''}{number} pp"
     end = high if diagnostic.fires_above else low
     panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
     panel.axhline(value, color=LIMIT, **_DASHED)
