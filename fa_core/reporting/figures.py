@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.method_groups import families
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.report.diagnostics import BIT
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, with_axes
 from fa_core.report.published_names import published_name
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -124,10 +124,12 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     styles = {name: styles[name] for name in places}
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     plain_bp = [i for i in np.flatnonzero(table.method == "bp").tolist() if not _penalty(table, i)]
-    bp = mean_of(table.acc[plain_bp])
-    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [bp])
-    if math.isfinite(bp):
-        panels.level_line(axes[COURSES.index(ACCURACY)], "BP", bp)
+    alone = table.select(plain_bp)
+    levels = {mean_of(alone.acc[members]): one for one, members in conditions(alone)}
+    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [*levels])
+    for level, one in levels.items():
+        if math.isfinite(level):
+            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
 
 
