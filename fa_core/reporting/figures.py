@@ -116,10 +116,8 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     """
     rows = np.array(sorted(i for family in families(table) for i in family.rows), dtype=np.intp)
     names, styles = variants_of(table, rows.tolist())
-    conditions = {}
-    for i, name in names.items():
-        conditions[name] = (str(table.method[i]), _penalty(table, i))
-    places = sorted(conditions, key=conditions.__getitem__)
+    rank = {name: (str(table.method[i]), _penalty(table, i)) for i, name in names.items()}
+    places = sorted(rank, key=rank.__getitem__)
     xs = side_by_side(names, places, rows)
     styles = {name: styles[name] for name in places}
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
