@@ -12,13 +12,15 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from textual.app import App
 
 import fa_core
+from fa_tui import key_list
 from fa_tui.cli import COMMANDS
-from fa_tui.screens import key_list
 from fa_tui.settings import Settings, named_values, written
 from fa_tui.typer_app import help_text
 
@@ -43,15 +45,15 @@ def commands_page() -> Iterator[str]:
 
 
 def keys_page() -> Iterator[str]:
-    """Every key of every screen."""
+    """Every key of every page."""
     yield "# Keys\n"
     yield "`?` in the explorer searches them; Enter runs the one under the cursor.\n"
     app: App[None] = App()
-    for place in key_list._PLACES:
-        yield f"\n## {place.name.capitalize()}\n"
+    for page, bindings in groupby(key_list.bindings(), key=itemgetter(0)):
+        yield f"\n## {page or 'Every page'}\n"
         yield "| key | does |"
         yield "|---|---|"
-        for binding in key_list._bindings_of(place):
+        for _, binding in bindings:
             key = binding.key_display or app.get_key_display(binding)
             yield f"| <kbd>{cell(key)}</kbd> | {cell(binding.tooltip)} |"
 

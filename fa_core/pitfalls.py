@@ -22,9 +22,9 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
-from fa_core.measure.credit_metrics import Signal, pooled_gamma
+from fa_core.measure.credit_metrics import NullGamma, Signal, pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
-from fa_core.measure.null_gamma import NullGamma, null_gamma
+from fa_core.measure.null_gamma import null_gamma
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.zoo.data import eval_batches, load_data
 from fa_core.zoo.methods import Method, restore_method

@@ -26,7 +26,7 @@ def main() -> int:
         sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
-    from fa_tui.cli import main as run
+    from fa_tui.cli import main as run  # after what is set above
 
     code = run()
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -11,42 +11,46 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.console import RenderableType
+from rich.text import Text
 from textual import events
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
+from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.follow import Following
+from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
+from fa_tui.follow import Following, news_of
 from fa_tui.jobs.control import JobControl
 from fa_tui.jobs.measuring import Setup
+from fa_tui.later import after
 from fa_tui.reading import Reading
-from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
-from fa_tui.session import Flip, Session
+from fa_tui.session import History, Session, merged, with_work
 from fa_tui.settings import NOTHING_SET, Loaded, remember
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
-from fa_tui.terminal.painting import Painter, after
+from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
-from fa_tui.views.filters import ViewState
+from fa_tui.views.filters import ViewState, filter_of
 from fa_tui.views.text import briefly
+from fa_tui.widgets.painted import PlainScrollBar
 
 if TYPE_CHECKING:
+    from fa_core.formats.rows import Problem
     from fa_core.formats.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
-    from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.screens.key_list import KeyLine
-    from fa_tui.threshold_history import ThresholdHistory
-    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
+    from fa_tui.key_list import KeyLine
 
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
@@ -58,7 +62,7 @@ DEBUG = "FA_TUI_DEBUG"
 
 
 def _palette() -> type[Provider]:
-    from fa_tui.screens.help import ExplorerCommands
+    from fa_tui.screens.help import ExplorerCommands  # after the first paint
 
     return ExplorerCommands
 
@@ -79,7 +83,7 @@ class Lasting(Notification):
         return super().time_left <= 0
 
 
-class ExplorerApp(ExplorerApplication):
+class ExplorerApp(App[int]):
     """The explorer.
 
     Args:
@@ -93,7 +97,14 @@ class ExplorerApp(ExplorerApplication):
         setup: how to measure; the device ``auto`` is replaced by the settings' device.
 
     Attributes:
+        history: the snapshots of what is open and how it is judged.
+        begins: how the pages show it at first.
+        opened: name of the opened paths; ``""``: the paths.
         keys: forwards keys in order.
+        painter: sends frames to the terminal.
+        following: watches the paths.
+        jobs: measures runs.
+        removed_presets: name → thresholds of removed presets; the last can be restored.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -125,7 +136,6 @@ class ExplorerApp(ExplorerApplication):
         Binding(
             "w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"
         ),
-        # a focused slider shows these bindings itself
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(
@@ -186,13 +196,11 @@ class ExplorerApp(ExplorerApplication):
         chosen = self.settings.theme
         begin_with(self, chosen if chosen in self.themes_here else self.terminal.theme)
         if not self.terminal.unicode:
-            from textual.scrollbar import ScrollBar
-
-            from fa_tui.widgets.painted import PlainScrollBar
-
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
-        self.session = session
+        if look.filter:
+            session = session.but(filter=filter_of(look, session))
+        self.history = History(session)
         self.paths = list(paths)
         self.setup = setup or Setup()
         self.painter = Painter(self, self.terminal)
@@ -200,12 +208,10 @@ class ExplorerApp(ExplorerApplication):
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
         self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
-        self._opened = title
-        if look.show:
-            self._begins = look
-        else:
-            self._begins = look._replace(show=self.settings.show.replace("stability", "drift"))
-        self._history: ThresholdHistory | None = None
+        self.opened = title
+        if not look.show:
+            look = look._replace(show=self.settings.show.replace("stability", "drift"))
+        self.begins = look
 
     async def on_event(self, event: events.Event) -> None:
         self.painter.notice(event)
@@ -244,8 +250,6 @@ class ExplorerApp(ExplorerApplication):
         if os.environ.get(DEBUG):
             super()._fatal_error()
             return
-        from rich.text import Text
-
         error: BaseException | None = self._exception
         if isinstance(error, WorkerFailed):
             error = error.error
@@ -257,26 +261,72 @@ class ExplorerApp(ExplorerApplication):
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
-        from fa_tui.screens.explorer import HEIGHTS, WIDTHS, ExplorerScreen
-        from fa_tui.screens.threshold_screen import classes_at
-
         # set before the first layout, which then need not be repeated
         classes = " ".join(classes_at(self.size, WIDTHS, HEIGHTS))
-        return ExplorerScreen(self.session, title=self._opened, look=self._begins, classes=classes)
+        first = "Table" if self.begins.long else "Matrix"
+        return ExplorerScreen(self.session, name=first, classes=classes)
 
     @property
     def explorer(self) -> ExplorerScreen:
         """The main screen."""
         return cast("ExplorerScreen", self.screen_stack[0])
 
+    @property
+    def session(self) -> Session:
+        """The current snapshot."""
+        return self.history.now
+
+    def show(self, now: Session) -> None:
+        """Show a later snapshot; it is no step of undo."""
+        self.history.now = now
+        self.explorer.show(now)
+
+    def step(
+        self, now: Session, series: str | None = None, *, is_drag: bool = False, words: str = ""
+    ) -> None:
+        """Show a snapshot with other thresholds or another baseline, which can be undone.
+
+        Args:
+            now: the snapshot.
+            series: as in `History.record`.
+            is_drag: as there.
+            words: a message; an empty one clears the last.
+        """
+        offers = self.history.offers
+        self.history.record(now, series, time.monotonic(), is_drag=is_drag)
+        self.explorer.show(self.session)
+        if words or self.explorer.status.message:
+            self.say(words, "accent")
+        if offers != self.history.offers:
+            self.screen.refresh_bindings()
+
+    def action_travel(self, where: str) -> None:
+        """Undo or redo the last step."""
+        if where not in self.history.offers:
+            self.say(f"nothing to {where}", "dim")
+            return
+        before = self.session
+        now = self.history.undo() if where == "undo" else self.history.redo()
+        self.explorer.show(now)
+        self.screen.refresh_bindings()
+        if now.baseline == before.baseline:
+            self.say("")
+            return
+        from fa_tui.screens.dialogs import baseline_words  # after the first paint
+
+        self.say(baseline_words(now.but(since=before)), "accent")
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the problems' key only with problems, and the thresholds' keys only on judging
-        screens."""
-        if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
-            return not isinstance(self.screen, ApplicationScreen) or self.screen.judges
+        """Enable the problems' key only with problems, and undo and redo on the pages."""
         if action == "travel":
-            return self._sliders is not None
-        return action != "show_problems" or bool(self.session.problems or self.session.uneven)
+            return not self.screen.is_modal
+        session = self.session
+        return action != "show_problems" or bool(session.problems or session.seen.uneven)
+
+    def post_call(self, callback: Callable[..., None], *values: object) -> None:
+        """Call a function in the application's thread, from another thread."""
+        if self.is_running:
+            self.post_message(events.Callback(partial(callback, *values)))
 
     def on_mount(self) -> None:
         if sys.platform != "win32":
@@ -286,8 +336,15 @@ class ExplorerApp(ExplorerApplication):
         if self.paths and self.settings.live == "auto":
             after(_WATCH_SECONDS, self, self._follow)
         if self._complaints:
-            self.session.problems += self._complaints
-            self.explorer.say(briefly(self._complaints[0]), "warn")
+            self.add_problems(self._complaints)
+            self.say(briefly(self._complaints[0]), "warn")
+
+    def add_problems(self, problems: Sequence[Problem]) -> None:
+        """Show further problems, each once."""
+        known = self.session.problems
+        new = [problem for problem in problems if problem not in known]
+        if new:
+            self.show(self.session.but(problems=[*known, *new]))
 
     def close_jobs(self) -> None:
         """End the workers, even if the connection is lost."""
@@ -302,49 +359,33 @@ class ExplorerApp(ExplorerApplication):
             self.say("looked again: nothing changed", "dim")
 
     def folders_changed(self, readings: Sequence[Reading]) -> None:
-        news, text = self.following.take(readings)
-        if news:
-            self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
+        """Show the new contents of places."""
+        before = self.session
+        now, news = merged(before, readings)
+        self.show(now)
+        text = news_of(before, now, news, self.following.own_rows)
         if text:
             self.say(text, "warn" if news.gone else "accent")
 
     def work_changed(self, changed: dict[str, RunWork | None]) -> None:
-        rows = self.session.take_work(changed)
-        self.explorer.work_changed(rows)
+        """Show what other processes do with runs: run folder → its progress."""
+        self.show(with_work(self.session, changed))
         self.jobs.moved(None)
 
-    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        from fa_tui.screens.threshold_screen import JudgedScreen
-
-        self.explorer.rows_changed(flips, only)
-        if isinstance(self.screen, JudgedScreen):
-            # a screen that is opening shows it later
-            self.screen.call_later(self.screen.runs_changed)
-
-    def states_changed(self, rows: Iterable[int]) -> None:
-        self.explorer.states_changed(rows)
-
-    def marks_changed(self) -> None:
-        self.explorer.marks_changed()
-
-    def baseline_changed(self, flips: Sequence[Flip]) -> None:
-        from fa_tui.screens.threshold_screen import JudgedScreen
-
-        self.explorer.judged_otherwise(flips)
-        if isinstance(self.screen, JudgedScreen):
-            self.screen.call_later(self.screen.runs_changed)
-
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        """Show the state of the jobs."""
         self.explorer.jobs_changed(jobs)
-        from fa_tui.screens.jobs import JobsScreen
-
-        for screen in self.screen_stack:
-            if isinstance(screen, JobsScreen):
-                screen.jobs_changed()
 
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
+        """Show a message.
+
+        Args:
+            text: the line; an empty one clears the last.
+            tone: as in `Line`.
+            aloud: over a dialog, too.
+        """
         self.explorer.say(text, tone)
-        if aloud and self.screen is not self.explorer:
+        if text and aloud and self.screen is not self.explorer:
             self.notify(
                 text, severity="warning" if tone in ("warn", "bad") else "information", markup=False
             )
@@ -372,121 +413,62 @@ class ExplorerApp(ExplorerApplication):
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 
-    async def action_go(self, tab: str) -> None:
-        """Open a screen of the tab bar, from the main screen."""
-        while self.screen is not self.explorer:
-            self.screen.dismiss()
-        if tab == "Jobs":
-            self.action_show_jobs()
-        elif tab != "Table":
-            self.explorer.action_lens(tab.lower())
-        elif not self.explorer.shown_runs.in_table:
-            await self.explorer.action_toggle_table()
-
-    def action_show_jobs(self) -> None:
-        """Open the jobs screen."""
-        from fa_tui.screens.jobs import JobsScreen
-
-        self.push_screen(JobsScreen(self.jobs))
-
     def action_restore_all(self) -> None:
         """Reset all thresholds to their defaults as one step of undo."""
-        from fa_tui.screens.dialogs import use_preset
-
-        use_preset(
-            self,
-            "at their defaults",
-            DiagnosticThresholds(),
-        )
+        thresholds = DiagnosticThresholds()
+        if thresholds != self.session.thresholds:
+            words = "thresholds: at their defaults"
+            self.step(self.session.but(thresholds=thresholds), words=words)
 
     def action_widen(self) -> None:
-        """Toggle between all runs and those that pass the filter, on every screen."""
+        """Toggle between all runs and those that pass the filter, on every page."""
         session = self.session
-        if session.filter is None:
+        self.show(session.but(filter=session.aside, aside=session.filter))
+        if session.filter is not None:
+            self.say(f"all runs: f goes back to {session.filter.text}", "accent")
+        elif session.aside is not None:
+            self.say(f"only {session.aside.text}: f shows all runs", "accent")
+        else:
             self.say("every run is in scope: / narrows it to those that match a filter", "dim")
-            return
-        session.widen()
-        self.rows_changed()
-        wide = f"all runs: f goes back to {session.filter.text}"
-        self.say(
-            wide if session.wide else f"only {session.filter.text}: f shows all runs",
-            "accent",
-            aloud=False,
-        )
 
     def action_show_problems(self) -> None:
         """List unreadable paths and settings that differ between measurements."""
-        from fa_tui.screens.help import ProblemsScreen
+        from fa_tui.screens.help import ProblemsScreen  # after the first paint
 
         self.push_screen(ProblemsScreen(self.session))
 
     def action_copy(self, command: bool = False) -> None:
         """Copy the value under the cursor, or the command that prints what is shown."""
-        from fa_tui.screens.dialogs import copy_text, shared_by
-        from fa_tui.share import typed
+        from fa_tui.screens.dialogs import copy_shared  # after the first paint
 
-        shared = shared_by(self)
-        if shared.value and not command:
-            copy_text(self, shared.value)
-        else:
-            copy_text(self, typed(shared.command) if shared.command else "")
+        copy_shared(self, command=command)
 
     def action_ask(self, name: str) -> None:
         """Open a dialog: export, presets, what_if."""
-        from fa_tui.screens.dialogs import converse
+        from fa_tui.screens.dialogs import converse  # after the first paint
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
-    @property
-    def history(self) -> ThresholdHistory:
-        if self._history is None:
-            # after the first paint
-            from fa_tui.threshold_history import Judging, ThresholdHistory
-
-            self._history = ThresholdHistory(
-                Judging(self.session.thresholds, self.session.baseline)
-            )
-        return self._history
-
-    @property
-    def _sliders(self) -> SlidersPanel | None:
-        """The threshold sliders of the current screen."""
-        if isinstance(self.screen, ApplicationScreen):
-            return self.screen.sliders
-        return None
-
-    async def action_travel(self, where: str) -> None:
-        """Undo or redo the last change of thresholds and baseline."""
-        if self._sliders is None or not self._sliders.check_action(where, ()):
-            self.say(f"nothing to {where}", "dim")
-        else:
-            await self._sliders.run_action(where)
-
-    def on_baseline_changed(self, message: BaselineChanged) -> None:
-        """Show the baseline after undo or redo changed it."""
-        from fa_tui.screens.dialogs import assume
-
-        assume(self, message.baseline)
-
     def action_command_palette(self) -> None:
         """Open the command palette."""
-        from fa_tui.screens.help import Palette
+        from fa_tui.screens.help import Palette  # after the first paint
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
     def action_help(self) -> None:
         """Explain the focused pane."""
+        # after the first paint
+        from fa_tui.key_list import every_key
         from fa_tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen), self._run_key)
+        screen = self.screen
+        self.push_screen(HelpScreen(screen, partial(every_key, self, screen)), self._run_key)
 
     async def _run_key(self, line: KeyLine | None) -> None:
         """Run a key that was chosen in help; one of another screen opens that."""
         if line is None:
             return
-        while line.where and self.screen is not self.explorer:
-            await self.pop_screen()
         if line.action:
             await self.run_action(line.action, line.node or self.explorer)
 
@@ -496,7 +478,7 @@ class ExplorerApp(ExplorerApplication):
         if not unfinished:
             self.exit(0)
             return
-        from fa_tui.screens.questions import QuitScreen
+        from fa_tui.screens.questions import QuitScreen  # after the first paint
 
         def leave(answer: bool | None) -> None:
             if answer:

@@ -18,11 +18,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 
+from fa_core import __version__
 from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
 from fa_core.files.opening import exists
 from fa_core.sanitize import sanitize
-from fa_tui import opening
 from fa_tui.commands import output
+from fa_tui.terminal import abilities
 
 COMMANDS = (
     "open",
@@ -70,16 +71,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         _interrupted_once()
         output.prepare(silent=answers_by_code)
         if args[0] == "--version":
-            from fa_core import __version__
-
             print(f"fa-tui {__version__}")
             return _flush(0)
         if args[0] == "open":
             _catch_misspelling(args)
             # 9 ms faster than through Typer
             plain = not any(arg.startswith("-") or not arg for arg in args)
-            if plain and opening.on_a_terminal():
-                return _flush(opening.open_explorer([Path(arg) for arg in args[1:]]))
+            if plain and abilities.on_a_terminal():
+                from fa_tui.opening import open_explorer  # Textual: for the explorer only
+
+                return _flush(open_explorer([Path(arg) for arg in args[1:]]))
         of_all = wants_help or args[0] in COMPLETION
         return _flush(_dispatch(args, COMMANDS if of_all else (args[0],)), answers_by_code)
     except FaError as error:
@@ -112,11 +113,12 @@ def _interrupted_once() -> None:
 
 def _complete() -> int:
     """Answer a shell's question for completions, as Typer does."""
-    import typer
+    from fa_tui.typer_app import command_of  # Typer: not before the explorer
 
-    from fa_tui.typer_app import build
-
-    typer.main.get_command(build(COMMANDS))(prog_name="fa-tui")
+    # as Typer's scripts for bash, and for zsh and fish, call the typed words
+    typed = os.environ.get("COMP_WORDS", "") + os.environ.get("_TYPER_COMPLETE_ARGS", "")
+    named = [word for word in typed.split() if word in COMMANDS]
+    command_of(named[:1] or COMMANDS)(prog_name="fa-tui")
     return 0
 
 
@@ -126,15 +128,16 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
     Raises:
         UsageError: invalid options or arguments.
     """
+    # Typer: not before the explorer
     import typer
 
-    from fa_tui.typer_app import build
+    from fa_tui.typer_app import command_of
 
     # it is off during the start, and a command may run for hours
     gc.enable()
-    command = typer.main.get_command(build(names))
+    command = command_of(names)
     if len(names) == 1:
-        _check_lists(args, command.commands[args[0]].params)  # type: ignore[attr-defined]
+        _check_lists(args, command.commands[args[0]].params)
     try:
         # app() would turn a closed stdout into exit code 1 and a wrong option into four lines
         with command.make_context("fa-tui", args) as context:
@@ -162,7 +165,7 @@ def _check_lists(args: Sequence[str], parameters: Iterable[object]) -> None:
     Raises:
         UsageError: with the correct list in the hint.
     """
-    from typer.core import TyperOption
+    from typer.core import TyperOption  # Typer: not before the explorer
 
     lists: set[str] = set()
     for one in parameters:

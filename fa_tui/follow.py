@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,7 +24,7 @@ from fa_tui.reading import Reading
 from fa_tui.session import News, Session
 
 if TYPE_CHECKING:
-    from fa_tui.application import Application
+    from fa_tui.app import ExplorerApp
 
 STILL_SECONDS = 2.0
 """Age from which an unreadable file counts as broken, not as being written."""
@@ -197,7 +197,7 @@ class Following:
         own_rows: rows being written by this explorer; events may arrive before they are shown.
     """
 
-    def __init__(self, app: Application, since: float) -> None:
+    def __init__(self, app: ExplorerApp, since: float) -> None:
         self._app, self._since = app, since
         self._folders: Folders | None = None
         self._looks = asyncio.Lock()
@@ -244,7 +244,7 @@ class Following:
 
     async def _watch(self) -> None:
         """Wait for changes and look, until an open folder is another one."""
-        from watchfiles import awatch
+        from watchfiles import awatch  # after the first paint
 
         paths = self._app.paths
         folders = [path for path in paths if path.is_dir()]
@@ -270,18 +270,6 @@ class Following:
             if before != [_identity(path) for path in folders]:
                 return
 
-    def take(self, readings: Iterable[Reading]) -> tuple[News, str]:
-        """Merge changed places into the session; returns the news, also as text."""
-        session = self._app.session
-        before = list(zip(session.flags, session.coverage, strict=True))
-        news = session.merge(readings)
-        # a report measured here returns from disk unchanged
-        others = [row for row in news.changed if row not in self.own_rows]
-        changed = [
-            row for row in others if before[row] != (session.flags[row], session.coverage[row])
-        ]
-        return news, news_text(session, news, changed)
-
 
 def _identity(folder: Path) -> tuple[int, int] | None:
     """Which folder it is: one that was made again is another one."""
@@ -295,24 +283,30 @@ def _identity(folder: Path) -> tuple[int, int] | None:
 _NAMED = 3
 
 
-def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
+def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]) -> str:
     """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
 
     Args:
-        session: after the news.
+        before: the snapshot before the news.
+        now: the one after them.
         news: the merged changes.
-        changed: changed rows that look different.
+        own_rows: rows measured here: their reports return from disk unchanged.
     """
     parts = []
     for word, rows in (
         ("new", news.added),
-        ("changed", changed),
+        ("changed", [row for row in news.changed if _looks_changed(before, now, row, own_rows)]),
         ("back", news.back),
         ("gone", news.gone),
     ):
         if rows:
-            names = ", ".join(
-                [session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
-            )
-            parts.append(f"{len(rows)} {word}: {names}")
+            names = [now.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED)
+            parts.append(f"{len(rows)} {word}: {', '.join(names)}")
     return "   ".join(parts)
+
+
+def _looks_changed(before: Session, now: Session, row: int, own_rows: Collection[int]) -> bool:
+    if row in own_rows:
+        return False
+    then = before.flags[row], before.coverage[row]
+    return then != (now.flags[row], now.coverage[row])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +11,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core import formats
+from fa_core.audit.jobs import changed_since
+from fa_core.errors import UsageError
+from fa_core.formats import given_columns
+from fa_core.formats.rows import Problem
+from fa_tui import app as explorer
+from fa_tui.option_groups import Log
+from fa_tui.options import split_list
+from fa_tui.samples import default_paths
+from fa_tui.session import Session, UnreadTraces
+from fa_tui.settings import load_settings, settings_file
+from fa_tui.terminal.abilities import detect
+from fa_tui.views.filters import ViewState, understood
+from fa_tui.views.words import PUBLISHED, SAMPLES
+
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.formats.rows import Problem
     from fa_core.report.baseline import FrozenBaseline
     from fa_tui.jobs.measuring import Setup
     from fa_tui.option_groups import Log
-    from fa_tui.session import Session
     from fa_tui.views.filters import ViewState
 
 
@@ -53,16 +66,6 @@ def open_explorer(
     gc.disable()
     # before the import of NumPy, whose unused thread pools take 55 ms to start
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from fa_core import formats
-    from fa_core.audit.jobs import changed_since
-    from fa_tui import app as explorer
-    from fa_tui.samples import default_paths
-    from fa_tui.session import Session
-    from fa_tui.settings import load_settings
-    from fa_tui.terminal.abilities import detect
-    from fa_tui.views.filters import ViewState, understood
-    from fa_tui.views.words import PUBLISHED, SAMPLES
-
     loaded = load_settings()
     look = look or ViewState()
     if not paths and not look.filter:
@@ -79,8 +82,10 @@ def open_explorer(
     problems = [*wrong, *found.problems, *changed_since(found.rows)]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
-    def traces() -> list[Trace]:
-        return traces_of_paths(paths, session)
+    def traces() -> Sequence[Trace]:
+        again = formats.scan(paths, columns=log.given)
+        app.call_later(app.add_problems, again.problems)
+        return again.traces
 
     session = Session(
         found.rows,
@@ -88,10 +93,12 @@ def open_explorer(
         baseline=baseline,
         log=log,
         problems=problems,
-        traces=traces,
+        traces=UnreadTraces(traces),
     )
+    # what is given must be known before the explorer opens
+    methods = [row.method for row in session.rows]
     if baseline is not None:
-        baseline.check(row.method for row in session.rows)
+        baseline.check(methods)
     look, terminal = understood(look, session), detect(glyphs=loaded.settings.glyphs)
     app = explorer.ExplorerApp(
         session,
@@ -114,13 +121,6 @@ def open_explorer(
 
 def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
     """What was given, with the settings' columns if it has none; and what is wrong with those."""
-    from fa_core.errors import UsageError
-    from fa_core.formats import given_columns
-    from fa_core.formats.rows import Problem
-    from fa_tui.option_groups import Log
-    from fa_tui.options import split_list
-    from fa_tui.settings import settings_file
-
     given = Log() if log is None else log
     if given.columns or not settled:
         return given, []
@@ -130,25 +130,3 @@ def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
     except UsageError as error:
         return given, [Problem(path, f"{path}: {error}")]
     return Log(given.h0, given.blocks, [settled]), []
-
-
-def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
-    """The traces of the paths; problems are added to the session."""
-    from fa_core.formats import scan
-
-    found = scan(list(paths), columns=session.columns)
-    session.add_problems(found.problems)
-    return found.traces
-
-
-def on_a_terminal() -> bool:
-    """Whether the explorer can run: Textual reads stdin and paints on stderr.
-
-    Under `textual serve` the terminal is a browser behind a pipe.
-    """
-    if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
-        return True
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return os.environ.get("TERM", "") != "dumb" and all(
-        stream is not None and stream.isatty() for stream in streams
-    )

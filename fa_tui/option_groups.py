@@ -16,6 +16,8 @@ from typer.models import OptionInfo
 
 from fa_core.audit.devices import PATIENCE, Execution
 from fa_core.errors import UsageError
+from fa_core.formats import given_columns
+from fa_core.formats.trace import with_growth_bound
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -145,8 +147,6 @@ class Log:
         """
         if not self.columns:
             return {}
-        from fa_core.formats import given_columns
-
         return given_columns(split_list(self.columns))
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
@@ -174,8 +174,6 @@ class Log:
             raise UsageError(
                 "a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4"
             )
-        from fa_core.formats.trace import with_growth_bound
-
         try:
             return with_growth_bound(logged, self.h0, self.blocks)
         except ValueError as error:

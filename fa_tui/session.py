@@ -1,18 +1,21 @@
-"""State of the explorer: runs, thresholds, scope and marks.
+"""State of the explorer: a snapshot of what is open and how it is judged, and the history of them.
 
 No terminal code, no torch, and NumPy only for a table of columns.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
+
+import msgspec
+from msgspec.structs import replace
 
 from fa_core.formats.row_baselines import with_assumed_baseline
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven
+from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import differing_axes, run_place
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
     from fa_core.formats.run_progress import RunWork
     from fa_core.formats.table import AuditTable
     from fa_core.formats.trace import TraceEpoch
-    from fa_core.report.baseline import FrozenBaseline
     from fa_tui.option_groups import Log
     from fa_tui.reading import Reading
 
@@ -40,13 +42,6 @@ class Flip(NamedTuple):
     row: int
     before: int
     after: int
-
-
-class Judgement(NamedTuple):
-    """Masks of firing and undecided diagnostics per row."""
-
-    flags: bytes
-    undecided: bytes
 
 
 class RunFilter(Protocol):
@@ -65,80 +60,217 @@ class RunFilter(Protocol):
 
 
 class News(NamedTuple):
-    """Changes after reading places again: indices of rows; whether traces or problems changed."""
+    """Changes after reading places again: indices of rows."""
 
     added: list[int]
     changed: list[int]
     gone: list[int]
     back: list[int]
-    others: bool
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.gone or self.back or self.others)
 
 
-class Session:
-    """Rows, thresholds, scope and marks; methods return the changes they make.
+class UnreadTraces(Sequence["Trace"]):
+    """Traces that are read on first use.
+
+    Args:
+        read: reads them.
+    """
+
+    def __init__(self, read: Callable[[], Sequence[Trace]]) -> None:
+        self._read = cache(read)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether they were read."""
+        return self._read.cache_info().currsize > 0
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    @overload
+    def __getitem__(self, place: int) -> Trace: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Trace]: ...
+    def __getitem__(self, place: int | slice) -> Trace | Sequence[Trace]:
+        return self._read()[place]
+
+
+class Runs:
+    """All runs, completed by what is assumed of them, and what follows from them alone.
+
+    Args:
+        rows: the runs.
+    """
+
+    def __init__(self, rows: Sequence[AuditRow]) -> None:
+        self.rows = rows
+
+    @cached_property
+    def judge(self) -> Judge:
+        """Judges them by any thresholds."""
+        return Judge([row.report for row in self.rows], DiagnosticThresholds())
+
+    @cached_property
+    def table(self) -> AuditTable:
+        """The runs as columns."""
+        from fa_core.formats.table import AuditTable  # imports NumPy: after the first paint
+
+        return AuditTable.from_rows(self.rows)
+
+    @cached_property
+    def differing_axes(self) -> dict[str, list[str]]:
+        """Method → axes that differ among its runs, used in their names."""
+        return differing_axes((row.method, row.axes) for row in self.rows)
+
+    @cached_property
+    def places(self) -> dict[str, dict[str, int]]:
+        """Source → key → index."""
+        found: dict[str, dict[str, int]] = {}
+        for index, row in enumerate(self.rows):
+            found.setdefault(row.source, {})[row.key] = index
+        return found
+
+
+class Scope:
+    """The runs that pass the filter, and what follows from them at any thresholds.
+
+    Args:
+        runs: all runs.
+        rows: indices of those in scope, rising; None for all.
+    """
+
+    def __init__(self, runs: Runs, rows: Sequence[int] | None) -> None:
+        self._runs = runs
+        self.rows = rows
+        self.values = cache(self._values)
+
+    @cached_property
+    def indices(self) -> Sequence[int]:
+        """Indices of the runs, rising."""
+        if self.rows is None:
+            return range(len(self._runs.rows))
+        return self.rows
+
+    @cached_property
+    def runs(self) -> Sequence[AuditRow]:
+        """The runs themselves."""
+        return [self._runs.rows[row] for row in self.indices]
+
+    @cached_property
+    def counted(self) -> Sequence[int]:
+        """The runs without controls, which make no claim."""
+        return [row for row in self.indices if not self._runs.rows[row].is_control]
+
+    @cached_property
+    def uneven(self) -> Sequence[str]:
+        """Notes on settings that differ between them (`fa_core.formats.rows.uneven`)."""
+        return uneven(Counter(conditions_of(row.report) for row in self.runs))
+
+    @property
+    def compared(self) -> Sequence[int]:
+        """The runs that thresholds are set by: the counted ones, or where all are controls, all."""
+        return self.counted or self.indices
+
+    def _values(self, letter: str) -> Sequence[float]:
+        """A diagnostic's numbers of these runs, rising, then a NaN for each run that fires at every
+        threshold."""
+        return self._runs.judge.values(letter, self.compared)
+
+
+class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
+    """An immutable snapshot: what is open, and how it is judged. Everything shown is derived from
+    it, on first use.
 
     Attributes:
-        rows: all runs, in reading order.
+        read: all runs as read, in reading order.
         thresholds: judge the runs.
         baseline: assumed frozen-baseline accuracies.
         log: what logs do not say.
         problems: paths that could not be opened, with reasons.
-        traces: traces of the runs, or a function that reads them on first use.
+        traces: of the runs.
         marked: indices of marked rows.
-        filter: limits the scope, if set.
-        wide: whether the filter is suspended.
-        scope: indices of the rows in scope, rising; None for all.
+        filter: limits the scope.
+        aside: a filter that was taken off, and comes back with a key.
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
+        since: the snapshot before the last step, from which flips are counted; None: there are
+            none.
     """
 
-    def __init__(
-        self,
-        rows: Iterable[AuditRow],
-        *,
-        thresholds: DiagnosticThresholds | None = None,
-        baseline: FrozenBaseline | None = None,
-        log: Log | None = None,
-        problems: Sequence[Problem] = (),
-        traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
-    ) -> None:
-        self.baseline = baseline
-        self.log = log
-        self._as_read = list(rows)
-        self.rows = self._completed(self._as_read)
-        self.thresholds = thresholds or DiagnosticThresholds()
-        self.problems = list(problems)
-        self._traces = traces
-        self.marked: set[int] = set()
-        self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
-        self.gone: set[int] = set()
-        self.states: dict[int, str] = {}
-        self.work: dict[int, RunWork] = {}
-        self.filter: RunFilter | None = None
-        self.wide = False
-        self.scope: list[int] | None = None
-        self._counted: Sequence[int] | None = None
-        self._differing: dict[str, list[str]] | None = None
-        self._uneven: Sequence[str] | None = None
-        self._by_source: dict[str, dict[str, int]] | None = None
-        self._table: AuditTable | None = None
-        self._values: dict[str, array[float]] = {}
-        self._judge_all()
+    read: Sequence[AuditRow] = ()
+    thresholds: DiagnosticThresholds = DiagnosticThresholds()
+    baseline: FrozenBaseline | None = None
+    log: Log | None = None
+    problems: Sequence[Problem] = ()
+    traces: Sequence[Trace] = ()
+    marked: frozenset[int] = frozenset()
+    filter: RunFilter | None = None
+    aside: RunFilter | None = None
+    gone: frozenset[int] = frozenset()
+    work: Mapping[int, RunWork] = {}
+    states: Mapping[int, str] = {}
+    since: Session | None = None
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def but(self, **changes: object) -> Session:
+        """A later snapshot, which shares what does not depend on the changes."""
+        changes = {
+            name: value for name, value in changes.items() if value is not getattr(self, name)
+        }
+        later = replace(self, **changes)
+        shared = vars(later)
+        if changes.keys().isdisjoint(("read", "baseline", "log")):
+            shared["runs"] = self.runs
+            if "thresholds" not in changes:
+                shared["_judged"] = self._judged
+            depends = "filter" in changes or (self.filter is not None and self.filter.live)
+            if not depends or later.seen.rows == self.seen.rows:
+                shared["seen"] = self.seen
+        return later
 
-    def _completed(self, rows: list[AuditRow]) -> list[AuditRow]:
-        """The rows with given baselines and facts; the same list without any."""
+    @cached_property
+    def runs(self) -> Runs:
+        """All runs with the given baselines and facts."""
+        rows = self.read
         if self.baseline:
             rows = with_assumed_baseline(rows, self.baseline)
         if self.log:
-            return self.log.apply(rows)
-        return rows
+            rows = self.log.apply(rows)
+        return Runs(rows)
+
+    @cached_property
+    def seen(self) -> Scope:
+        """The runs in scope."""
+        rows = None
+        if self.filter is not None:
+            rows = self.filter.rows(self)
+        return Scope(self.runs, rows)
+
+    @cached_property
+    def _judged(self) -> tuple[bytearray, bytearray]:
+        return self.runs.judge.at(self.thresholds)
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+    @property
+    def rows(self) -> Sequence[AuditRow]:
+        """All runs, completed."""
+        return self.runs.rows
+
+    @property
+    def flags(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that fire."""
+        return self._judged[0]
+
+    @property
+    def coverage(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that were measured."""
+        return self.runs.judge.coverage
+
+    @property
+    def undecided(self) -> Sequence[int]:
+        """Per row, the mask of diagnostics that neither fire nor pass for sure."""
+        return self._judged[1]
 
     @property
     def columns(self) -> Given:
@@ -146,261 +278,83 @@ class Session:
         return {} if self.log is None else self.log.given
 
     @property
-    def flags(self) -> Sequence[int]:
-        """Per row, the mask of diagnostics that fire."""
-        return self._judge.flags
-
-    @property
-    def coverage(self) -> Sequence[int]:
-        """Per row, the mask of diagnostics that were measured."""
-        return self._judge.coverage
-
-    @property
-    def undecided(self) -> Sequence[int]:
-        """Per row, the mask of diagnostics that neither fire nor pass for sure."""
-        return self._judge.undecided
-
-    @property
-    def traces(self) -> list[Trace]:
-        """Traces of the runs, read on first use."""
-        if callable(self._traces):
-            self._traces = self._traces()
-        return list(self._traces)
-
-    @traces.setter
-    def traces(self, traces: Sequence[Trace]) -> None:
-        self._traces = traces
-
-    def problems_within(self, sources: Iterable[str]) -> int:
-        """Number of problems in these files."""
-        files = set(sources)
-        return sum(problem.path in files for problem in self.problems)
-
-    def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Add problems, each once."""
-        self.problems += [problem for problem in problems if problem not in self.problems]
-
-    @property
     def table(self) -> AuditTable:
-        """The rows as a table, built on first use (imports NumPy)."""
-        if self._table is None:
-            from fa_core.formats.table import AuditTable
+        """The rows as a table (imports NumPy)."""
+        return self.runs.table
 
-            self._table = AuditTable.from_rows(self.rows)
-        return self._table
-
-    def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
-        """Judge all runs again; returns the flips."""
-        if thresholds == self.thresholds:
-            return []
-        before, seen = self.judgement, self.scope
-        self.thresholds = thresholds
-        self._judge.move(thresholds)
-        if self.filter is not None and self.filter.live:
-            self.choose()
-        return self.flipped(before, seen)
-
-    def flipped(self, before: Judgement, seen: Sequence[int] | None = None) -> list[Flip]:
-        """Flips among rows in the current or previous scope.
-
-        Args:
-            before: the previous judgement.
-            seen: the previous scope (default: the current one).
-        """
-        rows = self.scope
-        if rows is not None and seen is not None and seen != rows:
-            rows = sorted({*rows, *seen})
-        return flipped(before, self.judgement, rows)
-
-    def narrow(
-        self, filter: RunFilter | None, rows: list[int] | None = None, *, wide: bool = False
-    ) -> None:
-        """Set the filter (None = no filter).
-
-        Args:
-            filter: the filter.
-            rows: the passing rows, if known.
-            wide: suspend it at once.
-        """
-        self.filter, self.wide = filter, wide and filter is not None
-        if rows is None or self.wide:
-            self.choose()
-        else:
-            self._look_at(rows)
-
-    def widen(self) -> None:
-        """Suspend or resume the filter."""
-        self.wide = not self.wide
-        self.choose()
-
-    def choose(self) -> bool:
-        """Apply the filter again; returns whether the scope changed."""
-        before = self.scope
-        if self.filter is None or self.wide:
-            self._look_at(None)
-        else:
-            self._look_at(self.filter.rows(self))
-        return self.scope != before
-
-    def _look_at(self, rows: list[int] | None) -> None:
-        if rows != self.scope or self._counted is None:
-            self.scope, self._counted, self._uneven = rows, None, None
-            self._values.clear()
+    @property
+    def scope(self) -> Sequence[int] | None:
+        """Indices of the rows in scope, rising; None for all."""
+        return self.seen.rows
 
     @property
     def scope_text(self) -> str:
-        """The typed text of the active filter; ``""`` without one."""
-        if self.filter is None or self.wide:
-            return ""
-        return self.filter.text
+        """The typed text of the filter; ``""`` without one."""
+        return "" if self.filter is None else self.filter.text
 
     @property
     def in_scope(self) -> Sequence[int]:
         """Indices of the rows in scope, rising."""
-        if self.scope is None:
-            return range(len(self.rows))
-        return self.scope
+        return self.seen.indices
 
     @property
     def scoped(self) -> Sequence[AuditRow]:
         """The rows in scope."""
-        if self.scope is None:
-            return self.rows
-        return [self.rows[row] for row in self.scope]
+        return self.seen.runs
+
+    @cached_property
+    def flips(self) -> Sequence[Flip]:
+        """The rows whose cells the last step changed, among those in scope then or now."""
+        if self.since is None or self.since._judged == self._judged:
+            return ()
+        rows: Iterable[int] = range(len(self))
+        if self.scope is not None and self.since.scope is not None:
+            rows = sorted({*self.scope, *self.since.scope})
+        then, now = self.since.flags, self.flags
+        differ = _differing(self.since, self)
+        return [Flip(row, then[row], now[row]) for row in rows if differ[row]]
+
+    def is_step_from(self, before: Session) -> bool:
+        """Whether only thresholds moved since an earlier snapshot; the scope stayed."""
+        return self.thresholds is not before.thresholds and self.seen is before.seen
 
     @property
-    def uneven(self) -> Sequence[str]:
-        """Notes on settings that differ between rows in scope (`fa_core.formats.rows.uneven`)."""
-        if self._uneven is None:
-            self._uneven = uneven(Counter(conditions_of(row.report) for row in self.scoped))
-        return self._uneven
+    def turned(self) -> list[Flip]:
+        """The runs whose letters changed with the last step."""
+        return [flip for flip in self.flips if flip.before != flip.after]
 
-    @property
-    def counted(self) -> Sequence[int]:
-        """The rows in scope without controls, which make no claim."""
-        if self._counted is None:
-            self._counted = [row for row in self.in_scope if not self.rows[row].is_control]
-        return self._counted
+    @cached_property
+    def turned_rows(self) -> frozenset[int]:
+        """Indices of the runs whose letters changed with the last step."""
+        return frozenset(flip.row for flip in self.turned)
 
-    def _count(self, masks: Sequence[int]) -> int:
-        """Number of counted rows with a nonzero mask."""
-        return sum(1 for row in self.counted if masks[row])
+    def counts(self) -> Counts:
+        """Runs in scope without controls, by what is known of them."""
+        flags, undecided, coverage = self.flags, self.undecided, self.coverage
+        walked = measured = doubtful = 0
+        for row in self.seen.counted:
+            walked += bool(flags[row])
+            measured += bool(coverage[row])
+            doubtful += bool(undecided[row] and not flags[row])
+        training = 0
+        if self.work:
+            training = sum(map(self.is_trained, self.in_scope))
+        return Counts(walked, measured, doubtful, training)
 
-    def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
-        """Assume frozen-baseline accuracies (None = the recorded ones); returns the flips."""
-        before, self.baseline = self.judgement, baseline
-        self.rows = self._completed(self._as_read)
-        self._forget_table()
-        self._judge_all()
-        return self.flipped(before)
+    def values(self, letter: str) -> Sequence[float]:
+        """A diagnostic's numbers of the compared runs (`Scope.compared`), rising, then a NaN for
+        each run that fires at every threshold."""
+        return self.seen.values(letter)
 
-    def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
-        """Replace rows by newly measured ones."""
-        for index, row in rows.items():
-            self._put(index, row)
-        self._forget_table()
-        self._judge_all()
+    def values_in_scope(self, letter: str) -> Sequence[float]:
+        """Like `values`, with controls."""
+        return self.runs.judge.values(letter, self.scope)
 
-    def merge(self, readings: Iterable[Reading]) -> News:
-        """Merge changed places. Indices are stable: removed rows stay, new ones are appended."""
-        news = News([], [], [], [], others=False)
-        for reading in readings:
-            news = self._merge_one(reading, news)
-        if news.added or news.changed:
-            self._forget_table()
-            self._judge_all()
-        return news
-
-    def _merge_one(self, reading: Reading, news: News) -> News:
-        known = self._sources().get(reading.place, {})
-        missing = set(known.values())
-        for row in reading.rows:
-            index = known.setdefault(row.key, len(self.rows))
-            if index == len(self.rows):
-                news.added.append(index)
-            elif row != self._as_read[index]:
-                news.changed.append(index)
-            if index in self.gone:
-                news.back.append(index)
-            missing.discard(index)
-            self.gone.discard(index)
-            self._put(index, row)
-        news.gone.extend(sorted(missing - self.gone))
-        self.gone |= missing
-        self._sources()[reading.place] = known
-        return news._replace(others=self._merge_others(reading) or news.others)
-
-    def _merge_others(self, reading: Reading) -> bool:
-        """Merge traces (unless their place was removed, or they are not read yet) and problems."""
-        kept = [problem for problem in self.problems if not reading.settles(problem)]
-        changed = [*kept, *reading.problems] != self.problems
-        self.problems = [*kept, *reading.problems]
-        if callable(self._traces) or reading.gone:
-            return changed
-        kept_traces = [trace for trace in self._traces if not reading.owns(trace.source)]
-        others = len(kept_traces) < len(self._traces) or bool(reading.traces)
-        self._traces = [*kept_traces, *reading.traces]
-        return changed or others
-
-    def take_work(self, changed: Mapping[str, RunWork | None]) -> list[int]:
-        """Take in what processes do with run folders; the rows it concerns."""
-        rows = []
-        for place, work in changed.items():
-            for row in self._sources().get(place, {}).values():
-                rows.append(row)
-                if work is None:
-                    self.work.pop(row, None)
-                else:
-                    self.work[row] = work
-        return rows
-
-    def epochs_of(self, index: int) -> list[TraceEpoch]:
-        """The epochs in the trace of a run folder; empty without a trace."""
-        for trace in self.traces:
-            if run_place(trace.source) == self.rows[index].source:
-                return trace.epochs
-        return []
-
-    def training(self) -> int:
-        """How many runs in scope are being trained now."""
-        if not self.work:
-            return 0
-        return sum(map(self.is_trained, self.in_scope))
-
-    def is_trained(self, index: int) -> bool:
-        """Whether another process trains a run now."""
-        return index in self.work and self.work[index].trains
-
-    def _sources(self) -> dict[str, dict[str, int]]:
-        """Source → key → index."""
-        if self._by_source is None:
-            self._by_source = {}
-            for index, row in enumerate(self.rows):
-                self._by_source.setdefault(row.source, {})[row.key] = index
-        return self._by_source
-
-    def _put(self, index: int, row: AuditRow) -> None:
-        """Replace or append a row."""
-        self._as_read[index : index + 1] = [row]
-        if self.rows is not self._as_read:
-            self.rows[index : index + 1] = self._completed([row])
-
-    def assumes(self, index: int) -> bool:
-        """Whether a run's frozen baseline is assumed."""
-        return self.rows[index].report.assumed_baseline_acc is not None
-
-    def walk_backs(self) -> int:
-        """Number of runs that need walk-back."""
-        return self._count(self.flags)
-
-    def doubtful(self) -> int:
-        """Number of runs that are undecided: nothing fires on them, and some diagnostic is open."""
-        flags, undecided = self.flags, self.undecided
-        return sum(1 for row in self.counted if undecided[row] and not flags[row])
-
-    def measured(self) -> int:
-        """Number of runs with at least one measured diagnostic."""
-        return self._count(self.coverage)
+    def deciding(self, letter: str) -> Sequence[float]:
+        """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
+        others = ALL & ~BIT[letter]
+        rows = [row for row in self.seen.compared if not self.flags[row] & others]
+        return self.runs.judge.values(letter, rows)
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure, of a run that is not in training."""
@@ -412,35 +366,20 @@ class Session:
             and not self.is_trained(index)
         ]
 
-    def values(self, letter: str) -> Sequence[float]:
-        """A diagnostic's numbers of the counted runs, rising, then a NaN for each run that fires at
-        every threshold; cached for all screens.
+    def is_trained(self, index: int) -> bool:
+        """Whether another process trains a run now."""
+        return index in self.work and self.work[index].trains
 
-        Where there are controls alone, theirs.
-        """
-        if letter not in self._values:
-            self._values[letter] = self._judge.values(letter, self._compared)
-        return self._values[letter]
-
-    @property
-    def _compared(self) -> Sequence[int]:
-        """The rows that thresholds are set by: the counted ones, or where all are controls, all."""
-        return self.counted or self.in_scope
-
-    def values_in_scope(self, letter: str) -> Sequence[float]:
-        """Like `values`, with controls."""
-        return self._judge.values(letter, self.scope)
-
-    def deciding(self, letter: str) -> Sequence[float]:
-        """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
-        others = ALL & ~BIT[letter]
-        rows = [row for row in self._compared if not self.flags[row] & others]
-        return self._judge.values(letter, rows)
+    def epochs_of(self, index: int) -> Sequence[TraceEpoch]:
+        """The epochs in the trace of a run folder; empty without a trace."""
+        for trace in self.traces:
+            if run_place(trace.source) == self.rows[index].source:
+                return trace.epochs
+        return []
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
-        fired, covered = letters_of(self.flags[index]), letters_of(self.coverage[index])
-        return verdict_text(fired, covered)
+        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
 
     def standing(self, index: int) -> str:
         """A run's standing (`fa_core.report.verdict.standing`)."""
@@ -467,18 +406,9 @@ class Session:
             ascii_only=ascii_only,
         )
 
-    @property
-    def judgement(self) -> Judgement:
-        """The current judgement of all rows."""
-        return Judgement(bytes(self.flags), bytes(self.undecided))
-
     def recorded_differs(self, index: int) -> bool:
         """Whether the file's recorded verdict differs from the current one."""
         return self.rows[index].report.with_thresholds(self.thresholds).recorded_differs
-
-    def recorded(self, index: int) -> str | None:
-        """The verdict that the file recorded."""
-        return self.rows[index].report.recorded_verdict
 
     def alike(self, index: int) -> list[int]:
         """The rows in scope with this row's method and seed, and the row itself."""
@@ -497,24 +427,104 @@ class Session:
             return row.method
         return f"{row.method} s{row.seed}"
 
-    @property
-    def differing_axes(self) -> dict[str, list[str]]:
-        """Method → axes that differ among its runs, used in their names."""
-        if self._differing is None:
-            self._differing = differing_axes((row.method, row.axes) for row in self.rows)
-        return self._differing
 
-    def _forget_table(self) -> None:
-        self._table = self._counted = self._differing = None
-        self._values.clear()
+def _differing(then: Session, now: Session) -> bytes:
+    """Per row, whether letters or undecided ones differ between snapshots of the same runs."""
+    either = 0
+    for before, after in zip(then._judged, now._judged, strict=True):
+        either |= int.from_bytes(before, "little") ^ int.from_bytes(after, "little")
+    return either.to_bytes(len(now), "little")
 
-    def _judge_all(self) -> None:
-        """Judge rows after some were replaced."""
-        self._uneven = None
-        self._judge = Judge([row.report for row in self.rows], self.thresholds)
-        self._values.clear()
-        if self.filter is not None:
-            self.choose()
+
+def changed_cells(then: Session, now: Session) -> set[int]:
+    """The rows whose letters or marks differ between two snapshots of the same runs."""
+    rows = {*(then.marked ^ now.marked), *(then.gone ^ now.gone)}
+    for before, after in ((then.work, now.work), (then.states, now.states)):
+        if before is not after:
+            every = {*before, *after}
+            rows |= {row for row in every if before.get(row) != after.get(row)}
+    if then._judged is not now._judged:
+        rows |= {row for row, differs in enumerate(_differing(then, now)) if differs}
+    if then.since is not now.since:
+        rows |= {flip.row for flip in (*then.turned, *now.turned)}
+    return rows
+
+
+class Counts(NamedTuple):
+    """Numbers of runs in scope; controls are not counted, except in training.
+
+    Attributes:
+        walked: need walk-back.
+        measured: have at least one measured diagnostic.
+        doubtful: nothing fires on them, and some diagnostic is open.
+        training: another process trains them now.
+    """
+
+    walked: int
+    measured: int
+    doubtful: int
+    training: int
+
+
+def with_rows(session: Session, rows: Mapping[int, AuditRow]) -> Session:
+    """The session with some rows replaced by newly measured ones."""
+    read = list(session.read)
+    for index, row in rows.items():
+        read[index] = row
+    return session.but(read=read, since=None)
+
+
+def with_work(session: Session, changed: Mapping[str, RunWork | None]) -> Session:
+    """The session with what processes do with run folders now."""
+    work = dict(session.work)
+    for place, now in changed.items():
+        for row in session.runs.places.get(place, {}).values():
+            if now is None:
+                work.pop(row, None)
+            else:
+                work[row] = now
+    return session.but(work=work)
+
+
+def merged(session: Session, readings: Iterable[Reading]) -> tuple[Session, News]:
+    """The session with changed places. Indices are stable: removed rows stay, new ones are
+    appended."""
+    news = News([], [], [], [])
+    read, gone = list(session.read), set(session.gone)
+    places = {place: dict(keys) for place, keys in session.runs.places.items()}
+    changes: dict[str, object] = {}
+    for reading in readings:
+        known = places.setdefault(reading.place, {})
+        missing = set(known.values())
+        for row in reading.rows:
+            index = known.setdefault(row.key, len(read))
+            if index == len(read):
+                news.added.append(index)
+            elif row != read[index]:
+                news.changed.append(index)
+            if index in gone:
+                news.back.append(index)
+            missing.discard(index)
+            gone.discard(index)
+            read[index : index + 1] = [row]
+        news.gone.extend(sorted(missing - gone))
+        gone |= missing
+        session = _with_others(session, reading)
+    if news.added or news.changed:
+        changes.update(read=read, since=None)
+    return session.but(gone=frozenset(gone), **changes), news
+
+
+def _with_others(session: Session, reading: Reading) -> Session:
+    """Merge problems, and traces (unless their place was removed, or they are not read yet)."""
+    kept = [problem for problem in session.problems if not reading.settles(problem)]
+    problems = [*kept, *reading.problems]
+    traces = session.traces
+    is_read = not isinstance(traces, UnreadTraces) or traces.is_read
+    if is_read and not reading.gone:
+        own = [trace for trace in traces if not reading.owns(trace.source)]
+        traces = [*own, *reading.traces]
+    return session.but(problems=problems, traces=traces)
 
 
 @lru_cache(maxsize=4096)
@@ -523,13 +533,69 @@ def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
     return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 
-def flipped(before: Judgement, after: Judgement, rows: Sequence[int] | None = None) -> list[Flip]:
-    """The rows whose cells differ (among the given ones; default: all)."""
-    if before == after:
-        return []
-    flips = []
-    for row in range(len(after.flags)) if rows is None else rows:
-        flags, undecided = before.flags[row], before.undecided[row]
-        if flags != after.flags[row] or undecided != after.undecided[row]:
-            flips.append(Flip(row, flags, after.flags[row]))
-    return flips
+_REPEAT_SECONDS = 0.15
+"""Seconds within which a held key repeats; a key that is pressed again takes longer."""
+
+
+class History:
+    """The snapshots: the current one, those before its steps, and those that were undone.
+
+    Args:
+        now: the first one.
+
+    >>> history = History(Session())
+    >>> for limit, at in ((1e-6, 0.0), (1e-5, 0.1)):
+    ...     thresholds = DiagnosticThresholds(g_norm_floor=limit)
+    ...     history.record(history.now.but(thresholds=thresholds), "b", at=at)
+    >>> history.undo().thresholds.g_norm_floor, history.redo().thresholds.g_norm_floor
+    (1e-07, 1e-05)
+    """
+
+    def __init__(self, now: Session) -> None:
+        self.now = now
+        self.past: list[Session] = []
+        self.future: list[Session] = []
+        self._last: tuple[str | None, float] = None, 0.0
+
+    @property
+    def offers(self) -> tuple[str, ...]:
+        """The available actions among ``undo`` and ``redo``."""
+        return ("undo",) * bool(self.past) + ("redo",) * bool(self.future)
+
+    def record(self, now: Session, series: str | None, at: float, *, is_drag: bool = False) -> None:
+        """Take a step of thresholds or baseline.
+
+        Args:
+            now: the new snapshot.
+            series: e.g. a slider's name; what a held key changes of it is one step. None: a
+                separate change (a preset, a typed value).
+            at: the time in seconds.
+            is_drag: whether the series is one drag of the mouse, which is one step with its pauses.
+        """
+        before, then = self._last
+        goes_on = series is not None and series == before
+        if not goes_on or (at - then >= _REPEAT_SECONDS and not is_drag):
+            self.past.append(self.now)
+        origin = self.past[-1] if is_drag else self.now
+        self.now = now.but(since=origin.but(since=None))
+        self.future.clear()
+        self._last = (series, at)
+
+    def undo(self) -> Session:
+        """Undo a step, if there is one."""
+        return self._travel(self.past, self.future)
+
+    def redo(self) -> Session:
+        """Redo the last undone step."""
+        return self._travel(self.future, self.past)
+
+    def _travel(self, source: list[Session], target: list[Session]) -> Session:
+        """Judge as another snapshot does; what was read or marked since stays."""
+        if source:
+            target.append(self.now)
+            there = source.pop()
+            self.now = self.now.but(
+                thresholds=there.thresholds, baseline=there.baseline, since=None
+            )
+            self._last = (None, 0.0)
+        return self.now

@@ -16,6 +16,7 @@ import msgspec
 import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json, checked, reading
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.rows import Problem
@@ -205,9 +206,7 @@ def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "")
         tables: from the outermost.
         head: head of a new file.
     """
-    import tomlkit
-
-    from fa_core.files.atomic import write_bytes
+    import tomlkit  # after the first paint
 
     document = tomlkit.parse(TomlFile(path).text or head)
     held: Any = document

@@ -16,6 +16,7 @@ import msgspec
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
 from fa_core.files.opening import typed_path
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.numbers import exact
@@ -111,13 +112,13 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
     if not shared.rows:
         raise UsageError("no runs to export: the filter leaves none")
     if path.suffix.lower() == ".csv":
+        # they import NumPy: after the first paint
         from fa_core.formats.table import AuditTable
         from fa_core.reporting.records import to_csv
 
-        write_bytes(path, to_csv(AuditTable.from_rows(shared.rows), thresholds).encode())
+        table = AuditTable.from_rows(shared.rows)
+        write_bytes(path, to_csv(table, thresholds).encode())
         return ""
-    from fa_core.formats.audit_table_writer import write_audit_table
-
     judged = []
     for row in shared.rows:
         report = row.report.with_thresholds(thresholds)
@@ -131,7 +132,7 @@ def write_data(path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> 
 def _table_text(path: Path, table: Table) -> str:
     if path.suffix.lower() == ".json":
         return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
-    from fa_core.reporting.records import csv_text
+    from fa_core.reporting.records import csv_text  # imports NumPy: after the first paint
 
     return csv_text([table.grid.headings, *table.grid.rows])
 

@@ -7,9 +7,10 @@ import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import get_type_hints
+from typing import cast, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 _MODULES = {
     **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
@@ -35,9 +36,14 @@ def build(names: Sequence[str]) -> typer.Typer:
     return app
 
 
+def command_of(names: Sequence[str]) -> TyperGroup:
+    """The command line with the named commands."""
+    return cast("TyperGroup", typer.main.get_command(build(names)))
+
+
 def help_text(name: str, width: int) -> str:
     """What `fa-tui NAME --help` prints at this width."""
-    command = typer.main.get_command(build([name])).commands[name]  # type: ignore[attr-defined]
+    command = command_of([name]).commands[name]
     context = command.make_context(f"fa-tui {name}", [], resilient_parsing=True)
     context.terminal_width = width
     text: str = command.get_help(context)

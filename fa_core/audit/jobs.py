@@ -19,9 +19,19 @@ from fa_core.files.decode import Json, reading
 from fa_core.files.opening import exists, is_folder, open_file
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.formats.rows import AuditRow, Problem
-from fa_core.option_values import check_data_set, check_loss, network_spec
+from fa_core.option_values import (
+    check_data_set,
+    check_loss,
+    is_callable_name,
+    network_spec,
+    unknown_name,
+)
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, is_run
+
+GAMMA, FULL = "gamma", "full"
+CREDITS = ("none", GAMMA, FULL)
+"""Levels of credit quality."""
 
 AUTO: Literal["auto"] = "auto"
 """Number of batches that is found while measuring."""
@@ -65,7 +75,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         dtype: arithmetic: None (half precision in float32, others unchanged), ``"as-is"`` or
             ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also
-            ρ); only where the run saved its credit.
+            ρ); only where the run saved its credit. Or ``module:callable``, a function (model, x,
+            y) -> [a_0..a_L]; typed by the user.
         null_draws: draws of fresh feedback for Γ's null; None = the rule's default.
         precision: whether to compare the gradients with float64 ones.
         ablate: whether to measure accuracy without each block.
@@ -84,7 +95,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     norm_batches: int = 1
     eval_seed: int | None = None
     dtype: str | None = None
-    credit: Literal["none", "gamma", "full"] = "gamma"
+    credit: str = GAMMA
     null_draws: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
     precision: bool = False
     ablate: bool = False
@@ -267,7 +278,7 @@ def check_options(options: MeasureOptions) -> None:
     """Check options before a worker starts.
 
     Raises:
-        UsageError: an unknown data set, network or loss, a count below 1.
+        UsageError: an unknown data set, network, loss or credit, a count below 1.
     """
     check_counts(
         batches=None if options.batches == AUTO else options.batches,
@@ -280,6 +291,8 @@ def check_options(options: MeasureOptions) -> None:
         check_data_set(options.data)
     if options.loss is not None:
         check_loss(options.loss)
+    if options.credit not in CREDITS and not is_callable_name(options.credit):
+        raise unknown_name("credit", options.credit, [*CREDITS, "module:callable"])
 
 
 def no_data(checkpoint: Path | str) -> FaError:

@@ -16,9 +16,12 @@ from torch import Tensor
 from fa_core.audit.devices import idle_gpu
 from fa_core.audit.jobs import (
     AUTO,
+    CREDITS,
+    FULL,
     STAMP,
     Job,
     JobProgress,
+    MeasureOptions,
     stamp,
     versions,
 )
@@ -33,6 +36,7 @@ from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
     DIRECTIONS,
     NEEDS_DIRECTIONS,
+    given_credit_quality,
     method_credit_quality,
     own_credit_quality,
 )
@@ -53,6 +57,7 @@ from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.passes import is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
+from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
@@ -64,8 +69,6 @@ from fa_core.zoo.models.base import StreamNet
 
 if TYPE_CHECKING:
     from fa_core.audit.loading import Evaluation, Loaded
-
-GAMMA, FULL = "gamma", "full"
 
 ABLATION = "depth_ablation"
 """Key of a report's ``unmeasured`` for a missing ablation."""
@@ -148,27 +151,31 @@ def measure_credit(
         loaded: the job.
         method: its method; only built-in ones are looked up.
         batch: (x, y), on the network's device.
-        own: credit of a network with its own backward pass, which precedes the method's.
+        own: credit of a network with its own backward pass, which precedes the method's, and is
+            preceded by the user's.
         loss: the loss that was measured.
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
         asked for, or the method is unknown.
     """
-    if loaded.job.options.credit not in (GAMMA, FULL) or (
-        loaded.manifest is None and not loaded.checkpoint.feedback and own is None
-    ):
+    given = loaded.job.options.credit not in CREDITS
+    if loaded.job.options.credit == "none":
         return None
-    if own is not None and "gamma" not in own:
+    if not given and own is None and loaded.manifest is None and not loaded.checkpoint.feedback:
+        return None
+    if not given and own is not None and "gamma" not in own:
         return own
     try:
+        if given:
+            return _given_credit(loaded, batch, loss)
         if own is not None:
             return _own_credit(loaded, batch, loss)
         if loss.name != CE.name:
             raise FaError(f"the method's credit is of cross entropy, the gradients of {loss.name}")
         return _credit_of_method(loaded, method, batch)
     except FaError as error:
-        if own is None:
+        if own is None or given:
             return {"missing": {"gamma": str(error)}}
         return {**own, "missing": {"rho, nudge": str(error)}}
     except RuntimeError as error:
@@ -193,6 +200,15 @@ def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
         loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
     )
     return _without_directions(found.to_dict(), loaded)
+
+
+def _given_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
+    """Credit quality of the user's function."""
+    options = loaded.job.options
+    function = import_callable(options.credit, "--credit")
+    return given_credit_quality(
+        loaded.network, function, batch, options.taps or None, options.dtype, loss=loss
+    )
 
 
 def _without_directions(credit: Json, loaded: Loaded) -> Json:
@@ -335,7 +351,7 @@ def build_report(
         frozen_baseline_acc=None
         if manifest is None or no_baseline
         else manifest.frozen_baseline_acc,
-        unmeasured={**report.unmeasured, **no_baseline},
+        unmeasured={**_unmeasured(report, credit, options), **no_baseline},
         credit=credit,
         provenance={
             **report.provenance,
@@ -352,6 +368,16 @@ def build_report(
             **_device_facts(device),
         },
     )
+
+
+def _unmeasured(
+    report: DiagnosticReport, credit: Json | None, options: MeasureOptions
+) -> dict[str, str]:
+    """What was not measured, with the user's credit in place of a network's own."""
+    if options.credit in CREDITS:
+        return report.unmeasured
+    others = {name: why for name, why in report.unmeasured.items() if name != "gamma"}
+    return {**others, **(credit or {}).get("missing", {})}
 
 
 OTHER_BASELINE = (

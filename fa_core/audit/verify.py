@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fa_core.analysis.record_comparison import Comparison, Difference, compare
 from fa_core.audit.audit import Measuring
-from fa_core.audit.jobs import MeasureOptions, job_for, run_of
+from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import LONGEST_NAME, exists, is_file, is_folder, read_file, real_path
@@ -32,7 +32,7 @@ from fa_core.report.provenance import BASELINE_FROM, GIVEN
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
 
-CODE = {"model": "network", "logits": "place of the logits", "loss": "loss"}
+CODE = {"model": "network", "logits": "place of the logits", "loss": "loss", "credit": "credit"}
 """Options that may name code → what they name."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
@@ -153,8 +153,9 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
     """The settings a run was measured with, overridden by typed options.
 
     These options override: the data SPEC (a recorded one may name no code), the network, which is
-        required if one was recorded, as is a loss or a place of the logits that names code, and the
-        name of the weights in a file. A report without settings is measured with its own K and B.
+        required if one was recorded, as is a loss, a credit or a place of the logits that names
+        code, and the name of the weights in a file. A report without settings is measured with its
+        own K and B.
 
     Raises:
         UsageError: the user's own code was recorded, and is not typed again.
@@ -173,7 +174,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         name: text
         for name in CODE
         if (text := getattr(options, name)) is not None
-        and getattr(typed, name) is None
+        and _code(typed, name) is None
         and (name == "model" or is_callable_name(text))
     }
     if untyped:
@@ -193,11 +194,17 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         options,
         data=typed.data or options.data,
         data_typed=typed.data is not None,
-        **{name: getattr(typed, name) or getattr(options, name) for name in CODE},
+        **{name: _code(typed, name) or getattr(options, name) for name in CODE},
         weights=typed.weights or options.weights,
         norm_batches=report.norm_batches or options.norm_batches,
         null_draws=draws if 0 < draws <= DRAWS_AT_MOST else None,
     )
+
+
+def _code(typed: MeasureOptions, name: str) -> str | None:
+    """What was typed of an option that may name code; a level of credit names none."""
+    value: str | None = getattr(typed, name)
+    return None if value in CREDITS else value
 
 
 def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:

@@ -19,7 +19,7 @@ from fa_core.option_values import listed
 from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
-from fa_core.report.gamma import CREDIT, credit_numbers
+from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers
 from fa_core.report.judge import Judge
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import named
@@ -117,6 +117,16 @@ class AuditTable:
             if row.report.credit:
                 numbers[place] = credit_numbers(row.report.credit, row.report.method_name)
         return read_only(numbers)
+
+    @cached_property
+    def credit_layers(self) -> list[tuple[list[int], list[int]]]:
+        """Per row the layers with Γ and those of deep Γ; empty for runs without."""
+        found = []
+        for row in self._rows:
+            credit = row.report.credit
+            known = [l for l, g in enumerate((credit or {}).get("gamma") or ()) if g is not None]
+            found.append((known, deep_layers(credit, row.report.method_name)))
+        return found
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -202,7 +202,7 @@ class Accumulator:
                 self._gradient_unknown["b"] = done.gradient_unknown
         if done.gradient_unknown:
             self._gradient_unknown["c"] = done.gradient_unknown
-        if done.credit and self._credit is None:
+        if self._credit is None and (done.credit or done.no_credit):
             self._credit = own_credit(done, flattening)
         self._add_classes(done)
         if self._way == PER_TOKEN:
@@ -292,6 +292,8 @@ class Accumulator:
             credit=self._credit,
             mean_error=None if stability is None else self._mean_error(self._batch_means()),
         )
+        if self._credit is not None and "missing" in self._credit:
+            unmeasured.update(self._credit["missing"])
         if self._gradient_unknown:
             return without_gradient(report, self._gradient_unknown)
         return report

@@ -3,41 +3,51 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.files.decode import Json
-from fa_core.measure.batch_input import to_device
+from fa_core.measure.batch_input import as_batch, to_device
 from fa_core.measure.credit_metrics import (
+    NullGamma,
     Series,
     Signal,
     pooled_gamma,
     random_units,
     rho,
+    shuffled_null,
 )
-from fa_core.measure.hooks import READS, match_modules, read_logits, split_patterns, tapped_outputs
+from fa_core.measure.hooks import (
+    READS,
+    described,
+    match_modules,
+    read_logits,
+    split_patterns,
+    tapped_outputs,
+)
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
+    PER_TOKEN,
     Flattening,
     gamma,
-    mean_over,
     mean_where,
     sample_norms,
     share_of_zeros,
 )
-from fa_core.measure.passes import true_pass
-from fa_core.measure.taps import Taps
+from fa_core.measure.passes import is_out_of_memory, true_pass
+from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import aggregation
+from fa_core.report.gamma import deep_entries, deep_gamma
 from fa_core.zoo.methods.base import Method
 from fa_core.zoo.models.base import StreamNet
 
@@ -121,6 +131,7 @@ class CreditQuality:
         directions: M per sample.
         missing: why metrics are None, unless it is a norm or variance of 0.
         pooled: Γ pooled over layers or samples (see `pooled_gamma`).
+        null: of a given credit; see `shuffled_null`.
         free: layers whose credit needs no feedback, e.g. l = L by the head's true weights; deep Γ
             leaves them out.
 
@@ -136,35 +147,40 @@ class CreditQuality:
     missing: dict[str, str]
     pooled: dict[str, float | None]
     free: list[int] = field(default_factory=list)
+    null: NullGamma | None = None
 
     def deep(self) -> float | None:
-        """Deep Γ: mean over l ≥ 1 of the defined Γ_l, without the free layers."""
-        return mean_over(self.gamma, without=self.free)
+        """Deep Γ: mean over l ≥ 1 of Γ_l, see `fa_core.report.gamma.deep_gamma`."""
+        deep: float | None = deep_entries(self._layers())["deep_gamma"]
+        return deep
 
-    def to_dict(self) -> Json:
-        """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        with_free = {}
-        if self.free:
-            with_free = {"deep_gamma_with_free": mean_over(self.gamma)}
-        missing = {}
-        if self.missing:
-            missing = {"missing": self.missing}
+    def _layers(self) -> Json:
         return {
             "gamma": self.gamma,
             "rho": self.rho,
             "nudge": self.nudge,
             "zeros": self.zeros,
-            "deep_gamma": self.deep(),
-            "deep_rho": mean_over(self.rho, without=self.free),
+            "free_layers": self.free,
+        }
+
+    def to_dict(self) -> Json:
+        """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
+        layers = self._layers()
+        deep_rho = deep_gamma(layers, metric="rho")
+        entries = {
+            **layers,
+            **deep_entries(layers),
+            "deep_rho": None if math.isnan(deep_rho) else deep_rho,
             "gamma_L": self.gamma[-1],
-            **with_free,
             **self.pooled,
             "samples": self.samples,
             "directions": self.directions,
-            "free_layers": self.free,
-            "aggregation": aggregation(self.free),
-            **missing,
         }
+        if self.missing:
+            entries["missing"] = self.missing
+        if self.null is not None:
+            entries["null"] = self.null.to_dict()
+        return entries
 
 
 NEEDS_DIRECTIONS = ("rho", "deep_rho", "directions")
@@ -177,52 +193,205 @@ _UNDEFINED: _Response = None, None
 """Of a layer without credit."""
 
 
+CreditFunction: TypeAlias = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
+"""``(model, x, y) -> [a_0..a_L]``."""
+
+
+def given_credit(
+    net: nn.Module,
+    function: CreditFunction,
+    batch: object,
+    dtype: str | None = None,
+    device: str | torch.device | None = None,
+) -> Signal:
+    """A caller's credit of one batch, in the arithmetic of `diagnose`.
+
+    The function is called with the network in eval mode, its parameters requiring gradients, and
+    gradients on.
+
+    Args:
+        net: the network; modes, gradients, buffers and random state are restored afterwards.
+        function: the credit.
+        batch: inputs and labels, as for `diagnose`.
+        dtype: as for `diagnose`.
+        device: as for `diagnose`.
+
+    Raises:
+        MeasureError: the function raised, wrote into the parameters, or returned anything but
+            finite tensors that are not 0 everywhere, and None.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    with eval_mode(net, dtype, device) as own:
+        before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
+        x, y = to_device(batch, 0, own)
+        try:
+            with own.rng.isolated(), thawed(own.model):
+                credit = function(own.model, x, y)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            raise MeasureError(
+                f"{type(error).__name__}: {error}",
+                where=f"credit {name}",
+                hint="it is called as credit(model, x, y) with the first eval batch",
+            ) from error
+        finally:
+            written = _written_back(own.model, before)
+    if written:
+        raise MeasureError(
+            f"it changed the parameter {written[0]}, which has its value again",
+            where=f"credit {name}",
+            hint="return the credit alone, before any training step",
+        )
+    _check_given(credit, f"credit {name}")
+    return credit
+
+
+@torch.no_grad()
+def _written_back(net: nn.Module, before: Mapping[str, Tensor]) -> list[str]:
+    """Give parameters their earlier values; the names of those that had others."""
+    found = []
+    for name, value in before.items():
+        parameter = net.get_parameter(name)
+        if not torch.allclose(parameter, value, 0.0, 0.0, equal_nan=True):
+            parameter.copy_(value)
+            found.append(name)
+    return found
+
+
+def _check_given(credit: object, where: str) -> None:
+    """Refuse what is no list of finite tensors and None.
+
+    Raises:
+        MeasureError: with the layer.
+    """
+    if not isinstance(credit, (list, tuple)) or all(a is None for a in credit):
+        raise MeasureError(
+            f"it returned {described(credit)}", where=where, hint="return [a_0, ..., a_L]"
+        )
+    for l, a in enumerate(credit):
+        if a is None:
+            continue
+        if not isinstance(a, Tensor) or not a.is_floating_point():
+            what = f"a_{l} is {described(a)}"
+        elif not bool(torch.isfinite(a).all()):
+            what = f"a_{l} has NaN or inf"
+        elif not bool(a.any()):
+            what = f"a_{l} is 0 in every sample"
+        else:
+            continue
+        raise MeasureError(
+            what, where=where, hint="return float tensors, and None for a layer without credit"
+        )
+
+
 def credit_quality(
     net: nn.Module,
-    credit: Signal,
+    credit: Signal | CreditFunction,
     x: Inputs,
     y: Tensor,
     directions: int = DIRECTIONS,
     seed: int = 0,
     taps: Taps = None,
+    dtype: str | None = None,
+    device: str | torch.device | None = None,
     loss: LossChoice = "ce",
 ) -> CreditQuality:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
-    Per layer, batched runs of the tail from h_l on carry the M random steps of ρ and the step of
-    nudge for every sample. Everything is float64: in a collapsed network the loss changes by less
-    than float32 resolves.
+    Γ comes with its null, the same credit handed to other samples (`shuffled_null`).
 
     Args:
         net: the network; it is restored afterwards.
-        credit: a_0..a_L, each (B, ...) like h_l, on any scale; None where the method gives none.
-        x: inputs (B, ...).
-        y: (B,) class indices.
+        credit: a_0..a_L, each (B, ...) like h_l, on any scale; None where the method gives none. Or
+            a function (model, x, y) -> [a_0..a_L], see `given_credit`.
+        x: inputs (B, ...), a tensor or a mapping.
+        y: (B,) class indices, or (B, T), for which there is no ρ and no nudge.
         directions: M random directions per sample; 0 leaves ρ out.
         seed: seed of the directions.
         taps: as for `diagnose`.
+        dtype: arithmetic of a function, as for `diagnose`.
+        device: where to measure; None = the network's device.
         loss: as for `diagnose`.
 
     Raises:
-        MeasureError: the credit's length or a shape differs from the stream's.
+        MeasureError: the credit's length or a shape differs from the stream's, or the function
+            gives none.
         TapError: the stream cannot be tapped.
 
     Source: docs/protocol.md §4.
     """
-    if y.dim() > 1:
-        raise MeasureError(
-            "ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`"
-        )
-    with eval_mode(net, "float64") as own:
+    if callable(credit):
+        credit = given_credit(net, credit, (x, y), dtype, device)
+    return _quality(net, credit, x, y, directions, seed, taps, device, loss, with_null=True)
+
+
+def given_credit_quality(
+    net: nn.Module,
+    function: CreditFunction,
+    batch: object,
+    taps: Taps = None,
+    dtype: str | None = None,
+    device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
+) -> Json:
+    """A report's ``credit`` of a caller's function on one batch: `credit_quality` without ρ.
+
+    Args:
+        net: the network; it is restored afterwards.
+        function: as for `given_credit`.
+        batch: inputs and labels, as for `diagnose`.
+        taps: as for `diagnose`.
+        dtype: as for `diagnose`.
+        device: as for `diagnose`.
+        loss: as for `diagnose`.
+
+    Raises:
+        MeasureError: as `given_credit`, or a shape that differs from the stream's.
+    """
+    x, y = as_batch(batch, 0, net)
+    found = credit_quality(
+        net, function, x, y, directions=0, taps=taps, dtype=dtype, device=device, loss=loss
+    ).to_dict()
+    for name in NEEDS_DIRECTIONS:
+        found.pop(name, None)
+    return found
+
+
+def _quality(
+    net: nn.Module,
+    credit: Signal,
+    x: Inputs,
+    y: Tensor,
+    directions: int,
+    seed: int = 0,
+    taps: Taps = None,
+    device: str | torch.device | None = None,
+    loss: LossChoice = "ce",
+    with_null: bool = False,
+) -> CreditQuality:
+    """`credit_quality` of a credit that was computed.
+
+    Per layer, batched runs of the tail from h_l on carry the M random steps of ρ and the step of
+    nudge for every sample. Everything is float64: in a collapsed network the loss changes by less
+    than float32 resolves.
+    """
+    null = None
+    with eval_mode(net, "float64", device) as own:
         x, y = to_device((x, y), 0, own)
         done = true_pass(own, taps, x, y, loss=loss)
         check_credit(credit, done.hidden)
-        flattening = Flattening.of(done.hidden, done.gradients[-1])
+        if done.label_mask is None:
+            flattening = Flattening.of(done.hidden, done.gradients[-1])
+        else:
+            flattening = Flattening(PER_TOKEN, done.label_mask)
         gradients = [flattening.vectors(g) for g in done.gradients]
         signal = as_vectors(credit, flattening, y.device)
         missing = {}
         responses = [_UNDEFINED] * len(signal)
         try:
+            if done.label_mask is not None:
+                raise TapError("they need one label per sample")
             tail = tail_of(own.model, x, taps)
         except TapError as error:
             missing["rho, nudge"] = str(error)
@@ -230,6 +399,8 @@ def credit_quality(
             chosen = settled(loss, done.logits, y)
             probe = _Probe(tail, flattening, done.logits, y, directions, chosen)
             responses = probe.responses(done.hidden, signal, seed)
+        if with_null:
+            null = shuffled_null(signal, gradients)
     if all(a is None for a in signal):
         missing = {"gamma, rho, nudge": Method.no_credit}
     rhos, nudges = zip(*responses, strict=True)
@@ -242,6 +413,7 @@ def credit_quality(
         directions=directions,
         missing=missing,
         pooled=pooled_gamma(signal, gradients),
+        null=null,
     )
 
 
@@ -280,7 +452,11 @@ def own_credit_quality(
     with eval_mode(net, dtype) as own:
         x, y = to_device(batch, 0, own)
         done = true_pass(own, taps, x, y, loss=loss)
-    found = credit_quality(net, done.credit, x, y, directions, taps=taps, loss=loss)
+    if not done.credit:
+        raise MeasureError(done.no_credit or "its backward pass is autograd's")
+    found = _quality(net, done.credit, x, y, directions, taps=taps, loss=loss)
+    if done.no_credit:
+        found.missing["gamma"] = done.no_credit
     return replace(found, free=agreeing(done.credit, done.gradients))
 
 
@@ -386,7 +562,7 @@ def method_credit_quality(
     """
     with training_batch(net, x, y) as batch:
         credit = batch.credit(copy.deepcopy(method))
-    found = credit_quality(net, credit, x, y, directions)
+    found = _quality(net, credit, x, y, directions)
     if all(a is None for a in credit):
         found.missing["gamma, rho, nudge"] = method.no_credit
     return replace(found, free=free_layers_of(method, credit))

@@ -13,7 +13,6 @@ from fa_core.errors import UsageError
 from fa_core.measure.accuracy import is_correct
 from fa_core.measure.batch_input import as_batches, to_device
 from fa_core.measure.gradients import IGNORED
-from fa_core.measure.guess import guess_taps
 from fa_core.measure.hooks import (
     READS,
     Args,
@@ -28,7 +27,7 @@ from fa_core.measure.hooks import (
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs, eval_mode
-from fa_core.measure.taps import States
+from fa_core.measure.taps import States, guess_taps
 from fa_core.report.measurements import DepthAblation
 from fa_core.zoo.models.base import StreamNet
 

@@ -16,6 +16,7 @@ from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.credit import CreditFunction, given_credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
@@ -23,7 +24,7 @@ from fa_core.measure.loss import CE, Loss, LossChoice, check_loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.passes import PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.taps import GuessedTaps, Taps, guess_note, resolve_taps
+from fa_core.measure.taps import GuessedTaps, Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
 from fa_core.report.measurements import ReferencePrecision
@@ -94,6 +95,7 @@ class PassOptions:
 
     Attributes:
         taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
+        credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
         decide_at: ceiling of (c); 8, 16, 32 or 64 batches are measured, the first number at which
             it is decided.
     """
@@ -104,6 +106,7 @@ class PassOptions:
     norm_batches: int = 1
     dtype: str | None = None
     largest_pass: int | None = None
+    credit: CreditFunction | None = None
     decide_at: float | None = None
     loss: LossChoice = "ce"
 
@@ -142,6 +145,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     precision: bool | None = None,
     logits: LogitsChoice = None,
     loss: LossChoice = "ce",
+    credit: CreditFunction | None = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -177,6 +181,9 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             memory; the numbers stay the same.
         precision: whether to compare the first batch's gradients with float64 ones
             (`reference_precision`); None = where (b) fires.
+        credit: the method's credit signal, where no backward pass of the network has it: a function
+            (model, x, y) -> [a_0..a_L] of one batch, each shaped like h_l, per sample (no 1/B),
+            None for a layer without. The report's ``credit`` is then that of `credit_quality`.
         logits: where the network's output has the logits: a place in a tuple, a key or attribute,
             or a function of the output; None = a tensor, ``.logits``, ``["logits"]`` or the first
             item.
@@ -215,6 +222,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             norm_batches,
             dtype,
             largest_pass,
+            credit,
             loss=of_logits(loss, logits),
         )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
@@ -347,17 +355,44 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if not accumulator.takes_more:
                     break
+            if runner.proof is not None and index > 0:
+                runner.prove_stateless()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
             notes.append(DREW)
-        notes += [label_note(batch, y, net.model), runner.note, runner.loss.note]
+        notes += [label_note(batch, y, net.model), runner.loss.note]
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
-        if isinstance(taps_found, GuessedTaps):
-            numbers.provenance["guessed_taps"] = list(taps_found.taps)
-            notes.append(guess_note(taps_found.taps))
+        numbers = _with_stream(numbers, notes, runner, taps_found)
+        numbers = _with_credit(numbers, net.model, how, first_batch, runner.loss)
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
+
+
+def _with_credit(
+    numbers: DiagnosticReport, model: nn.Module, how: PassOptions, batch: object, loss: Loss
+) -> DiagnosticReport:
+    """The report with the quality of the caller's credit on the first batch."""
+    if how.credit is None:
+        return numbers
+    found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device, loss)
+    unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
+    return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
+
+
+def _with_stream(
+    numbers: DiagnosticReport,
+    notes: list[str],
+    runner: PassRunner,
+    taps: Tapped | GuessedTaps,
+) -> DiagnosticReport:
+    """The report and its notes with what was guessed and proven of the stream."""
+    assert runner.proof is not None, "the first batch proves the stream"
+    notes.append(runner.proof.note)
+    if isinstance(taps, GuessedTaps):
+        numbers.provenance["guessed_taps"] = list(taps.taps)
+        notes.append(guess_note(taps.taps))
+    return msgspec.structs.replace(numbers, partial_stream=runner.proof.left_out)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

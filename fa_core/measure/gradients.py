@@ -15,10 +15,10 @@ from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS, arithmetic
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Flattening, gamma, mean_over, share_of_zeros, vector_norms
+from fa_core.measure.norms import Flattening, gamma, share_of_zeros, vector_norms
 from fa_core.measure.taps import Layers, Stream
 from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import aggregation
+from fa_core.report.gamma import deep_entries
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
@@ -45,8 +45,9 @@ class Pass:
         dtype: the arithmetic of the pass; with all layers requested, also inside the network.
         own_backward: names of the network's custom backward functions, if autograd's vector is not
             the gradient.
-        credit: autograd's vector in that case, shaped as h_l: the method's credit. Only of a pass
-            to all layers.
+        credit: the method's credit in that case, shaped as h_l; None where it is not proven. Only
+            of a pass to all layers.
+        no_credit: why there is none, or none at some layers; "" if all layers have credit.
         gradient_unknown: why the gradient is unknown and `gradients` holds autograd's vector; "" if
             it is known.
         of_mean_error: `mean_error_gradient` at the layer of (c), where that was asked for.
@@ -60,7 +61,8 @@ class Pass:
     names: list[str]
     dtype: str
     own_backward: Sequence[str] = ()
-    credit: Sequence[Tensor] = ()
+    credit: Sequence[Tensor | None] = ()
+    no_credit: str = ""
     gradient_unknown: str = ""
     of_mean_error: Tensor | None = None
     label_mask: Tensor | None = None
@@ -279,7 +281,7 @@ def microbatches(
         done = run(x_part, y_part)
         share = loss_terms(y_part) / terms
         gradients = [g * share for g in done.gradients]
-        credit = [a * share for a in done.credit]
+        credit = [None if a is None else a * share for a in done.credit]
         parts.append(replace(done, gradients=gradients, credit=credit))
     return _joined(parts)
 
@@ -293,7 +295,8 @@ def _joined(parts: list[Pass]) -> Pass:
         hidden=_joined_layers([part.hidden for part in parts]),
         gradients=_joined_layers([part.gradients for part in parts]),
         error=torch.cat([part.error for part in parts]),
-        credit=_joined_layers([part.credit for part in parts]),
+        credit=_joined_credit(parts),
+        no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only
         of_mean_error=None,
         label_mask=torch.cat(masks) if masks else None,
@@ -304,6 +307,17 @@ def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     return list(map(torch.cat, zip(*parts, strict=True)))
 
 
+def _joined_credit(parts: Sequence[Pass]) -> list[Tensor | None]:
+    """The credit of all samples; a layer has none where one of the parts has none."""
+    if not all(part.credit for part in parts):
+        return []
+    joined: list[Tensor | None] = []
+    for layer in zip(*(part.credit for part in parts), strict=True):
+        known = [a for a in layer if a is not None]
+        joined.append(torch.cat(known) if len(known) == len(parts) else None)
+    return joined
+
+
 def cut(x: InputsT, largest: int) -> list[InputsT]:
     """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
@@ -311,24 +325,27 @@ def cut(x: InputsT, largest: int) -> list[InputsT]:
 
 
 def own_credit(done: Pass, flattening: Flattening) -> Json:
-    """A report's ``credit``: Γ of a network's own backward pass.
+    """A report's ``credit``: Γ of a network's own backward pass, or why there is none.
 
     Keys as in `CreditQuality.to_dict`.
     """
-    gammas = []
-    zeros = []
-    for a, g in zip(done.credit, done.gradients, strict=True):
-        credit = flattening.vectors(a)
-        gammas.append(gamma(credit, flattening.vectors(g)))
-        zeros.append(share_of_zeros(credit))
-    free = agreeing(done.credit, done.gradients)
-    return {
+    missing = {}
+    if done.no_credit:
+        missing = {"missing": {"gamma": done.no_credit}}
+    if not done.credit:
+        return missing
+    signal = [None if a is None else flattening.vectors(a) for a in done.credit]
+    gradients = map(flattening.vectors, done.gradients)
+    gammas = list(map(gamma, signal, gradients))
+    credit = {
         "gamma": gammas,
-        "zeros": zeros,
-        "deep_gamma": mean_over(gammas, without=free),
-        "deep_gamma_with_free": mean_over(gammas),
+        "zeros": [None if a is None else share_of_zeros(a) for a in signal],
+        "free_layers": agreeing(done.credit, done.gradients),
+    }
+    return {
+        **credit,
+        **deep_entries(credit),
         "gamma_L": gammas[-1],
-        "samples": len(flattening.vectors(done.credit[0])),
-        "free_layers": free,
-        "aggregation": aggregation(free),
+        "samples": len(flattening.vectors(done.hidden[0])),
+        **missing,
     }

@@ -1,6 +1,6 @@
 """What autograd recorded of a forward pass, and what it did not.
 
-Its graph shows the arithmetic and a final norm at h_L. Feedback alignment is often written as a
+Feedback alignment is often written as a
 `torch.autograd.Function` whose backward multiplies by a fixed random matrix, as a backward hook, or
 with `.detach()`: autograd then gives the method's credit signal, not ∂CE/∂h_l.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import FrameType, GetSetDescriptorType
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +43,6 @@ SELECTIONS = {
 }
 """Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
 
-_AFFINE = re.compile("(Add|Clamp|ClampMin|Div|Expand|Mul|Sub)Backward[01]")
-_NORM = re.compile(r"(layer|rms|group)_?norm", re.IGNORECASE)
-_ROOT = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
-_LOOKUP = re.compile(r"Embedding|Index|Gather")
 _STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
 
 _OPERATOR = "GeneratedBackwardFor_"
@@ -79,22 +75,8 @@ _VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
 """Names of operations that write into their first argument, and of those that read no values."""
 
 
-class _Leaf(Protocol):
-    """The node of a leaf of the graph."""
-
-    variable: Tensor
-
-
-def node_of(output: object) -> Node | None:
-    """Node of an output in the graph, read unseen by any mode around the forward pass."""
-    with torch._C.DisableTorchFunction():
-        if isinstance(output, Tensor):
-            return output.grad_fn
-    return None
-
-
-def reachable(start: Node | None, stops: Container[Node] = ()) -> set[Node]:
-    """All nodes from a node backwards, itself included; the search ends at `stops`."""
+def reachable(start: Node | None, stop: Node | None = None) -> set[Node]:
+    """All nodes from a node backwards, itself included; the search ends at `stop`."""
     seen: set[Node] = set()
     waiting = [start]
     while waiting:
@@ -102,88 +84,32 @@ def reachable(start: Node | None, stops: Container[Node] = ()) -> set[Node]:
         if node is None or node in seen:
             continue
         seen.add(node)
-        if node not in stops:
+        if node is not stop:
             waiting += [source for source, _ in node.next_functions]
     return seen
 
 
-def follows_norm(nodes: Sequence[Node | None]) -> bool:
-    """Whether h_L is the output of a final norm rather than of a post-norm block.
+def read_in_another_form(state: Tensor, logits: Tensor) -> bool:
+    """Whether the logits depend on a state, and past it on the tensor that it is a view of.
 
-    A final norm hides the scale of the last block's output from (a) and (b). With post-norm blocks
-    every state but perhaps h_0 is normed. With L ≤ 1 no state separates the two, and the norm
-    counts as final.
+    The gradient at the view is then a part of the gradient at the state.
 
-    Args:
-        nodes: nodes of h_0..h_L; None for a state outside the graph.
+    >>> h = torch.ones(2, 2, requires_grad=True).exp()
+    >>> view = h.view(4)
+    >>> read_in_another_form(view, view.sum()), read_in_another_form(view, view.sum() + h.sum())
+    (False, True)
     """
-    if not _is_normed(nodes[-1]):
-        return False
-    between = nodes[1:-1]
-    return not between or not all(map(_is_normed, between))
-
-
-def _is_normed(node: Node | None) -> bool:
-    """Whether a node is a norm of torch, or x·rsqrt(…), x/√(…) or x·(…)^−½ spelled out."""
-    node = _before_affine(node)
-    if node is None:
-        return False
-    if node.name() in ("MulBackward0", "DivBackward0"):
-        return any(_is_root(_before_affine(source)) for source in _data_sources(node))
-    # an instance norm is a batch norm in training mode, one sample at a time
-    return bool(_NORM.search(node.name())) or getattr(node, "_saved_training", False)
-
-
-def _is_root(node: Node | None) -> bool:
-    if node is None:
-        return False
-    exponent = getattr(node, "_saved_exponent", None)
-    if isinstance(exponent, float) and abs(exponent) == 0.5:
-        return True
-    return bool(_ROOT.search(node.name()))
-
-
-def _before_affine(node: Node | None) -> Node | None:
-    """The first node before gains, shifts and copies."""
-    while node is not None and (node.name() in SELECTIONS or _AFFINE.fullmatch(node.name())):
-        sources = _data_sources(node)
-        if len(sources) != 1:
-            break
-        node = sources[0]
-    return node
-
-
-def origin(node: Node | None, known: Container[Node]) -> Node | None:
-    """Walk back through copies and selections, to the first known or other node."""
-    while node is not None and node not in known and node.name() in SELECTIONS:
-        node = node.next_functions[0][0]
-    return node
-
-
-def _data_sources(node: Node) -> list[Node]:
-    """Nodes of a node's inputs, without those computed from parameters alone."""
-    found = []
-    for source, _ in node.next_functions:
-        if source is not None and not _is_parameter(source):
-            found.append(source)
-    if len(found) > 1:
-        return [source for source in found if any(map(_reads_data, reachable(source)))]
-    return found
-
-
-def _is_parameter(node: Node) -> bool:
-    return _is_leaf(node) and isinstance(cast(_Leaf, node).variable, nn.Parameter)
+    node = source = state.grad_fn
+    met = reachable(logits.grad_fn, node)
+    while source is not None and source.name() in SELECTIONS and node in met:
+        source = source.next_functions[0][0]
+        if source in met:
+            return True
+    return False
 
 
 def _is_leaf(node: Node) -> bool:
     return "AccumulateGrad" in node.name()
-
-
-def _reads_data(node: Node) -> bool:
-    """Whether a node reads the network's input: it is a look-up, or a leaf but no parameter."""
-    if _is_leaf(node):
-        return not _is_parameter(node)
-    return bool(_LOOKUP.search(node.name()))
 
 
 def custom_functions(nodes: Iterable[Node]) -> list[str]:
@@ -316,13 +242,13 @@ class LostGradientRecorder(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is Tensor.register_hook:
             self.hooks["tensor hook"] = None
-        elif func == _GRAD_FN.__get__:
-            self.hooks[NODE_HOOK] = None
         if func.__name__ in _LEAVING:
             self.leaves_torch = True
         # before the call: afterwards the tensor requires no gradient
         detached = func is Tensor.detach_ and self._requires_grad(args)
         output = func(*args, **kwargs)
+        if func == _GRAD_FN.__get__ and output is not None:
+            self.hooks[NODE_HOOK] = None
         _mark_weights(output, (args, kwargs))
         written = _written(func, args, kwargs)
         if self._shared and written is not None and storage(written) in self._shared:

@@ -1,237 +1,322 @@
-"""Guessed taps: the longest run of like blocks, and the module that feeds it."""
+"""The stream of a network that names none: found on its data flow, and written as taps.
+
+h_0..h_L are the activations at which paths fork that are summed again, and the last sum. Without
+sums, they are what each layer by weights reads. See `fa_core.measure.stream` for the proof.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise, permutations
 
-import torch
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.hooks import (
-    READS,
-    Args,
-    Kwargs,
-    candidates,
-    first_tensor,
-    hooked,
-    match_modules,
-    plain_logits,
-)
+from fa_core.measure.flow import Call, Flow, behind, chain
+from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
+from fa_core.measure.stream import Merges, normed
+
+_DEEP = 3
+"""Layers one after the other that make a branch a trunk of its own."""
 
 
-@dataclass(frozen=True, eq=False)
-class Call:
-    """One call of a module.
-
-    Attributes:
-        name: name of the module.
-        module: the module.
-        read: its first input tensor.
-        gave: its first output tensor.
-        state: identity and version of `read` at the call; an in-place update changes the version.
-    """
-
-    name: str
-    module: nn.Module
-    read: Tensor | None
-    gave: Tensor | None
-    state: tuple[int, int]
-
-
-Run = Sequence[Call]
-"""Calls of like modules, in the order of the forward pass."""
-
-
-def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
-    """Patterns for h_0..h_L of a network that does not return its stream.
-
-    The blocks are the longest run of modules of one class whose names differ only in numbers and of
-    which each reads the very tensor that the previous one gave, except the first of every list.
-    Modules inside a block, two or more of the same shapes, are parts of it; modules around a longer
-    run are stages. h_0 is the output of the last module before the first block that the block
-    reads, if any. If the network adds ``h + block(h)`` itself, no module gives the states, and they
-    are the inputs of the blocks and of the module after them.
+def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
+    """Ways to tap the stream of a network that does not return it: outputs, inputs, both.
 
     Args:
         model: the network in eval mode.
-        x: inputs; two samples are enough.
+        x: inputs.
 
     Raises:
-        TapError: no such run, or several of equal length, with the taps of each.
+        TapError: no such stream.
 
     >>> import torch
     >>> blocks = (nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3))
-    >>> guess_taps(nn.Sequential(nn.Linear(2, 2), *blocks), torch.ones(1, 2))
+    >>> net = nn.Sequential(nn.Linear(2, 2), *blocks, nn.Linear(2, 2))
+    >>> next(possible_taps(net, torch.ones(1, 2)))
     ['0', '1', '2', '3']
     """
-    calls = _called_modules(model, x)
-    alike = _runs_of_like_modules(calls)
-    taps_of = _outputs_of
-    runs = list(filter(_is_chain, alike))
-    if not runs:
-        taps_of = _inputs_of
-        runs = list(filter(_reads_alike, alike))
-        runs = [run for run in runs if _inputs_of(model, calls, run)]
-    runs = _blocks_among(runs)
-    most = max(map(len, runs), default=0)
-    guesses = [taps_of(model, calls, run) for run in runs if len(run) == most]
-    if len(guesses) == 1:
-        return guesses[0]
-    name = type(model).__name__
-    if guesses:
-        lines = [f"'{','.join(guess)}'" for guess in guesses]
+    with Flow(model, x) as flow:
+        output = plain_logits(model, x)
+    if not isinstance(output, Tensor):
         raise TapError(
-            f"{name} has {len(guesses)} runs of {most} like blocks",
-            hint=f"choose one as taps: {' or '.join(lines)}",
+            f"the network's output is a {type(output).__name__}, of which no part is known as "
+            "its logits",
+            hint="say where they are, logits=… (--logits), or give a function "
+            "(model, x) -> (logits, [h_0..h_L])",
         )
-    raise TapError(
-        f"{name} offers no model(x, return_hidden=True), and no run of like blocks shows what its "
-        "stream is",
-        hint=f"name the modules that give h_0..h_L with taps, e.g. {candidates(model)}; "
-        "where the network adds h + block(h) itself, what reads them: 'blocks.*:in,head:in'; "
-        "or give a function (model, x) -> (logits, [h_0..h_L])",
+    logits = flow.made(output)
+    states = [] if logits is None else _states(flow, logits)
+    if len(states) < 2:
+        branches = _branches(model, flow, logits)
+        why = "no two states lie on every path to its logits"
+        if branches:
+            why = f"it is no single stream: a path to its logits passes by {' or '.join(branches)}"
+        raise no_guess(model, why)
+    for endings in (("",), (READS,), ("", READS)):
+        taps = _written(model, flow, states, endings)
+        if taps:
+            yield taps
+
+
+def blocks_between(
+    flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
+) -> list[str]:
+    """Blocks that end between two taps: the taps leave their states out.
+
+    Args:
+        flow: the pass.
+        logits: the operation that gave the logits.
+        states: for every tap the operations that gave it (see `Tapping`).
+    """
+    places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    merges = Merges(flow, places[:1])
+    sums = [] if logits is None else merges.on(chain(merges.above, logits))
+    blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
+    found = []
+    for l, (one, other) in enumerate(pairwise(places)):
+        inside = dict.fromkeys(blocks[node] for node in sums if one < node <= other)
+        names = [flow.calls[call].name for call in inside if call is not None]
+        if len(names) > 1:
+            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names[:-1])})")
+    return found
+
+
+def no_guess(model: nn.Module, why: str) -> TapError:
+    """The error for a network whose stream is not found."""
+    return TapError(
+        f"{type(model).__name__} offers no model(x, return_hidden=True), and {why}",
+        hint="name the modules that give or read h_0..h_L with taps, or give a function "
+        "(model, x) -> (logits, [h_0..h_L])",
     )
 
 
-def _called_modules(model: nn.Module, x: Inputs) -> list[Call]:
-    """Every call of a module in a forward pass, in the order in which they ended."""
-    calls: list[Call] = []
+def _states(flow: Flow, logits: int) -> list[int]:
+    """The operations that give h_0..h_L; [] if there is no single trunk.
 
-    def note(name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object) -> None:
-        read = first_tensor((*args, *kwargs.values()))
-        version = 0
-        if read is not None and not read.is_inference():
-            version = read._version
-        gave = first_tensor(output)
-        state = id(read), version
-        calls.append(Call(name, module, read, gave, state))
-
-    with hooked(model, note):
-        plain_logits(model, x)
-    return calls
-
-
-def _runs_of_like_modules(calls: Run) -> list[list[Call]]:
-    """Calls of modules with children, grouped by class and by name up to numbers."""
-    found: dict[tuple[type, str], list[Call]] = {}
-    for call in calls:
-        if any(call.module.children()):
-            kind = type(call.module), _pattern(call)
-            found.setdefault(kind, []).append(call)
-    return [run for run in found.values() if len(run) > 1]
+    An encoder's source and a decoder's both lead to the logits. The stream is that of the source
+    from which the fewest sums lie beside the trunk.
+    """
+    sources = flow.sources
+    best: list[int] = []
+    least = len(flow.operations)
+    used = behind(flow, [logits])
+    for chosen in (sources, *([source] for source in reversed(sources))):
+        merges = Merges(flow, chosen)
+        if logits not in merges.above:
+            continue
+        path = chain(merges.above, logits)
+        beside = sum(node in merges for node in used - set(path))
+        if beside < least:
+            least = beside
+            best = [] if _has_trunks(flow, merges, path) else _on_path(flow, merges, path)
+    return best
 
 
-def _pattern(call: Call) -> str:
-    return re.sub(r"\d+", "*", call.name)
-
-
-def _is_chain(run: Run) -> bool:
-    """Whether each call reads the output of the previous one, except the first of every list."""
-    lists = {call.name.rpartition(".")[0] for call in run}
-    links = 0
-    for one, other in pairwise(run):
-        if one.gave is not None and one.gave is other.read:
-            links += 1
-    return links >= max(1, len(run) - len(lists))
-
-
-def _reads_alike(run: Run) -> bool:
-    """Whether all inputs and outputs differ but have one shape."""
-    given = {id(call.gave) for call in run}
-    read = {call.state for call in run}
-    if not len(given) == len(read) == len(run):
-        return False
-    shapes = set()
-    for call in run:
-        if call.read is None or call.gave is None or id(call.read) in given:
-            return False
-        shapes |= {call.read.shape, call.gave.shape}
-    return len(shapes) == 1
-
-
-def _blocks_among(runs: list[list[Call]]) -> list[list[Call]]:
-    """Runs that are neither stages around blocks nor parts of blocks."""
-    blocks = [run for run in runs if not _is_stages(run, runs)]
-    outermost = []
-    for run in blocks:
-        if not any(_holds(other, run) for other in blocks):
-            outermost.append(run)
-    return outermost
-
-
-def _is_stages(run: Run, runs: Sequence[Run]) -> bool:
-    """Whether modules hold a longer run, and are lists or differ in shape."""
-    longer = [other for other in runs if len(other) > len(run)]
-    if not any(_holds(run, other) for other in longer):
-        return False
-    if type(run[0].module) is nn.Sequential:
-        return True
-    shapes = [_shapes(call.module) for call in run]
-    return all(one != other for one, other in pairwise(shapes))
-
-
-def _shapes(module: nn.Module) -> list[torch.Size]:
-    return [parameter.shape for parameter in module.parameters()]
-
-
-def _holds(outer: Run, inner: Run) -> bool:
-    """Whether every module of the inner run is inside a module of the outer one."""
-    prefixes = tuple(f"{block.name}." for block in outer)
-    return all(call.name.startswith(prefixes) for call in inner)
-
-
-def _outputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
-    """Patterns for the module that feeds a run, if any, and for the run."""
-    first = run[0]
-    fed: list[Call] = []
-    for call in calls:
-        if call.name.startswith(first.name):
+def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
+    sums = merges.on(path)
+    if not sums:
+        return _read_by_layers(flow, merges, path)
+    places = [path.index(node) for node in sums]
+    # what follows every sum before the next fork, such as a ReLU or a norm, ends its block
+    behind_sums = [path[one + 1 : other] for one, other in pairwise(places)]
+    tails = [[flow.operations[node].name for node in nodes] for nodes in behind_sums]
+    last = places[-1]
+    for step, node in enumerate(path[last + 1 :]):
+        name = flow.operations[node].name
+        if not tails or any(tail[step : step + 1] != [name] for tail in tails):
             break
-        if call.gave is not None and call.gave is first.read:
-            fed.append(call)
-    blocks = _patterns(model, run)
-    if not fed:
-        return blocks
-    return [_outermost(fed), *blocks]
+        last = path.index(node)
+    blocks = _blocks(flow, sums)
+    states = []
+    before = 0
+    for l, (block, place) in enumerate(zip(blocks, places, strict=True)):
+        if l == 0 or block is None or block != blocks[l - 1]:
+            states.append(_before(flow, path[before:place], block))
+        before = place
+    return [*states, path[last]]
 
 
-def _inputs_of(model: nn.Module, calls: Run, run: Run) -> list[str]:
-    """Patterns for the inputs of a run of blocks and of the module after them; [] if no module
-    reads the last state."""
-    last = run[-1]
-    if last.read is None:
-        return []
-    element = re.sub(r"(.*\.\d+)\..*", r"\1.", last.name)
-    behind = calls[calls.index(last) + 1 :]
-    for call in behind:
-        around = last.name.startswith(f"{call.name}.")
-        if around or call.name.startswith(element):
+def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:
+    """The state before a block: what it reads, else where the paths of its first sum fork.
+
+    Args:
+        flow: the pass.
+        path: from the sum before it to the fork.
+        block: its call.
+    """
+    read = None if block is None else flow.calls[block].read
+    if read is not None and read in path and flow.is_activation(read):
+        return read
+    return path[-1]
+
+
+def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
+    """What each layer on a path reads, without the input."""
+    read: set[int] = set()
+    for node in behind(flow, path[-1:]):
+        operation = flow.operations[node]
+        if operation.is_product:
+            read.update(flow.origin(place) for place in operation.reads)
+    states = [node for node in path if node in read and flow.is_activation(node)]
+    norms = [normed(flow, merges.above, node) for node in states]
+    if states and norms[-1] is not None and None in norms[:-1]:
+        states[-1] = flow.operations[norms[-1]].reads[0]
+    return states
+
+
+def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
+    """Whether two branches of a path are trunks, or one skips blocks or is concatenated."""
+    for fork, join in pairwise(path):
+        reads = [read for read in flow.operations[join].reads if read in merges.above]
+        if len(reads) < 2 or not flow.is_activation(fork):
             continue
-        if call.read is None or call.state == last.state:
-            continue
-        if call.read.shape != last.read.shape:
-            continue
-        readers = [other for other in behind if other.state == call.state]
-        modules = [*_patterns(model, run), _outermost(readers)]
-        return [f"{name}{READS}" for name in modules]
+        depths = sorted(_depth(flow, fork, read) for read in reads)
+        sums = [sum(n in merges for n in behind(flow, [read], {fork}) - {fork}) for read in reads]
+        if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
+            return True
+        if any(sums) and _is_around_blocks(flow, fork, join):
+            return True
+        skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
+        if skips and flow.operations[join].name in ("cat", "stack"):
+            return True
+    return False
+
+
+def _is_around_blocks(flow: Flow, fork: int, join: int) -> bool:
+    """Whether a sum outside of all blocks joins a path through several blocks of a list."""
+
+    def around(node: int) -> list[str]:
+        names = [flow.calls[call].name for call in _calls_around(flow, flow.operations[node].call)]
+        return [name for name in names if _is_element(name)]
+
+    layers = [n for n in behind(flow, [join], {fork}) - {fork} if flow.operations[n].is_product]
+    outermost = {names[-1] for names in map(around, layers) if names}
+    lists = {name.rpartition(".")[0] for name in outermost}
+    return not around(join) and len(outermost) > len(lists)
+
+
+def _depth(flow: Flow, fork: int, node: int) -> int:
+    """Layers by weights on the longest path from a fork."""
+    depths = {fork: 0}
+    for each in sorted(behind(flow, [node], {fork}) - {fork}):
+        operation = flow.operations[each]
+        before = [depths[read] for read in operation.reads if read in depths]
+        depths[each] = max(before, default=0) + operation.is_product
+    return depths[node]
+
+
+def _blocks(flow: Flow, sums: Sequence[int]) -> list[int | None]:
+    """The call of the block that each sum belongs to; None for a sum in no list of blocks.
+
+    Attention and MLP of one block are two sums. A block is the innermost element of a list that
+    runs them, or what holds it if the elements around it are not alike: a list of a block's parts.
+    """
+    around = [_calls_around(flow, flow.operations[node].call) for node in sums]
+    calls = set().union(*around)
+    members: dict[str, dict[str, set[type]]] = {}
+    for call in (flow.calls[place] for place in calls):
+        kinds = {type(module) for module in call.module.modules()}
+        members.setdefault(_list(call), {})[call.name] = kinds
+    counts = Counter((_list(flow.calls[place]), type(flow.calls[place].module)) for place in calls)
+    blocks: list[int | None] = []
+    for places in around:
+        elements = []
+        for place in places:
+            call = flow.calls[place]
+            if _is_element(call.name) or counts[_list(call), type(call.module)] > 1:
+                elements.append(place)
+        while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
+            del elements[0]
+        blocks.append(elements[0] if elements else None)
+    return blocks
+
+
+def _are_parts(members: Mapping[str, set[type]]) -> bool:
+    """Whether elements of a list are parts of a block: none has the modules of another one."""
+    return len(members) > 1 and not any(a <= b for a, b in permutations(members.values(), 2))
+
+
+def _is_element(name: str) -> bool:
+    return name.rpartition(".")[2].isdigit()
+
+
+def _list(call: Call) -> str:
+    return call.name.rpartition(".")[0]
+
+
+def _calls_around(flow: Flow, call: int) -> list[int]:
+    """The calls around an operation, the innermost first, without the network's own."""
+    found = []
+    while call >= 0 and flow.calls[call].name:
+        found.append(call)
+        call = flow.calls[call].around
+    return found
+
+
+def _written(
+    model: nn.Module, flow: Flow, states: Sequence[int], endings: Sequence[str]
+) -> list[str]:
+    """Taps for states as outputs, inputs or both of modules; [] if a state has none."""
+    candidates = [_names(flow, states, l, endings) for l in range(len(states))]
+    shared = Counter(p for names in candidates for p in {_pattern(name) for name in names})
+    chosen: dict[str, None] = {}
+    for names in candidates:
+        if not names:
+            return []
+        best = max(reversed(names), key=lambda name: (shared[_pattern(name)], -name.count(".")))
+        chosen[best] = None
+    taps: dict[str, None] = {}
+    for name in chosen:
+        alike = {other.removesuffix(READS) for other in chosen if _pattern(other) == _pattern(name)}
+        exact = set(match_modules(model, _pattern(name))) == alike
+        taps[_pattern(name) if exact else name] = None
+    return list(taps)
+
+
+def _names(flow: Flow, states: Sequence[int], l: int, endings: Sequence[str]) -> list[str]:
+    """Modules whose every call gives, or with ``:in`` reads, a state, and h_l in one of them."""
+    wanted = {flow.origin(node): place for place, node in enumerate(states)}
+    for ending in endings:
+        found: dict[str, list[int | None]] = {}
+        for call in flow.calls:
+            node = call.read if ending else call.gave
+            place = None if node is None else wanted.get(flow.origin(node))
+            inside = [state for state in states if call.begin <= state < call.end]
+            if len(inside) > 1 or (not ending and place is not None and _is_late(flow, call)):
+                place = None
+            found.setdefault(call.name, []).append(place)
+        names = [n for n, places in found.items() if n and None not in places and l in places]
+        if names:
+            return [f"{name}{ending}" for name in names]
     return []
 
 
-def _outermost(calls: Run) -> str:
-    """The least nested module of some calls; of several, the last."""
-    names = [call.name for call in reversed(calls)]
-    return min(names, key=lambda name: name.count("."))
+def _is_late(flow: Flow, call: Call) -> bool:
+    """Whether something read a state before a module handed it on unchanged."""
+    assert call.gave is not None, "the call gives a state"
+    earlier = flow.operations[call.gave + 1 : call.begin]
+    return any(call.gave in one.reads for one in earlier)
 
 
-def _patterns(model: nn.Module, run: Run) -> list[str]:
-    """The pattern of a run, or its names if the pattern matches other modules too."""
-    names = list(dict.fromkeys(call.name for call in run))
-    pattern = _pattern(run[0])
-    if match_modules(model, pattern) == names:
-        return [pattern]
-    return names
+def _pattern(name: str) -> str:
+    return re.sub(r"\d+", "*", name)
+
+
+def _branches(model: nn.Module, flow: Flow, logits: int | None) -> list[str]:
+    """Lists of modules that run layers beside every path to the logits."""
+    if logits is None:
+        return []
+    path = set(chain(Merges(flow, flow.sources).above, logits))
+    layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
+    found: dict[str, None] = {}
+    for node in layers:
+        names = [
+            flow.calls[place].name for place in _calls_around(flow, flow.operations[node].call)
+        ]
+        lists = [name for name in reversed(names) if _is_element(name)]
+        found.update(dict.fromkeys(f"'{_pattern(name)}'" for name in (lists or names[-1:])[:1]))
+    return list(found)

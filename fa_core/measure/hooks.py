@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -66,7 +67,7 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
         patterns: one pattern, several, or several joined by commas.
 
     Raises:
-        TapError: a pattern that matches nothing; lists candidates.
+        TapError: a pattern that matches nothing; lists names.
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
     >>> match_modules(net, "0, 1.*")
@@ -83,11 +84,11 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
         if not matches:
             raise TapError(
                 f"no module of {type(model).__name__} is named {pattern!r}",
-                hint=f"candidates: {candidates(model)}",
+                hint=_modules_of(model),
             )
         found.update(dict.fromkeys(matches))
     if not found:
-        raise TapError("no taps given", hint=f"candidates: {candidates(model)}")
+        raise TapError("no taps given", hint=_modules_of(model))
     return list(found)
 
 
@@ -97,38 +98,16 @@ def _matches(name: str, pattern: str) -> bool:
     return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
 
 
-def candidates(model: nn.Module) -> str:
-    """Patterns to suggest: lists of blocks, and the modules before them.
+def _modules_of(model: nn.Module) -> str:
+    """The names that patterns can match, numbers as ``*``; the least nested first.
 
-    >>> candidates(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))))
-    "['0', '1.*']"
+    >>> _modules_of(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))))
+    "its modules: '*', '*.*'; without taps, the stream is looked for"
     """
-    names: list[str] = []
-    blocks_end = 0
-    for name, module in model.named_children():
-        lists = _lists_of(name, module)
-        names += lists or [name]
-        if lists:
-            blocks_end = len(names)
-    if not names:
-        return "(it has no submodules: give a function)"
-    # modules after the blocks (norm, head) are no stream
-    names = names[: blocks_end or len(names)]
-    if len(names) > _MOST_SUGGESTIONS:
-        names = [*names[:_MOST_SUGGESTIONS], "..."]
-    return str(names)
-
-
-def _lists_of(name: str, module: nn.Module) -> list[str]:
-    """Patterns of the lists of blocks in a module: itself, or the first two inside it."""
-    if _is_list(module):
-        return [f"{name}.*"]
-    lists = [inner for inner, child in module.named_modules() if _is_list(child)]
-    return [f"{name}.{inner}.*" for inner in lists[:2]]
-
-
-def _is_list(module: nn.Module) -> bool:
-    return isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1
+    names = {re.sub(r"\d+", "*", name) for name, _ in model.named_modules() if name}
+    shown = sorted(names, key=lambda name: (name.count("."), name))[:_MOST_SUGGESTIONS]
+    listed = ", ".join(f"'{name}'" for name in shown)
+    return f"its modules: {listed or 'none'}; without taps, the stream is looked for"
 
 
 @contextmanager

@@ -172,13 +172,17 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
     """
     for name, h in zip(names, hidden, strict=True):
         if h.dim() < 2 or h.shape[0] != batch_size:
-            raise TapError(
-                f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
-                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is "
-                "a later axis, give a function (model, x) -> (logits, states) that moves it to "
-                "the front, "
-                "e.g. h.transpose(0, 1)",
-            )
+            raise wrong_axis(name, h, batch_size)
+
+
+def wrong_axis(name: str, h: Tensor, batch_size: int) -> TapError:
+    """The error for a state whose first axis is not the batch."""
+    return TapError(
+        f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
+        hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later "
+        "axis, give a function (model, x) -> (logits, states) that moves it to the front, "
+        "e.g. h.transpose(0, 1)",
+    )
 
 
 def by_position(values: Tensor) -> Tensor:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-import math
-import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.files.decode import Json
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit import (
     TrainingBatch,
@@ -22,7 +19,7 @@ from fa_core.measure.credit import (
     free_layers_of,
     training_batch,
 )
-from fa_core.measure.credit_metrics import Series, gammas_of_draws
+from fa_core.measure.credit_metrics import NullGamma, Series, gammas_of_draws
 from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.norms import Flattening, gamma, mean_over
 from fa_core.measure.passes import true_pass
@@ -33,79 +30,6 @@ NULL_DRAWS = 200
 
 SLOW_DRAWS = 20
 """Draws for any other rule, one backward pass each: the spread is known to 16 %."""
-
-
-@dataclass(frozen=True)
-class NullGamma:
-    """Γ of one network under freshly drawn feedback.
-
-    Attributes:
-        deep: deep Γ (see `CreditQuality.deep`) of every draw that has one.
-        observed: deep Γ under the training feedback, or None.
-        layers: Γ_l averaged over the draws, l = 0..L. At a layer that no feedback reaches (FA's a_L
-            comes from the head alone), Γ_l is the rule's own and no null; deep Γ leaves it out.
-
-    With 5 draws the spread errs by a factor of two; `fa_core.report.gamma.within_null` allows
-    for the number of draws.
-
-    Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the
-    training feedback).
-    """
-
-    deep: list[float]
-    observed: float | None
-    layers: Series = field(default_factory=list)
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over draws."""
-        if not self.deep:
-            return None
-        return statistics.fmean(self.deep)
-
-    @property
-    def std(self) -> float | None:
-        """Sample standard deviation over draws (n − 1); NaN if a draw is not finite, None for fewer
-        than two."""
-        if not _all_finite(self.deep):
-            return math.nan
-        if len(self.deep) < 2:
-            return None
-        return statistics.stdev(self.deep)
-
-    @property
-    def rank(self) -> float | None:
-        """One-sided p-value of the observed deep Γ: (1 + k)/(1 + n), where k of n draws reach it.
-
-        The 1 counts the observed value itself, so p is never 0 and is valid for every n. None
-        without draws or an observed value, or if any of them is not finite.
-
-        Source: Phipson & Smyth, Statistical Applications in Genetics and Molecular Biology 9, 2010.
-
-        >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
-        0.25
-        """
-        if self.observed is None or not self.deep:
-            return None
-        if not _all_finite([self.observed, *self.deep]):
-            return None
-        draws = len(self.deep)
-        reached = sum(value >= self.observed for value in self.deep)
-        return (1 + reached) / (1 + draws)
-
-    def to_dict(self) -> Json:
-        """The ``null`` of a report's ``credit``."""
-        return {
-            "draws": len(self.deep),
-            "deep_gamma_mean": self.mean,
-            "deep_gamma_std": self.std,
-            "rank": self.rank,
-            "gamma": self.layers,
-        }
-
-
-def _all_finite(values: list[float]) -> bool:
-    return all(map(math.isfinite, values))
 
 
 def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> Series:
@@ -166,7 +90,7 @@ def null_gamma(
 
 
 def _deep(method: Method, gammas: Series) -> float | None:
-    """Deep Γ: mean over l ≥ 1, without the free layers."""
+    """Deep Γ: mean over l ≥ 1, without the free layers and those without credit."""
     return mean_over(gammas, without=free_layers_of(method, gammas))
 
 

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import Node
 
 from fa_core.errors import FaError, MeasureError, TapError, first_line
+from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
@@ -20,21 +21,24 @@ from fa_core.measure.graph import (
     backward_hooks,
     custom_functions,
     has_functions,
-    node_of,
     reachable,
     straight_through,
 )
-from fa_core.measure.isolate import EvalNetwork, Inputs, RngState, select_samples
+from fa_core.measure.guess import blocks_between
+from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
 from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
+from fa_core.measure.proven_credit import CreditProof
+from fa_core.measure.samples import SampleProof
+from fa_core.measure.stream import Proof, prove
 from fa_core.measure.taps import (
     GuessedTaps,
     Layers,
-    ReturnedStream,
     Stream,
     Tapped,
     Taps,
     resolve_taps,
+    working_taps,
 )
 from fa_core.measure.tracing import OwnBackward, agreeing
 
@@ -62,7 +66,7 @@ class PassRunner:
     Attributes:
         mean_error_at: as for `backward`.
         loss: the loss, from the first batch on.
-        note: the report's note on the states; may be "".
+        proof: what the proof of the stream leaves to say; None before the first batch.
     """
 
     def __init__(
@@ -75,7 +79,8 @@ class PassRunner:
         self._model = model
         self._own: OwnBackward | None = None
         self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
-        self.note = ""
+        self.proof: Proof | None = None
+        self._samples: SampleProof | None = None
 
     def run(self, x: Inputs, y: Tensor, layers: Layers = None, where: str = "") -> Pass:
         """Run one batch forward and back to some layers.
@@ -124,9 +129,13 @@ class PassRunner:
     def _run_all(self, batch: _Batch) -> Pass:
         if isinstance(self._taps, GuessedTaps):
             self._taps = self._taps.choose(self._model, batch.x)
-        with LostGradientRecorder(self._tapped.shifted) as recorded:
+        flow = nullcontext() if self.proof else Flow(self._model, batch.x)
+        with LostGradientRecorder(self._tapped.shifted) as recorded, flow:
             stream = self._tapped.forward(self._model, batch.x)
-        self._check(stream, batch, lost=bool(recorded.lost))
+        check_logits(stream.logits, batch.y, batch.where)
+        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
+        if isinstance(flow, Flow):
+            self._prove(flow, stream, batch)
         nodes = reachable(stream.logits.grad_fn)
         dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
@@ -143,41 +152,79 @@ class PassRunner:
             self._own = OwnBackward(self._tapped, certain, recorded)
         return replace(self._run_both(batch, self._own), dtype=dtype)
 
-    def _check(self, stream: Stream, batch: _Batch, lost: bool) -> None:
-        """Refuse states and logits that cannot be used."""
-        size = len(batch.y)
-        if any(h.dim() > 2 and h.shape[0] == h.shape[1] == size > 1 for h in stream.hidden):
-            # (B, B, d): a pass of one sample shows which axis is the batch
-            one = self._tapped.forward(self._model, select_samples(batch.x, slice(1)), [])
-            check_logits(one.logits, batch.y[:1], f"{batch.where}, one sample")
-            check_states(one.hidden, one.names, 1)
-        check_logits(stream.logits, batch.y, batch.where)
-        self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
-        if type(self._tapped) is ReturnedStream:
-            self.note = bypass_note(stream)
-        elif not lost:
-            check_stream(stream)
+    def _prove(self, flow: Flow, stream: Stream, batch: _Batch) -> None:
+        """Prove the stream on the first batch.
+
+        Raises:
+            TapError: the taps are no stream; with taps that are one.
+            MeasureError: samples depend on each other, or the network keeps state.
+        """
+        check_states(stream.hidden, stream.names, len(batch.y))
+        try:
+            logits = flow.made(stream.logits)
+            proof = prove(flow, logits, stream)
+        except TapError as error:
+            hint = error.hint or working_taps(self._model, batch.x)
+            raise TapError(error.what, hint=hint) from error
+        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
+        self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
+        self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x)
+        self._samples.independent(stream)
+
+    def prove_stateless(self) -> None:
+        """Prove that the first batch, run again, gives the same logits.
+
+        Raises:
+            MeasureError: it does not.
+        """
+        if self._samples is not None:
+            self._samples.stateless()
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
-        """Run autograd and the derivative of the forward, for a backward that may be custom."""
-        # both passes with the same random numbers
-        with RngState().isolated():
-            stream = self._tapped.forward(self._model, batch.x)
-            done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+        """Run the derivative of the forward, and autograd, whose backward may be custom."""
+        # all passes with the same random numbers
         with RngState().isolated():
             true = self._derived(batch, None)
+        try:
+            with RngState().isolated():
+                stream = self._tapped.forward(self._model, batch.x)
+                done = backward(stream, batch.y, None, self.mean_error_at, self.loss)
+        except Exception as error:
+            of_network = own.certain or isinstance(error, TapError)
+            if not of_network or is_out_of_memory(error) or IN_PLACE in str(error):
+                raise
+            why = _why_no_backward(error, own.names)
+            if true is None:
+                raise MeasureError(f"{why}; {own.why}", where=batch.where) from error
+            if own.steps:
+                own.give_up(own.in_steps())
+            return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
             is_gradient = not own.matters(self._model, batch.x)
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
-        if is_gradient:
-            self._own = None
-            return done
-        if own.steps and not own.why:
+        if not is_gradient and own.steps and not own.why:
             own.give_up(own.in_steps())
         if true is None or own.why:
+            if is_gradient:
+                self._own = None
+                return done
             return replace(done, own_backward=own.names, gradient_unknown=own.why)
-        return replace(true, names=done.names, own_backward=own.names, credit=done.gradients)
+        if is_gradient and not own.certain:
+            self._own = None
+            return done
+        proof = CreditProof(self._tapped, self._model, own, batch.x, batch.y, self.loss)
+        if is_gradient and proof.is_derivative(true.gradients):
+            self._own = None
+            return done
+        found = proof.credit()
+        return replace(
+            true,
+            names=done.names,
+            own_backward=own.names,
+            credit=found.vectors,
+            no_credit=found.why,
+        )
 
     def _derived(self, batch: _Batch, layers: Layers) -> Pass | None:
         """The pass by the derivative of the forward; None if not needed or not possible."""
@@ -205,6 +252,14 @@ class PassRunner:
         return backward(stream, batch.y, layers, self.mean_error_at, self.loss)
 
 
+def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
+    """Why autograd's own pass of a network gives no vectors; its forward ran."""
+    own = f"its own backward pass ({', '.join(names)})"
+    if isinstance(error, TapError):
+        return f"{own} is cut: {error.what}"
+    return f"{own} fails, not its forward: {type(error).__name__}: {first_line(error)}"
+
+
 def true_pass(
     net: EvalNetwork,
     taps: Taps,
@@ -230,94 +285,9 @@ def true_pass(
     runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
-    check_states(done.hidden, done.names, len(y))
     if done.gradient_unknown:
         raise MeasureError(done.gradient_unknown)
     return done
-
-
-def unlinked(logits: Node | None, cuts: Sequence[Sequence[Node]]) -> tuple[list[int], list[int]]:
-    """Layers at which taps are not a stream, in which h_{l+1} depends on h_l and on earlier states
-    only through it.
-
-    Args:
-        logits: node of the logits.
-        cuts: for every state its node, and the nodes of the module's other outputs.
-
-    Returns:
-        (every l whose next state does not depend on h_l, every l ≥ 1 whose next state, the logits
-        for l = L, depends on h_{l−1} past h_l).
-
-    >>> h_0 = torch.ones(1, requires_grad=True).clone()
-    >>> branch = h_0.exp()
-    >>> logits = h_0 + branch
-    >>> unlinked(logits.grad_fn, [[h_0.grad_fn], [branch.grad_fn]])
-    ([], [1])
-    """
-    unread = []
-    passed = []
-    before: set[Node] = set()
-    targets = [*(cut[0] for cut in cuts[1:]), logits]
-    for l, target in enumerate(targets):
-        here = set(cuts[l])
-        met = reachable(target, here | before)
-        if not met & here:
-            unread.append(l)
-        if met & before - here:
-            passed.append(l)
-        before = here
-    return unread, passed
-
-
-def bypass_note(stream: Stream) -> str:
-    """Note on a returned stream with more than half of its states bypassed; else ""."""
-    unread, bypassed = _links(stream)
-    if unread or not bypassed:
-        return ""
-    l = bypassed[0]
-    after = f"h_{l + 1}" if l + 1 < len(stream.names) else "the logits"
-    return f"{after} depends on h_{l - 1} past h_{l}: the states may be outputs of branches"
-
-
-def _links(stream: Stream) -> tuple[list[int], list[int]]:
-    """The states that the next one does not read; the bypassed ones, if more than half are."""
-    states = len(stream.cuts)
-    if states < 2 or states != len(stream.names):
-        return [], []
-    unread, bypassed = unlinked(node_of(stream.logits), stream.cuts)
-    if 2 * len(bypassed) < states:
-        bypassed = []
-    return unread, bypassed
-
-
-def check_stream(stream: Stream) -> None:
-    """Refuse module taps that are no stream: more than half of the states are bypassed.
-
-    Examples: outputs of blocks that the network adds itself, ``h + block(h)``, and outputs of norms
-    in front of blocks. A single long skip connection is accepted.
-
-    Raises:
-        TapError: names two taps.
-
-    Source: docs/formats.md, "Taps".
-    """
-    unread, bypassed = _links(stream)
-    names = [f"h_{l} ({name})" for l, name in enumerate(stream.names)] + ["what follows"]
-    # logits that do not depend on a tap are refused in the backward pass
-    if unread and unread[0] + 1 < len(stream.names):
-        l = unread[0]
-        what = f"{names[l + 1]} does not depend on {names[l]}"
-    elif bypassed:
-        l = bypassed[0]
-        what = f"past {names[l]}, {names[l + 1]} depends on {names[l - 1]}"
-    else:
-        return
-    raise TapError(
-        f"the taps are no stream: {what}",
-        hint="where the network adds h + block(h), tap what its blocks and the module behind them "
-        "read: 'blocks.*:in,head:in'; else tap the states themselves, or give a function "
-        "(model, x) -> (logits, [h_0..h_L])",
-    )
 
 
 class PassFailed(MeasureError, RuntimeError):

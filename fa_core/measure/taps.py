@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from fa_core.errors import TapError
-from fa_core.measure.graph import follows_norm, node_of, origin
-from fa_core.measure.guess import guess_taps
+from fa_core.measure.flow import Flow, recording
+from fa_core.measure.graph import read_in_another_form
+from fa_core.measure.guess import no_guess, possible_taps
 from fa_core.measure.hooks import (
     READS,
-    candidates,
     described,
     match_modules,
     plain_logits,
@@ -30,6 +30,7 @@ from fa_core.measure.hooks import (
     tapped_outputs,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
+from fa_core.measure.stream import prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -54,7 +55,8 @@ class Stream:
         edges: the state or graph edge at which to read g_l; None for layers not requested.
         names: names of h_0..h_L.
         returned: the network returned the states itself: they may be side branches.
-        cuts: nodes of every state (see `fa_core.measure.graph.unlinked`).
+        cuts: operations of every state, of a pass that `Flow` records (see
+            `fa_core.measure.stream.prove`).
     """
 
     logits: Tensor
@@ -62,7 +64,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
-    cuts: Sequence[Sequence[Node]] = ()
+    cuts: Sequence[Sequence[int | None]] = ()
 
 
 class Tapped(Protocol):
@@ -105,7 +107,6 @@ class ReturnedStream(Tapped):
         self._function = function
         self._name = name
         self._from_parameters = False
-        self._norm_checked = False
         self._labels: list[str] = []
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
@@ -122,15 +123,11 @@ class ReturnedStream(Tapped):
                 )
         _refuse_overwritten(hidden, self._name)
         names = self._labels or [f"h_{l}" for l in range(len(hidden))]
-        if not self._norm_checked and follows_norm([node_of(h) for h in hidden]):
-            raise TapError(
-                f"{names[-1]} from {self._name} comes after the final norm, "
-                "where no explosion shows",
-                hint=f"return what the norm reads as {names[-1]}, or tap the blocks by name; "
-                f"candidates: {candidates(model)}",
-            )
-        self._norm_checked = True
-        cuts = [[node] for node in map(self._node, hidden) if node is not None]
+        flow = recording()
+        if flow is None:
+            return Stream(logits, hidden, hidden, names, returned=True)
+        _refuse_partial(logits, hidden, names)
+        cuts = [[flow.made(h)] for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -138,9 +135,6 @@ class ReturnedStream(Tapped):
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         return self._run(model, x)[0].detach()
-
-    def _node(self, state: Tensor) -> Node | None:
-        return node_of(state)
 
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
@@ -181,14 +175,12 @@ class _Recorder:
         self.names: list[str] = []
         self.hidden: list[Tensor] = []
         self.edges: list[GradientEdge | None] = []
-        self.nodes: list[Node | None] = []
-        self.cuts: list[list[Node]] = []
+        self.cuts: list[list[int | None]] = []
 
     def __call__(self, name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
         layer = len(self.hidden)
         wanted = self._layers is None or layer in self._layers
         self.names.append(name)
-        self.nodes.append(node_of(state))
         self.hidden.append(state)
         if torch._C._functorch.is_functorch_wrapped_tensor(state):
             raise TapError(
@@ -204,8 +196,9 @@ class _Recorder:
             copied = state.clone()
         with torch._C.DisableTorchFunction():
             self.edges.append(get_gradient_edge(copied))
-        nodes = map(node_of, (copied, *others))
-        self.cuts.append([node for node in nodes if node is not None])
+        flow = recording()
+        if flow is not None:
+            self.cuts.append([flow.made(tensor) for tensor in (copied, *others)])
         return copied
 
 
@@ -220,22 +213,12 @@ class ModuleTaps(Tapped):
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._modules = match_modules(model, patterns)
-        self._first = True
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         found = _Recorder(layers)
         with tapped_outputs(model, self._modules, found):
             logits = read_logits(call_model(model, detached_inputs(model, x)))
         _check_ran(self._modules, found.names)
-        end = found.edges[-1]
-        if end is not None and end.node is origin(node_of(logits), [end.node]):
-            raise TapError(
-                f"the last tap, {found.names[-1]}, gives the logits, which are no hidden state",
-                hint="leave it out: the last block's output is h_L",
-            )
-        if self._first:
-            self._refuse_final_norm(model, x, found)
-            self._first = False
         return Stream(logits, found.hidden, found.edges, found.names, cuts=found.cuts)
 
     def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
@@ -250,29 +233,6 @@ class ModuleTaps(Tapped):
         with tapped_outputs(model, self._modules, tap):
             logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
         return logits, hidden
-
-    def _refuse_final_norm(self, model: nn.Module, x: Inputs, found: _Recorder) -> None:
-        """Refuse a norm without children as the last tap; a block may end in a norm.
-
-        Raises:
-            TapError: the last tap is the final norm.
-        """
-        last = found.names[-1]
-        name, *_call = last.split(" ")
-        if any(model.get_submodule(name).children()):
-            return
-        nodes = found.nodes
-        if nodes[-1] is None:
-            # the states before it have no graph, so the graph starts at the parameters
-            with thawed(model):
-                _, states = self.plain(model, x, None)
-            nodes = list(map(node_of, states))
-        if follows_norm(nodes):
-            raise TapError(
-                f"the last tap, {last}, is the final norm, after which no explosion shows",
-                hint="leave it out: the last block's output is h_L; "
-                f"candidates: {candidates(model)}",
-            )
 
 
 class ReadTaps(ReturnedStream):
@@ -293,12 +253,6 @@ class ReadTaps(ReturnedStream):
         if giving:
             self._given = match_modules(model, giving)
         self._copies = False
-
-    def _node(self, state: Tensor) -> Node | None:
-        node = node_of(state)
-        if self._copies and node is not None:
-            return node.next_functions[0][0]
-        return node
 
     def _collect(self, model: nn.Module, x: Inputs) -> States:
         labels: list[str] = []
@@ -378,6 +332,23 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
             )
 
 
+def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[str]) -> None:
+    """Refuse views of a state that the network reads in another form, too.
+
+    Raises:
+        TapError: the gradient at a view would be a part of the gradient.
+    """
+    with torch._C.DisableTorchFunction():
+        partial = [
+            name for name, h in zip(names, hidden, strict=True) if read_in_another_form(h, logits)
+        ]
+    if partial:
+        raise TapError(
+            f"{partial[0]} is a view, and the network also reads what it is a view of",
+            hint="give a function (model, x) -> (logits, [h_0..h_L]) that returns that",
+        )
+
+
 class GuessedTaps:
     """Taps that are guessed from the first batch.
 
@@ -412,6 +383,34 @@ def guess_note(taps: Sequence[str]) -> str:
     return f"{note}; no module gives what feeds the first block: h_0 is its output"
 
 
+def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
+    """Patterns for h_0..h_L of a network that does not return its stream, proven to be one.
+
+    Args:
+        model: the network in eval mode.
+        x: inputs.
+
+    Raises:
+        TapError: no such stream, or no module gives or reads one of its states.
+    """
+    for taps in possible_taps(model, x):
+        with suppress(TapError):
+            tapped = _by_names(model, taps)
+            with torch.enable_grad(), Flow(model, x) as flow:
+                stream = tapped.forward(model, x)
+            if not prove(flow, flow.made(stream.logits), stream).left_out:
+                return taps
+    raise no_guess(model, "no module gives or reads one of its states")
+
+
+def working_taps(model: nn.Module, x: Inputs) -> str:
+    """The hint of an error about taps: the guess, if there is one."""
+    try:
+        return f"these are one: '{','.join(guess_taps(model, x))}'"
+    except TapError as error:
+        return error.hint
+
+
 def resolve_taps(
     model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
 ) -> Tapped | GuessedTaps:
@@ -427,7 +426,7 @@ def resolve_taps(
         on_note: called with a note on guessed taps, before the first pass.
 
     Raises:
-        TapError: a pattern that names no module; lists candidates.
+        TapError: a pattern that names no module; lists names.
 
     Source: docs/formats.md, "Taps".
     """

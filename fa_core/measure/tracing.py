@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, first_line
 from fa_core.measure.copies import copied
-from fa_core.measure.graph import LostGradientRecorder, storage
+from fa_core.measure.graph import LostGradientRecorder, Operation, storage
+from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
     Inputs,
     RngState,
@@ -42,11 +45,14 @@ _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
 
 
+_ONE_HOT: Operation = torch.nn.functional.one_hot
+
+
 class StepFunction(MeasureError):
     """A forward whose derivative is 0 almost everywhere, although autograd gives another one."""
 
 
-def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
+def agreeing(ours: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> list[int]:
     """Layers where a network's own vector is the gradient, as no custom feedback comes after them.
 
     There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half the digits of the arithmetic agree.
@@ -56,12 +62,46 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     """
     layers = []
     for l, (a, g) in enumerate(zip(ours, gradients, strict=True)):
+        if a is None:
+            continue
         tolerance = torch.finfo(g.dtype).eps ** 0.5
         exact = to_float64(g)
         distance = (to_float64(a) - exact).norm()
         if bool(distance <= tolerance * exact.norm()):
             layers.append(l)
     return layers
+
+
+@dataclass(frozen=True)
+class CutStates:
+    """A forward pass whose blocks are cut from each other at h_0..h_L.
+
+    Attributes:
+        before: the states as the blocks before them give them.
+        after: the same as the blocks after them read them.
+        logits: of the last part.
+    """
+
+    before: list[Tensor]
+    after: list[Tensor]
+    logits: Tensor
+
+
+class _Cutting(fx.Interpreter):
+    """Runs a trace and cuts it at some of its nodes."""
+
+    def __init__(self, graph: fx.GraphModule, nodes: Sequence[fx.Node]) -> None:
+        super().__init__(graph)
+        self._nodes = nodes
+        self.cut: dict[fx.Node, tuple[Tensor, Tensor]] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n not in self._nodes:
+            return value
+        after = value.detach().requires_grad_()
+        self.cut[n] = value, after
+        return after
 
 
 @dataclass(frozen=True)
@@ -84,6 +124,39 @@ class _Trace:
             found: States = self.graph(inputs, shifts)
         return found
 
+    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
+        """Run the trace, cut at its states."""
+        *_, returned = self.graph.graph.nodes
+        _, *states = returned.args[0]
+        nodes = states if self.zeros else list(map(_uncopied, states))
+        cutting = _Cutting(self.graph, nodes)
+        logits, _ = cutting.run(detached_inputs(model, x), self.zeros)
+        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
+        return CutStates(list(before), list(after), logits)
+
+
+def _uncopied(node: fx.Node) -> fx.Node:
+    """The node behind copies: a returned state may be a copy of the stream's."""
+    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default):
+        node = node.all_input_nodes[0]
+    return node
+
+
+class _Unchecked(TorchFunctionMode):
+    """Lets a trace pass `one_hot`, which checks the labels of a batch outside of a trace."""
+
+    def __torch_function__(
+        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        if func is not _ONE_HOT:
+            return func(*args, **kwargs)
+        given = dict(zip(("tensor", "num_classes"), args, strict=False)) | dict(kwargs)
+        labels, classes = given["tensor"], given.get("num_classes", -1)
+        if not isinstance(labels, Tensor) or not isinstance(classes, int) or classes < 0:
+            return func(*args, **kwargs)
+        return (labels[..., None] == torch.arange(classes, device=labels.device)).long()
+
 
 class OwnBackward:
     """Traces of a network whose backward pass is, or may be, custom; one per batch shape.
@@ -104,6 +177,7 @@ class OwnBackward:
 
     Attributes:
         names: the same, or the ways in which values lost their gradient.
+        certain: whether the backward pass has custom parts; else values only lost their gradient.
         why: why the gradient is not known; "" if it is.
         steps: operations of the forward that compute in steps from the stream.
 
@@ -115,14 +189,14 @@ class OwnBackward:
         self._recorded = recorded
         self._traces: dict[str, _Trace] = {}
         self.names = names or list(recorded.lost)
-        self._certain = bool(names) or recorded.overwritten
+        self.certain = bool(names) or recorded.overwritten
         self.steps: list[str] = []
         self.why = ""
 
     def matters(self, model: nn.Module, x: Inputs) -> bool:
         """Whether autograd's vector may not be the gradient of a network that cannot be traced."""
-        if self._certain or not self.names:
-            return self._certain
+        if self.certain or not self.names:
+            return self.certain
         return reaches_logits(self._tapped, model, x)
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
@@ -133,8 +207,7 @@ class OwnBackward:
             Exception: torch's own, for control flow that depends on the batch or for operations
                 that cannot be traced.
         """
-        # inputs that are not tensors are constants of a trace
-        key = str(tree_map(Tensor.size, x))
+        key = _key(x)
         if key not in self._traces:
             # a trace draws apart from the pass
             with RngState().isolated():
@@ -151,6 +224,11 @@ class OwnBackward:
         if not shifts:
             return Stream(logits, hidden, hidden, names, returned=True)
         return Stream(logits, hidden, shifts, names)
+
+    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
+        """Run the trace of a batch, after `forward`, with its blocks cut from each other."""
+        with RngState().isolated():
+            return self._traces[_key(x)].cut(model, x)
 
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
@@ -177,8 +255,11 @@ class OwnBackward:
         if self._tapped.shifted:
             _, hidden = run(x, None)
             shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
-        graph = make_fx(run)(x, shifts)
+        with _Unchecked():
+            graph = make_fx(run)(x, shifts)
         operators = _operators(graph)
+        # what only a feedback reads is no part of the forward
+        graph.graph.eliminate_dead_code()
         self.steps = _steps(graph, len(shifts))
         if any(map(_STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()
@@ -194,6 +275,11 @@ class OwnBackward:
             logits, _ = trace.run(model, other, shifts)
         _check_same(logits, expected)
         return trace
+
+
+def _key(x: Inputs) -> str:
+    """Batches of one key share a trace, in which inputs that are not tensors are constants."""
+    return str(tree_map(Tensor.size, x))
 
 
 def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:

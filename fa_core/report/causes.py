@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from fa_core.report.gamma import null_gamma, within_null
+from fa_core.report.gamma import null_gamma, null_of, within_null
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method, is_control
@@ -151,5 +151,7 @@ def _credit_is_chance(run: JudgedRun) -> bool:
     method = run.method_name
     if known_method(canonical_method(method)) == "bp" or is_control(method):
         return False
-    drawn = math.isfinite(null_gamma(run.credit, method)[1])
+    # the null of shuffled samples is none of fresh feedback
+    fresh = not null_of(run.credit)
+    drawn = fresh and math.isfinite(null_gamma(run.credit, method)[1])
     return drawn and within_null(run) is True

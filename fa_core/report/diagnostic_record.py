@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from fa_core.report.beside import beside_texts, mean_error_remark, reference_text, scale_text
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
@@ -18,7 +18,7 @@ from fa_core.report.notes import (
     why_unmeasured,
     why_unproven,
 )
-from fa_core.report.numbers import brief, short
+from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict import FIRES, NOT_MEASURED
 
@@ -89,7 +89,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         letter=letter,
         state=run.states[letter],
         number=_number(run, diagnostic.quantity, value),
-        limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
+        limit=f"{diagnostic.bound} {exact(diagnostic.limit(run.thresholds))}",
         distance=distance_text(run, diagnostic),
         brief_distance=distance_text(run, diagnostic, brief=True),
         remarks=_remarks(run, letter),
@@ -100,7 +100,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
 def range_text(run: JudgedRun, letter: str) -> str:
     """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
     ends = run.interval(letter) or ()
-    return ", ".join(map(JUDGED[letter].text, ends))
+    return ", ".join(judged_text(JUDGED[letter], end, run.thresholds) for end in ends)
 
 
 def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
@@ -115,37 +115,16 @@ def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False
     value, limit = diagnostic.quantity.of(run), diagnostic.limit(run.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in run.nonfinite:
         return ""
-    fires = diagnostic.letter in run.flags
-    if value > limit:
-        side = "over" if fires else "above"
-    else:
-        side = "under" if fires else "below"
-    difference = short(abs(limit - value))
-    if diagnostic.quantity.log and value > 0 and limit > 0:
-        factor = _factor(max(value / limit, limit / value))
-        distance, more = f"{factor}× {side}", f" the limit ({difference})"
-    else:
-        distance, more = f"{difference}{diagnostic.quantity.suffix} {side}", " the limit"
+    distance = diagnostic.how_far(value, limit, fires=diagnostic.letter in run.flags)
     if brief:
         return distance
-    return distance + more
-
-
-def _factor(ratio: float) -> str:
-    """A factor above 1, with as many digits as distinguish it from 1.
-
-    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
-    ('41.5', '1.003', '1')
-    """
-    for digits in range(3, 8):
-        text = short(ratio, digits)
-        if text != "1":
-            return text
-    return "1"
+    if diagnostic.is_factor(value, limit):
+        return f"{distance} the limit ({short(abs(limit - value))})"
+    return f"{distance} the limit"
 
 
 def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
-    number = quantity.text(value)
+    number = judged_text(quantity, value, run.thresholds)
     if not quantity.log:
         number += quantity.suffix
     parts = [quantity.words, number]

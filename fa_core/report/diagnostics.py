@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 
@@ -85,8 +85,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def rule(self, thresholds: DiagnosticThresholds) -> str:
         """The condition under which it fires, e.g. ``"growth per block > 50"``."""
-        limit = brief(self.limit(thresholds))
-        return f"{self.quantity.words} {self.sign} {limit}"
+        return f"{self.quantity.words} {self.sign} {exact(self.limit(thresholds))}"
 
     @property
     def sign(self) -> str:
@@ -115,6 +114,24 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
             return high / low
         return None
 
+    def how_far(self, value: float, limit: float, *, fires: bool) -> str:
+        """The distance of a finite number to its threshold: ``10× under``.
+
+        >>> DIAGNOSTICS["a"].how_far(100.29, 100.0, fires=True)
+        '1.003× over'
+        """
+        if value > limit:
+            side = "over" if fires else "above"
+        else:
+            side = "under" if fires else "below"
+        if self.is_factor(value, limit):
+            return f"{_factor(max(value / limit, limit / value))}× {side}"
+        return f"{short(abs(limit - value))}{self.quantity.suffix} {side}"
+
+    def is_factor(self, value: float, limit: float) -> bool:
+        """Whether the distance of a number to its threshold is a factor."""
+        return self.quantity.log and value > 0 and limit > 0
+
     def fires(self, value: float, thresholds: DiagnosticThresholds) -> bool:
         """Whether a number fires; NaN does not (`JudgedRun.nonfinite` does)."""
         return bool(self.beyond(value, self.limit(thresholds)))
@@ -123,6 +140,26 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 def finite(limit: float) -> float:
     """The nearest finite number to a threshold, so that ±inf lies beyond every one."""
     return max(-sys.float_info.max, min(limit, sys.float_info.max))
+
+
+def _factor(ratio: float) -> str:
+    """A factor above 1, with as many digits as distinguish it from 1.
+
+    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
+    ('41.5', '1.003', '1')
+    """
+    for digits in range(3, 8):
+        text = short(ratio, digits)
+        if text != "1":
+            return text
+    return "1"
+
+
+def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticThresholds) -> str:
+    """A number as text beside a verdict: rounding never moves it onto or across its threshold."""
+    if quantity.letter:
+        return quantity.text(value, DIAGNOSTICS[quantity.letter].limit(thresholds))
+    return quantity.text(value)
 
 
 _FACTS = msgspec.json.decode(

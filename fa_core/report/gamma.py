@@ -38,22 +38,40 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
     return []
 
 
-def aggregation(free: Sequence[int]) -> str:
-    """Description of the mean of deep Γ, given the layers with free credit.
+def aggregation(credit: Credit, method: str = "") -> str:
+    """Description of the mean of deep Γ, with its layers.
 
-    >>> aggregation([]), aggregation([4])
-    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose
+    >>> aggregation({"gamma": [0.9, 0.1, 0.3]}), aggregation({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 2, whose
     credit comes free')
+    >>> aggregation({"gamma": [0.9, None, None, 0.1], "zeros": [0.0, None, 1.0, 0.0]})
+    'mean over samples; deep = l >= 1 without l = 1, which has no credit; undefined, as credit or
+    gradient is 0 at l = 2'
     """
-    deep = "mean over samples; deep = l >= 1"
-    if not free:
-        return deep
-    return f"{deep} without l = {', '.join(map(str, free))}, whose credit comes free"
+    text = "mean over samples; deep = l >= 1"
+    free = free_layers(credit, method)
+    lost = lost_layers(credit, method)
+    deep = deep_layers(credit, method)
+    known = {0, *free, *lost, *deep}
+    without = [l for l in range(len(_entry(credit, "gamma") or ())) if l not in known]
+    if free:
+        text += f" without l = {_listed(free)}, whose credit comes free"
+    if without and deep:
+        text += f" without l = {_listed(without)}, which has no credit"
+    if lost:
+        text += f"; undefined, as credit or gradient is 0 at l = {_listed(lost)}"
+    return text
+
+
+def _listed(layers: Sequence[int]) -> str:
+    return ", ".join(map(str, layers))
 
 
 def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float:
-    """Deep Γ: mean of a credit table's Γ_l over l ≥ 1 without layers of free credit; NaN without
-    any.
+    """Deep Γ: mean of a credit table's Γ_l over `deep_layers`.
+
+    NaN without any, and if one of them is not finite or lost: otherwise the mean would rise where
+    credit is lost.
 
     Args:
         credit: the table.
@@ -64,19 +82,72 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
 
     >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]}), deep_gamma({"gamma": [0.9, 0.1, 0.3]}, "fa")
     (0.2, 0.1)
+    >>> deep_gamma({"gamma": [0.9, None, 0.3], "zeros": [0.0, 1.0, 0.0]})
+    nan
     """
-    return _mean_over(credit, metric, {0, *free_layers(credit, method)})
+    layers = deep_layers(credit, method)
+    values = _entry(credit, metric) or ()
+    if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
+        return math.nan
+    numbers = [math.nan if values[l] is None else as_float(values[l]) for l in layers]
+    return sum(numbers) / len(numbers)
+
+
+def deep_over_epochs(gammas: Sequence[Sequence[float | None]], method: str = "") -> list[float]:
+    """Deep Γ at every epoch, over the layers that have Γ at some epoch; NaN where one of them has
+    none.
+
+    >>> deep_over_epochs([[0.9, 0.5, 0.1], [0.9, None, 0.1]])
+    [0.3, nan]
+    """
+    tables = [{"gamma": list(layers)} for layers in gammas]
+    found = [deep_layers(table, method) for table in tables]
+    whole = {l for layers in found for l in layers}
+    return [
+        deep_gamma(table, method) if whole == set(layers) else math.nan
+        for table, layers in zip(tables, found, strict=True)
+    ]
 
 
 def deep_layers(credit: Credit, method: str = "") -> list[int]:
-    """The layers of deep Γ.
+    """The layers of deep Γ: l ≥ 1 with credit, without those whose credit comes free.
 
-    >>> deep_layers({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    >>> deep_layers({"gamma": [0.9, 0.1, None, 0.3]}, "fa")
     [1]
     """
     free = free_layers(credit, method)
     gamma = _entry(credit, "gamma") or ()
-    return [l for l in range(1, len(gamma)) if l not in free]
+    return [l for l, value in enumerate(gamma) if l and l not in free and value is not None]
+
+
+def lost_layers(credit: Credit, method: str = "") -> list[int]:
+    """The layers l ≥ 1 that have credit, and no Γ: credit or gradient is 0 in every sample.
+
+    A table that does not record ``zeros`` shows none.
+
+    >>> lost_layers({"gamma": [None, None, 0.3], "zeros": [1.0, 1.0, 0.0]})
+    [1]
+    """
+    free = free_layers(credit, method)
+    gamma = _entry(credit, "gamma") or ()
+    zeros = _entry(credit, "zeros") or ()
+    pairs = enumerate(zip(gamma, zeros, strict=False))
+    return [l for l, (g, z) in pairs if l and l not in free and g is None and z is not None]
+
+
+def deep_entries(credit: Json) -> Json:
+    """The entries of a credit table that say what deep Γ is, and over which layers."""
+    entries: Json = {"deep_gamma": _deep_or_none(credit), "deep_layers": deep_layers(credit)}
+    if free_layers(credit):
+        # FA is published so (docs/cifar.md)
+        entries["deep_gamma_with_free"] = _deep_or_none({**credit, "free_layers": []})
+    return {**entries, "aggregation": aggregation(credit)}
+
+
+def _deep_or_none(credit: Json) -> float | None:
+    if not deep_layers(credit) or lost_layers(credit):
+        return None
+    return deep_gamma(credit)
 
 
 def mean_gamma(credit: Credit) -> float:
@@ -159,6 +230,16 @@ def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
         return deep_gamma(null, method), math.nan
     mean = _number(null, "deep_gamma_mean")
     return mean, _number(null, "deep_gamma_std")
+
+
+def null_of(credit: Credit) -> str:
+    """What was drawn for a credit table's null, e.g. ``samples shuffled``; "" for fresh feedback.
+
+    >>> null_of({"null": {"of": "samples shuffled"}}), null_of({"null": {"draws": 5}})
+    ('samples shuffled', '')
+    """
+    drawn = _null(credit).get("of")
+    return drawn if isinstance(drawn, str) else ""
 
 
 def _number(table: Json, name: str) -> float:

@@ -46,24 +46,27 @@ class Order:
             self.values.append(value)
             self.runs.append(run)
         self._diagnostic = diagnostic
-        self._none = bytes(runs)
-        self._last = math.nan, 0
+        # runs above a threshold fire from its place on, runs below it up to its place
+        self._place = len(self.runs) if diagnostic.fires_above else 0
+        self._masks = bytearray(runs)
+        self._number = 0
 
     def firing(self, threshold: float) -> int:
-        """The diagnostic's bit in the byte of every run whose value fires."""
+        """The diagnostic's bit in the byte of every run whose value fires.
+
+        Only the runs between the last threshold and this one are judged.
+        """
         threshold = finite(threshold)
-        if threshold != self._last[0]:
-            # a value equal to its threshold does not fire
-            if self._diagnostic.fires_above:
-                firing = self.runs[bisect.bisect_right(self.values, threshold) :]
-            else:
-                firing = self.runs[: bisect.bisect_left(self.values, threshold)]
-            masks = bytearray(self._none)
+        # a value equal to its threshold does not fire
+        find = bisect.bisect_right if self._diagnostic.fires_above else bisect.bisect_left
+        place = find(self.values, threshold)
+        if place != self._place:
             bit = BIT[self._diagnostic.letter]
-            for run in firing:
-                masks[run] = bit
-            self._last = threshold, int.from_bytes(masks, "little")
-        return self._last[1]
+            for run in self.runs[min(place, self._place) : max(place, self._place)]:
+                self._masks[run] ^= bit
+            self._place = place
+            self._number = int.from_bytes(self._masks, "little")
+        return self._number
 
 
 class Judge:

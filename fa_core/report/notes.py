@@ -148,6 +148,9 @@ def own_backward_text(run: JudgedRun) -> str:
         gammas = _gammas(run)
         if gammas:
             effect = f"{effect}; Γ of its own vector {gammas}"
+        missing = ((run.credit or {}).get("missing") or {}).get("gamma")
+        if missing:
+            effect = f"{effect}; no Γ{' at some layers' if gammas else ''}: {missing}"
     elif run.bp_grad_norms:
         effect = "(b), (c) by its vector, which need not be the gradient"
     else:

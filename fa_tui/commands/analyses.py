@@ -11,12 +11,30 @@ from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
+from watchfiles import watch
 
+from fa_core.analysis.claims import check_claims, read_claims
+from fa_core.analysis.method_groups import published_groups
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.threshold_sweep import sensitivities
+from fa_core.analysis.timeline import timelines
+from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
+from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block
+from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
+from fa_core.reporting.records import sweep_record, timeline_record
+from fa_core.reporting.sections.analyses import (
+    seeds_blocks,
+    sensitivity_blocks,
+    timeline_blocks,
+    utility_blocks,
+)
 from fa_tui import options
 from fa_tui.commands import inputs, output
+from fa_tui.commands.verdict_table import judged
 from fa_tui.option_groups import ChosenOptions
 
 
@@ -39,9 +57,6 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    from fa_core.analysis.seeds import over_seeds
-    from fa_core.reporting.sections.analyses import seeds_blocks
-
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     analysis = over_seeds(runs.table, thresholds)
@@ -113,13 +128,6 @@ def sweep_command(
 
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
-    from fa_core.analysis.method_groups import published_groups
-    from fa_core.analysis.threshold_sweep import sensitivities
-    from fa_core.formats.table import AuditTable
-    from fa_core.report.names import canonical_method
-    from fa_core.reporting.records import sweep_record
-    from fa_core.reporting.sections.analyses import sensitivity_blocks
-
     chosen = selection.chosen()
     runs, thresholds = inputs.open_runs(paths, chosen, audits=True), chosen.criteria.thresholds
     table = runs.table
@@ -155,9 +163,6 @@ def utility_command(
 
         fa-tui utility audit_table.json --format json
     """
-    from fa_core.analysis.utility import decision_utility
-    from fa_core.reporting.sections.analyses import utility_blocks
-
     if chance is not None and not 0.0 <= chance <= 1.0:
         raise UsageError(
             f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes"
@@ -199,10 +204,6 @@ def timeline_command(
 
         fa-tui timeline runs/ --follow
     """
-    from fa_core.analysis.timeline import timelines
-    from fa_core.reporting.records import timeline_record
-    from fa_core.reporting.sections.analyses import timeline_blocks
-
     letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
     if not letters:
         raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
@@ -217,8 +218,6 @@ def timeline_command(
 
     code = once()
     if follow:
-        from watchfiles import watch
-
         with contextlib.suppress(KeyboardInterrupt):
             for _ in watch(*paths):
                 code = once()
@@ -282,10 +281,6 @@ def report_command(
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.analysis.claims import check_claims, read_claims
-    from fa_core.reporting.form import KINDS, Extras, blank_form, write_blocks, write_report
-    from fa_tui.commands.verdict_table import judged
-
     if out.suffix.lower() in KINDS:
         output.check_folder(out)
     if blank:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
+from fa_core.audit.audit import Measuring, audit, measurable
+from fa_core.audit.jobs import AUTO, DECIDE_AT, GAMMA, MeasureOptions, check_options
+from fa_core.audit.verify import verify
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.formats.row_baselines import with_recorded_baseline
@@ -39,7 +42,17 @@ _BATCH_SIZE = typer.Option(
     metavar="B", help="Samples in each.", show_default="the manifest's, else 128"
 )
 _DTYPE = typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
-_CREDIT = typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ.")
+_CREDIT = typer.Option(
+    metavar="none|gamma|full|MODULE:CALLABLE",
+    help="Credit quality: none, Γ per layer with its null, or also ρ; or your function (model, x, "
+    "y) -> [a_0..a_L].",
+)
+_CREDIT_AGAIN = typer.Option(
+    "--credit",
+    metavar="MODULE:CALLABLE",
+    help="The function that gave the credit.",
+    show_default=False,
+)
 _PRECISION_HELP = (
     "Compare the gradients with float64 ones, per layer, also where (b) does not fire: is the "
     "reference itself right?"
@@ -67,7 +80,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     batch_size: Annotated[int | None, _BATCH_SIZE] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[Literal["auto", "float32", "float64", "as-is"], _DTYPE] = "auto",
-    credit: Annotated[Literal["none", "gamma", "full"], _CREDIT] = "gamma",
+    credit: Annotated[str, _CREDIT] = "gamma",
     precision: Annotated[bool, typer.Option("--precision", help=_PRECISION_HELP)] = False,
     ablate: Annotated[bool, typer.Option("--ablate", help=_ABLATE_HELP)] = False,
     *,
@@ -97,6 +110,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --out audit.json --credit full --precision --ablate
 
+        fa-tui audit nets/ --model my_lab.nets:build --credit my_lab.nets:credit --data digits --out
+        audit.json
+
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
     \b
@@ -113,9 +129,6 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 \\
             --out part-$SLURM_ARRAY_TASK_ID.json
     """
-    from fa_core.audit.audit import Measuring, audit, measurable
-    from fa_core.audit.jobs import AUTO, DECIDE_AT, MeasureOptions
-
     found = inputs.open_paths(paths, run_traces=False)
     criteria = judged_by.criteria()
     criteria.baseline.check(row.method for row in found.rows)
@@ -224,6 +237,7 @@ def verify_command(
     weights: options.WeightsOption = None,
     logits: options.LogitsOption = None,
     loss: options.LossOption = None,
+    credit: Annotated[str | None, _CREDIT_AGAIN] = None,
     filter: options.FilterOption = "",
     *,
     workers: ExecutionOptions,
@@ -245,15 +259,18 @@ def verify_command(
 
         fa-tui verify audit.json --format json
     """
-    from fa_core.audit.audit import Measuring
-    from fa_core.audit.jobs import MeasureOptions, check_options
-    from fa_core.audit.verify import verify
-
     found = inputs.open_paths(paths)
     rows = inputs.selected(found, Chosen(Criteria(DiagnosticThresholds()), filter=filter))
     with AuditProgress() as progress:
         how = Measuring(workers.execution(), progress, progress.plan, progress.notice)
-        typed = MeasureOptions(data=data, model=model, weights=weights, logits=logits, loss=loss)
+        typed = MeasureOptions(
+            data=data,
+            model=model,
+            weights=weights,
+            logits=logits,
+            loss=loss,
+            credit=credit or GAMMA,
+        )
         check_options(typed)
         result = verify(rows, how, typed)
     inputs.report_failures([*result.skipped, *result.failures])

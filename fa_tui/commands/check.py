@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fa_core.analysis.claims import FAILS, HOLDS, check_claims, read_claims, refuse_unknown_names
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -18,6 +19,7 @@ from fa_core.report.notes import GIVE_ONE, why_inexact
 from fa_core.report.second_reading import PASS, second_reading
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 from fa_core.sanitize import sanitize
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
@@ -128,15 +130,6 @@ def _claims(
 ) -> tuple[list[Case], str]:
     """The claims of a file, checked on chosen runs, and their counts; their names are of all."""
     # NumPy is imported where there are claims
-    from fa_core.analysis.claims import (
-        FAILS,
-        HOLDS,
-        check_claims,
-        read_claims,
-        refuse_unknown_names,
-    )
-    from fa_core.reporting.sections.claims import claim_line, counts_of_claims
-
     outcomes = {HOLDS: PASSED, FAILS: FAILED}
     claims = read_claims(path)
     refuse_unknown_names(claims, every, path)

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from fa_core.analysis.difference import CAME, CHANGED, WENT, differences
+from fa_core.reporting.blocks import Grid
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.verdict_table import judged
 from fa_tui.option_groups import ChosenOptions
+from fa_tui.views.differences import difference_grid, difference_summary
 
 _BEFORE = typer.Argument(metavar="A", help="A file or folder.", parser=options.typed_path)
 _AFTER = typer.Argument(metavar="B", help="What it is compared with.", parser=options.typed_path)
@@ -40,10 +43,6 @@ def diff_command(
 
         fa-tui diff old.json new.json --format json
     """
-    from fa_core.analysis.difference import CAME, CHANGED, WENT, differences
-    from fa_core.reporting.blocks import Grid
-    from fa_tui.views.differences import difference_grid, difference_summary
-
     chosen = selection.chosen()
     old, new = (inputs.open_paths([path], columns=chosen.log.given) for path in (before, after))
     for path, found in ((before, old), (after, new)):

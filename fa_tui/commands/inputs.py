@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.audit.jobs import changed_since
 from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
 from fa_core.formats.row_baselines import with_assumed_baseline
 from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block, bullets
 from fa_tui.option_groups import Chosen
 from fa_tui.options import numbers, split_list
 from fa_tui.samples import default_paths
+from fa_tui.views.analysed import left_out_words
+from fa_tui.views.epochs import traces_of
 from fa_tui.views.filters import ViewState, arranged
 
 if TYPE_CHECKING:
@@ -42,9 +47,6 @@ def open_paths(
         run_traces: whether to read the traces in run folders, too.
         columns: of logs, as the user named them.
     """
-    from fa_core.audit.jobs import changed_since
-    from fa_core.formats import scan
-
     found = scan(list(paths) if paths else default_paths(), run_traces=run_traces, columns=columns)
     report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
@@ -110,8 +112,6 @@ class Runs(msgspec.Struct, frozen=True):
     @property
     def table(self) -> AuditTable:
         """The rows as a table."""
-        from fa_core.formats.table import AuditTable
-
         return AuditTable.from_rows(self.rows)
 
     def left_out(self, groups: Mapping[str, str] | None = None) -> Iterator[Block]:
@@ -120,8 +120,6 @@ class Runs(msgspec.Struct, frozen=True):
         Args:
             groups: method → its group, if the analysis sets one group against the other.
         """
-        from fa_tui.views.analysed import left_out_words
-
         kept = Counter(row.method for row in self.rows)
         every = Counter(row.method for row in self.unfiltered)
         counts = {name: (kept[name], count) for name, count in every.items()}
@@ -148,8 +146,6 @@ def open_runs(paths: Sequence[Path], chosen: Chosen, *, audits: bool = False) ->
     look, judged = ViewState(filter=chosen.filter), chosen.criteria.thresholds
     kept = arranged(look, rows, judged)
     if chosen.filter and traces:
-        from fa_tui.views.epochs import traces_of
-
         alone = [
             AuditRow(
                 source=one.source, key=one.key, method=one.method, seed=one.seed, axes=one.axes

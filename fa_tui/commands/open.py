@@ -9,10 +9,10 @@ import msgspec
 import typer
 
 from fa_core.audit.jobs import MeasureOptions, check_options
-from fa_tui import opening, options
-from fa_tui.commands.verdict_table import print_paths
+from fa_tui import options
 from fa_tui.jobs.measuring import Setup
 from fa_tui.option_groups import Chosen, CriteriaOptions, ExecutionOptions, Log
+from fa_tui.terminal import abilities
 from fa_tui.views.columns import CELLS
 from fa_tui.views.filters import CELL_LETTERS, ViewState
 
@@ -70,7 +70,9 @@ def open_command(  # noqa: PLR0913 (options of a command)
     execution.check()
     criteria = judged_by.criteria()
     look = ViewState(show, filter, sort, long)
-    if not opening.on_a_terminal():
+    if not abilities.on_a_terminal():
+        from fa_tui.commands.verdict_table import print_paths  # imports NumPy
+
         if sys.stdout.isatty():
             print(_NO_SCREEN, file=sys.stderr)
         chosen = Chosen(criteria, filter=filter, log=log)
@@ -86,7 +88,9 @@ def open_command(  # noqa: PLR0913 (options of a command)
     check_options(measured)
     setup = Setup(execution, measured)
     baseline = criteria.baseline or None
-    code = opening.open_explorer(
+    from fa_tui.opening import open_explorer  # Textual, which `fa-tui --help` does without
+
+    code = open_explorer(
         paths or [], given=given, look=look, baseline=baseline, log=log, setup=setup
     )
     raise typer.Exit(code)

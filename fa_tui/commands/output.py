@@ -153,6 +153,7 @@ def print_result(form: Form, record: object, blocks: Iterable[Block | str]) -> N
 
 def print_blocks(blocks: Iterable[Block | str]) -> None:
     """Print blocks and lines; a table too wide for a terminal continues below, in a pipe never."""
+    # 20 ms that the explorer does without
     from rich.console import Console
 
     from fa_tui.views.printed import lines_of

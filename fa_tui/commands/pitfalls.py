@@ -38,7 +38,7 @@ def pitfalls_command(
 
         fa-tui pitfalls layer-mean --run runs/dfa_s42
     """
-    from fa_core.pitfalls import PITFALLS, SAMPLE, demonstrate
+    from fa_core.pitfalls import PITFALLS, SAMPLE, demonstrate  # imports torch
 
     shown = demonstrate(names or PITFALLS, run or sample_runs() / SAMPLE)
     text = "\n\n".join("\n".join(explained(one)) for one in shown)

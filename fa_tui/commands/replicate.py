@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from fa_core.reporting.blocks import Grid
+from fa_core.training.experiments import experiment, experiments
 from fa_tui import options
 from fa_tui.commands import output
 
@@ -49,8 +50,6 @@ def replicate_command(
         fa-tui replicate audit --cifar10 /data/cifar-10-batches-bin \\
             --out replication --run
     """
-    from fa_core.training.experiments import experiment, experiments
-
     if name is None:
         known = tuple((one.name, one.title) for one in experiments())
         output.print_blocks([Grid(("name", "experiment"), known, words=2)])
@@ -73,7 +72,7 @@ def replicate_command(
 
 def _run(words: list[str]) -> int:
     """Run another command in this process; its exit code."""
-    from fa_tui.typer_app import build
+    from fa_tui.typer_app import build  # imports the commands
 
     code: int | None = build(words[:1])(words, standalone_mode=False)
     return code or 0

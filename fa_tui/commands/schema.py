@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from fa_core.formats.schema import SCHEMAS, schema_of
+from fa_core.option_values import unknown_name
 from fa_tui.commands import output
+from fa_tui.settings import Settings
 
 _NAME = typer.Argument(
     metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False
@@ -26,10 +29,6 @@ def schema_command(name: Annotated[str | None, _NAME] = None) -> None:
 
         fa-tui schema settings
     """
-    from fa_core.formats.schema import SCHEMAS, schema_of
-    from fa_core.option_values import unknown_name
-    from fa_tui.settings import Settings
-
     schemas = {**SCHEMAS, "settings": Settings}
     if name is None:
         print("\n".join(schemas))

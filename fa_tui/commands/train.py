@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fa_core.audit.devices import resolve_devices
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json, reason_of
 from fa_core.report.names import canonical_method
+from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
-from fa_tui.commands.progress import stoppable
+from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.option_groups import ThresholdOptions
 
 if TYPE_CHECKING:
@@ -104,8 +107,6 @@ def train_command(  # noqa: PLR0913 (options of a command)
             --epochs 30 --out runs
     """
     plans = plans_of(locals())
-    from fa_core.audit.devices import resolve_devices
-
     choice = {
         "resume": resume,
         "overwrite": overwrite,
@@ -129,8 +130,6 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     Raises:
         UsageError: an invalid option, or nothing to train.
     """
-    from fa_core.training.plan import Recipe, check_names, plan_runs
-
     for method in options.split_list(given["method"]):
         check_names(method, given["arch"], given["data"])
     arch_args = _arguments("--arch-arg", given["arch_arg"])
@@ -174,18 +173,16 @@ def _train(
         threads: CPU threads, if not PyTorch's own number.
         choice: further fields of each `Order`.
     """
-    import os
-
     # read by cuBLAS when CUDA starts; required for deterministic kernels
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # read by OpenMP when torch is imported: spinning threads take several times the processor time
     # where other programs run
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # they import torch
     import torch
 
     from fa_core.training.runs import Order, train_runs
     from fa_core.training.train import check_plans, threads_for
-    from fa_tui.commands.progress import TrainingProgress
 
     samples = _loaded(plans[0].data)
     check_plans(
@@ -202,7 +199,7 @@ def _train(
 
 def _loaded(spec: str) -> DataSet:
     """The data of a SPEC; errors of the user's code become one line."""
-    from fa_core.zoo.data import load_data
+    from fa_core.zoo.data import load_data  # imports torch
 
     try:
         return load_data(spec, allow_code=True)

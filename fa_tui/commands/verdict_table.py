@@ -22,8 +22,10 @@ from fa_core.formats.rows import AuditRow, recorded
 from fa_core.report import quantities
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED
+from fa_core.report.diagnostics import ASSUMED, judged_text
 from fa_core.report.flips import flips_of
+from fa_core.reporting.blocks import cell
+from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
 from fa_tui.commands.output import as_printed, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
@@ -127,7 +129,7 @@ def numbers(row: AuditRow) -> list[str]:
         mark = ""
         if column.letter in kinds and value is not None:
             mark = MARKS.get(kinds[column.letter], "≈")
-        cells.append(mark + column.text(value))
+        cells.append(mark + judged_text(column, value, row.report.thresholds))
     return cells
 
 
@@ -179,8 +181,6 @@ def print_rows(
 
 def _print_csv(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     """Print CSV with all keys of any row; rows are judged twice, so that none is kept in memory."""
-    from fa_core.reporting.records import csv_text
-
     columns = dict.fromkeys(record(AuditRow(source="", key="", method="")))
     for row in judged(rows, criteria):
         columns.update(dict.fromkeys(record(row)))
@@ -227,8 +227,6 @@ def markdown(
     rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = AuditRow.words
 ) -> Iterator[str]:
     """Print the judged rows as a Markdown table."""
-    from fa_core.reporting.blocks import cell
-
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
     for row, label in named(rows, criteria):

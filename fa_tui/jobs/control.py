@@ -14,14 +14,15 @@ from fa_core.report.manifest import is_run
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
-from fa_tui.terminal.painting import after
+from fa_tui.later import Later
+from fa_tui.session import with_rows
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
 
 if TYPE_CHECKING:
     from fa_core.analysis.record_comparison import Comparison
     from fa_core.audit.verify import Verification
-    from fa_tui.application import Application
+    from fa_tui.app import ExplorerApp
     from fa_tui.settings import MeasureAnswer
     from fa_tui.views.glyphs import Glyphs
 
@@ -67,7 +68,7 @@ class JobControl:
         answers: row → the data and network that were typed for its folder.
     """
 
-    def __init__(self, app: Application, setup: Setup) -> None:
+    def __init__(self, app: ExplorerApp, setup: Setup) -> None:
         self._app, call = app, app.post_call  # called in a thread of the pool
         self.measuring = Measuring(
             setup,
@@ -83,10 +84,10 @@ class JobControl:
         self.answers: dict[int, MeasureAnswer] = {}
         self._names: dict[int, str] = {}
         self._named = 0
-        self._moved_due = False
+        self._show_jobs_later = Later(_SHOW_SECONDS, app, self._show_jobs)
         self.again: dict[int, Verification] = {}
         self._arrived: list[Measured] = []
-        self._arrivals_due = False
+        self._arrivals_later = Later(_ARRIVALS_SECONDS, app, self._show_arrivals)
 
     def listed(self) -> list[Listed]:
         """All jobs; a measured run has its verdict under the current thresholds."""
@@ -188,8 +189,7 @@ class JobControl:
         except FaError as error:
             app.say(str(error), "bad")
             return
-        session.marked.clear()
-        app.marks_changed()
+        app.show(session.but(marked=frozenset()))
         if not started:
             app.say("already queued", "dim")
             return
@@ -214,31 +214,27 @@ class JobControl:
 
     def moved(self, job: object) -> None:
         """Schedule an update after a job changed."""
-        if not self._moved_due:
-            self._moved_due = True
-            after(_SHOW_SECONDS, self._app, self._show_jobs)
+        self._show_jobs_later()
 
     def _show_jobs(self) -> None:
-        self._moved_due = False
         app, session = self._app, self._app.session
         if app.screen_stack:  # no callback while the app is closing
-            before = session.states
-            over = {row: state for row, state in before.items() if row in self.again}
-            session.states = {**over, **self.measuring.states()}
-            app.states_changed(dict(before.items() ^ session.states.items()))
+            over = {row: state for row, state in session.states.items() if row in self.again}
+            states = {**over, **self.measuring.states()}
+            if states != session.states:
+                app.show(session.but(states=states))
             app.jobs_changed(self.listed())
 
     def arrived(self, measured: Measured) -> None:
         """Show a measured run: the first at once, later ones together after a moment."""
         self._arrived.append(measured)
-        if not self._arrivals_due:
+        if not self._arrivals_later.is_due:
             self._show_arrivals()
 
     def _show_arrivals(self) -> None:
         arrived, self._arrived = self._arrived, []
-        self._arrivals_due = bool(arrived)
         if arrived and self._app.screen_stack:  # without screens the app is closing
-            after(_ARRIVALS_SECONDS, self._app, self._show_arrivals)
+            self._arrivals_later()
             self._compared(
                 {
                     measured.index: measured.again
@@ -250,12 +246,13 @@ class JobControl:
 
     def _measured(self, arrived: Sequence[Measured]) -> None:
         """Show new reports of runs without audit, and their files."""
-        app, session = self._app, self._app.session
+        app = self._app
         if not arrived:
             return
-        session.replace_rows({measured.index: measured.row for measured in arrived})
-        indices = [measured.index for measured in arrived]
-        app.rows_changed(only=indices)
+        rows = {measured.index: measured.row for measured in arrived}
+        session = with_rows(app.session, rows)
+        indices = [*rows]
+        app.show(session)
         # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
         name, doubt = session.label(indices[-1]), ""
@@ -277,8 +274,8 @@ class JobControl:
             return
         self.again.update(again)
         deviating = [row for row, one in again.items() if not one.comparison.agrees]
-        session.states.update((row, "deviates" if row in deviating else "agrees") for row in again)
-        app.states_changed(again)
+        marks = {row: "deviates" if row in deviating else "agrees" for row in again}
+        app.show(session.but(states={**session.states, **marks}))
         row = [*again, *deviating][-1]
         name, compared = run_name(session, row), again[row].comparison
         if len(again) > 1:

@@ -20,9 +20,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.audit.devices import (
+    LOCAL,
+    Execution,
+    list_devices,
+    resolve_devices,
+    usable_cores,
+    why_no_cuda,
+    workers_for,
+)
+from fa_core.audit.jobs import MeasureOptions, job_for
+from fa_core.audit.journal import Journal
 from fa_core.errors import FaError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
+from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, is_run
@@ -58,8 +70,6 @@ class Setup(msgspec.Struct, frozen=True):
 
     def preferring(self, device: str) -> Setup:
         """This setup on the settings' device, unless another device or a cluster was given."""
-        from fa_core.audit.devices import LOCAL, Execution
-
         chosen = self.execution or Execution()
         if (chosen.engine, chosen.device) != (LOCAL, "auto"):
             return self
@@ -105,8 +115,7 @@ class Results:
 
     def save(self, row: AuditRow) -> Path:
         """Write a measured run atomically; returns the path."""
-        from fa_core.audit.audit import replace_audit
-        from fa_core.audit.journal import Journal
+        from fa_core.audit.audit import replace_audit  # after the first paint
 
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
@@ -134,8 +143,6 @@ class Results:
 
     def _kept(self) -> dict[object, AuditRow]:
         if self._rows is None:
-            from fa_core.formats import scan
-
             self._rows = {}
             before = scan([self.out]).rows if self.out.exists() else []
             for place, row in enumerate(before):
@@ -190,8 +197,7 @@ class Measuring:
     def _pool_for(self, runs: int) -> Pool:
         """The pool, created on first use, with the command line's number of workers for so many
         runs."""
-        from fa_core.audit.audit import Measuring as How
-        from fa_core.audit.devices import LOCAL, Execution, workers_for
+        from fa_core.audit.audit import Measuring as How  # after the first paint
 
         execution = self._setup.preferring(self._device).execution or Execution()
         if self._pool is None:
@@ -216,8 +222,7 @@ class Measuring:
         Raises:
             FaError: an audited run without its files or settings.
         """
-        from fa_core.audit.jobs import MeasureOptions, job_for
-        from fa_core.audit.verify import find_checkpoint, recorded_options
+        from fa_core.audit.verify import find_checkpoint, recorded_options  # imports NumPy
 
         active = self.states()
         new = [
@@ -253,15 +258,6 @@ class Measuring:
 
     def where(self) -> str:
         """Where runs are measured: ``on cuda:0 (H100)``, ``on 8 CPU cores (no GPU: …)``."""
-        from fa_core.audit.devices import (
-            LOCAL,
-            Execution,
-            list_devices,
-            resolve_devices,
-            usable_cores,
-            why_no_cuda,
-        )
-
         execution = self._setup.preferring(self._device).execution or Execution()
         if execution.engine != LOCAL:
             return f"on {execution.engine}"
@@ -353,7 +349,7 @@ class Measuring:
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:
-            from fa_core.audit.verify import verification
+            from fa_core.audit.verify import verification  # imports NumPy
 
             self._on_measured(Measured(index, row, again=verification(row, future.result())))
             return

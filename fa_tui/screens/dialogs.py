@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
 from fa_core.files.opening import real_path, typed_path
-from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
-from fa_tui.screens.application import ApplicationScreen, ExplorerApplication
+from fa_tui.screens.measure_question import MeasureScreen
 from fa_tui.screens.questions import Choice, Dismissed, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
@@ -38,6 +38,7 @@ from fa_tui.share import (
     free_name,
     hand_to_tmux,
     name_problem,
+    typed,
     write_data,
 )
 from fa_tui.views.columns import every_column
@@ -49,21 +50,17 @@ from fa_tui.views.words import (
     disambiguate,
     flip_text,
     limit_words,
+    moved_words,
     run_name,
     runs_words,
 )
-from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
-
-def shared_by(app: ExplorerApplication) -> Shared:
-    """What the open page gives; nothing from a screen without `shared`."""
-    if isinstance(app.screen, ApplicationScreen):
-        return app.screen.shared()
-    return Shared()
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 
 def command_for(
-    app: ExplorerApplication, command: str, *options: str, rows: Sequence[int] | None = None
+    app: ExplorerApp, command: str, *options: str, rows: Sequence[int] | None = None
 ) -> list[str]:
     """The words of a command on what is shown; none where no filter names the runs.
 
@@ -88,8 +85,15 @@ def command_for(
     return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
-def copy_text(app: ExplorerApplication, text: str) -> None:
-    """Copy a text by the terminal, over SSH too (OSC 52); tmux takes only what it is handed."""
+def copy_shared(app: ExplorerApp, *, command: bool) -> None:
+    """Copy the value under the cursor, or the command that prints what is shown.
+
+    By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
+    """
+    shared = app.explorer.shared()
+    text = shared.value
+    if command or not text:
+        text = typed(shared.command) if shared.command else ""
     if not text:
         app.say("nothing to copy here", "dim")
         return
@@ -100,9 +104,9 @@ def copy_text(app: ExplorerApplication, text: str) -> None:
     app.say(f"copied, if the terminal allows it: {first}", "good")
 
 
-async def export_something(app: ExplorerApplication) -> None:
+async def export_something(app: ExplorerApp) -> None:
     """Ask for a file's name, whose ending says what it holds, and write it."""
-    shared = shared_by(app)
+    shared = app.explorer.shared()
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
@@ -126,9 +130,7 @@ async def export_something(app: ExplorerApplication) -> None:
     app.say(f"{path.name}: J lists it, x there ends it", "dim", aloud=False)
 
 
-def _export(
-    app: ExplorerApplication, path: Path, shared: Shared, thresholds: DiagnosticThresholds
-) -> None:
+def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> None:
     """Write a file of data, in a thread of its own."""
     try:
         note = write_data(path, shared, thresholds)
@@ -138,7 +140,7 @@ def _export(
         app.post_call(app.say, f"saved {real_path(path)}{note}", "good")
 
 
-async def choose_preset(app: ExplorerApplication) -> None:
+async def choose_preset(app: ExplorerApp) -> None:
     """Choose a preset to use, save or remove."""
     presets = Presets()
     known, removed = presets.read(), app.removed_presets
@@ -170,15 +172,13 @@ async def choose_preset(app: ExplorerApplication) -> None:
         use_preset(app, *answer)
 
 
-def use_preset(app: ExplorerApplication, name: str, thresholds: DiagnosticThresholds) -> None:
-    """Move the screen's sliders as one step of undo."""
-    for panel in app.screen.query(SlidersPanel):
-        panel.set_thresholds(thresholds)
-        panel.post_message(ThresholdsChanged(thresholds, f"thresholds: {name}"))
+def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) -> None:
+    """Move the sliders as one step of undo."""
+    app.step(app.session.but(thresholds=thresholds), words=f"thresholds: {name}")
 
 
 async def _save_preset(
-    app: ExplorerApplication, presets: Presets, known: Mapping[str, DiagnosticThresholds]
+    app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]
 ) -> None:
     def check(text: str) -> str:
         taken = text.strip() in known and text.strip() != PROTOCOL
@@ -191,7 +191,7 @@ async def _save_preset(
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
-async def change_setting(app: ExplorerApplication) -> None:
+async def change_setting(app: ExplorerApp) -> None:
     """Choose a setting and its value, which is saved and applies from the next start."""
     values = named_values(load_settings().settings)
     choices = [Choice("", name, written(value), name) for name, value in values.items()]
@@ -205,7 +205,7 @@ async def change_setting(app: ExplorerApplication) -> None:
     app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
 
 
-async def ask_what_if(app: ExplorerApplication) -> None:
+async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
@@ -213,49 +213,24 @@ async def ask_what_if(app: ExplorerApplication) -> None:
     text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
     given = parse_frozen_baseline([text])
     baseline = given if baseline_text(given) else None
-    for panel in app.screen.query(SlidersPanel):
-        panel.set_baseline(baseline)
-    assume(app, baseline)
+    app.step(app.session.but(baseline=baseline))
+    app.say(baseline_words(app.session), "accent")
 
 
-def assume(app: ExplorerApplication, baseline: FrozenBaseline | None) -> None:
-    """Judge all runs by another frozen baseline (None = the recorded ones), and report the
-    flips."""
-    flips = app.session.set_baseline(baseline)
-    app.baseline_changed(flips)
-    text = baseline_text(app.session.baseline)
-    if text:
-        message = f"frozen baseline {text}"
-    else:
-        message = "frozen baselines as recorded"
-    app.say(f"{message}: {flip_text(app.session, flips) or 'no verdict flips'}", "accent")
-
-
-async def ask_factor(app: ExplorerApplication) -> None:
-    """Enter the factor from which compared runs diverge."""
-
-    def check(text: str) -> str:
-        with suppress(ValueError):
-            if float(text) > 1:
-                return ""
-            return "a factor above 1, such as 10"
-        return f"{text} is not a number"
-
-    now, hint = f"{app.session.diverges_at:g}", "10: an order of magnitude"
-    text = await ask(app, "runs diverge where max/min is above", text=now, hint=hint, check=check)
-    app.session.diverges_at = float(text)
-    app.rows_changed()
+def baseline_words(session: Session) -> str:
+    """The assumed frozen baselines, and what flipped by them."""
+    text = baseline_text(session.baseline)
+    name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
+    return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Keys of choices, without h j k, which move the cursor."""
 
 
-async def choose_order(app: ExplorerApplication) -> None:
+async def choose_order(app: ExplorerApp) -> None:
     """Choose the order of the long view."""
-    # a key typed ahead may have left the long view
-    table = app.explorer.shown_runs.table
-    assert table is not None
+    table = app.explorer.table
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         if table.order == column.name:
@@ -271,31 +246,31 @@ async def choose_order(app: ExplorerApplication) -> None:
     table.sort_by(chosen)
 
 
-async def choose_flip(app: ExplorerApplication) -> None:
+async def choose_flip(app: ExplorerApp) -> None:
     """List the runs that flipped with the last step, and go to the chosen one."""
     session, explorer = app.session, app.explorer
-    if not explorer.turned:
+    turned = session.turned
+    if not turned or session.since is None:
         app.say("no run flipped with the last step", "dim")
         return
-    rows = [session.rows[flip.row] for flip in explorer.turned]
+    rows = [session.rows[flip.row] for flip in turned]
     names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
-    for name, flip in zip(names, explorer.turned, strict=True):
+    for name, flip in zip(names, turned, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     title = "Flipped"
-    if explorer.moved:
-        title += f" at {explorer.moved}"
+    moved = moved_words(session.thresholds, session.since.thresholds)
+    if moved:
+        title += f" at {moved}"
     row = await choose(app, title, choices)
-    explorer.runs.go_to(row)
+    explorer.select(row)
 
 
-async def ask_measure(app: ExplorerApplication) -> None:
+async def ask_measure(app: ExplorerApp) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
-    from fa_tui.screens.measure_question import MeasureScreen
-
     session, chosen = app.session, app.explorer.chosen
     folders: dict[Path, list[int]] = {}
     for index in app.jobs.unknown(chosen):
@@ -313,19 +288,18 @@ async def ask_measure(app: ExplorerApplication) -> None:
     app.jobs.measure(chosen)
 
 
-DIALOGS: Mapping[str, Callable[[ExplorerApplication], Awaitable[None]]] = {
+DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
     "what_if": ask_what_if,
-    "factor": ask_factor,
     "order": choose_order,
     "flips": choose_flip,
     "measure": ask_measure,
 }
 
 
-async def converse(app: ExplorerApplication, name: str) -> None:
+async def converse(app: ExplorerApp, name: str) -> None:
     """Run one of `DIALOGS`; errors become messages."""
     try:
         with suppress(Dismissed):

@@ -1,35 +1,34 @@
-"""Overlays: help, problems, jump letters, the command palette."""
+"""Overlays: help, problems, the command palette."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec.toml
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from fa_tui.screens.application import ApplicationScreen
-from fa_tui.screens.questions import Choice, Dialog, Question, shown_choices
-from fa_tui.screens.threshold_screen import HEIGHTS
+from fa_core.report.quantities import QUANTITIES
+from fa_tui.screens.dialogs import use_preset
+from fa_tui.screens.questions import Choice, Dialog, Question, helping, shown_choices
 from fa_tui.session import Session
-from fa_tui.share import Shared
+from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
-from fa_tui.widgets.painted import Place
 
 if TYPE_CHECKING:
-    from fa_tui.screens.application import ExplorerApplication
-    from fa_tui.screens.key_list import KeyLine
+    from fa_tui.app import ExplorerApp
+    from fa_tui.key_list import KeyLine
 
 
 _TALL, _SLIDERS = 34, 11
@@ -43,6 +42,7 @@ class HelpScreen(Dialog["KeyLine"]):
 
     Args:
         of: the screen below.
+        every_key: lists the keys of all pages.
     """
 
     BINDINGS = [
@@ -54,9 +54,9 @@ class HelpScreen(Dialog["KeyLine"]):
         Binding("pagedown", "move(10)", show=False, priority=True),
     ]
 
-    def __init__(self, of: Screen[object]) -> None:
+    def __init__(self, of: Screen[object], every_key: Callable[[], Sequence[KeyLine]]) -> None:
         super().__init__()
-        self._of = of
+        self._every_key = every_key
         self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
         self.pane.can_focus = False
@@ -85,9 +85,7 @@ class HelpScreen(Dialog["KeyLine"]):
         """Show the keys that match what is typed; the page again where nothing is."""
         words = self.entry.value.strip()
         if words and not self._keys:
-            from fa_tui.screens.key_list import keys_elsewhere, keys_here
-
-            self._keys = [*keys_here(self._of), *keys_elsewhere(self.app, self._of)]
+            self._keys = self._every_key()
         self.found.display = bool(words)
         self.pane.display = not words
         self._matching = [line for line in self._keys if line.matches(words)]
@@ -118,40 +116,30 @@ class HelpScreen(Dialog["KeyLine"]):
         self.dismiss(self._matching[event.option_index])
 
 
-class ProblemsScreen(ApplicationScreen[None]):
+class ProblemsScreen(Dialog[None]):
     """Problems: unreadable paths, wrong settings, and mixed settings of measurements.
 
     Args:
         session: holds the problems.
     """
 
-    judges: ClassVar[bool] = False
-    VERTICAL_BREAKPOINTS = HEIGHTS
-
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page"),
+        helping("what these lines say"),
     ]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._lines = [*(problem.message for problem in session.problems), *session.uneven]
+        lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
         words = [problem_words(session)]
-        if session.uneven:
+        if session.seen.uneven:
             words.append("mixed settings")
-        self._words = ", ".join(filter(None, words))
-        self.pane = TextLines(self._lines or ["Every path was read."])
+        self._words = ", ".join(filter(None, words)) or "none"
+        self.pane = TextLines(lines or ["Every path was read."])
 
-    def shared(self) -> Shared:
-        """The list."""
-        return Shared(self.pane.text)
-
-    def compose(self) -> ComposeResult:
-        with Place(id="sheet"):
-            yield Line(
-                (" problems ", "accent"), (f" {self._words or 'none'}", "strong"), id="title"
-            )
-            yield self.pane
-        yield KeyBar()
+    def body(self) -> Iterable[Widget]:
+        yield Line((" problems ", "accent"), (f" {self._words}", "strong"), id="title")
+        yield self.pane
 
     def on_mount(self) -> None:
         self.set_focus(self.pane)
@@ -170,9 +158,11 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
     yield from about
     yield ""
     for holder in node.ancestors_with_self if node is not None else [screen]:
-        text = next(
-            (texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), ""
+        # a page has its text itself
+        known = (
+            (vars(kind).get("HELP"), texts.get(kind.__name__)) for kind in type(holder).__mro__
         )
+        text = next(filter(None, chain.from_iterable(known)), "")
         title, _, body = text.partition("\n")
         # the sliders' container repeats a slider's help
         lines = [line for line in body.rstrip().splitlines() if not line or line not in seen]
@@ -218,9 +208,9 @@ class ExplorerCommands(Provider):
     themes."""
 
     @property
-    def application(self) -> ExplorerApplication:
+    def application(self) -> ExplorerApp:
         """The application with its own type."""
-        return cast("ExplorerApplication", self.app)
+        return cast("ExplorerApp", self.app)
 
     async def discover(self) -> Hits:
         for name, explains, callback in self._commands():
@@ -240,11 +230,6 @@ class ExplorerCommands(Provider):
             yield say(name), say(explains), callback
 
     def _found(self) -> Iterator[tuple[str, str, Callable[[], object]]]:
-        from fa_core.report.quantities import QUANTITIES
-        from fa_tui.screens.dialogs import use_preset
-        from fa_tui.screens.explorer import ExplorerScreen
-        from fa_tui.settings import Presets
-
         app = self.application
         # first the bindings that the key bar has no room for
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
@@ -252,8 +237,8 @@ class ExplorerCommands(Provider):
         for active, key in sorted(bindings, key=lambda each: each[0].binding.key not in left_out):
             run = partial(app.run_action, active.binding.action, active.node)
             yield active.binding.description, f"{active.binding.tooltip} ({key})", run
-        if isinstance(self.screen, ExplorerScreen):
-            show = self.screen.matrix.show
+        if app.explorer.page.id == "Matrix":
+            show = app.explorer.matrix.show_quantity
             yield "Show verdicts", "letters in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (

@@ -20,7 +20,7 @@ from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
-    from fa_tui.screens.application import ExplorerApplication
+    from fa_tui.app import ExplorerApp
     from fa_tui.views.glyphs import Glyphs
 
 
@@ -46,7 +46,7 @@ class Question(ModalScreen[ResultT]):
     Textual would close the top screen instead.
     """
 
-    app: ExplorerApplication
+    app: ExplorerApp
     _answered = False
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
@@ -256,7 +256,7 @@ def _given(answer: ResultT | None) -> ResultT:
     return answer
 
 
-async def choose(app: ExplorerApplication, title: str, choices: Sequence[Choice]) -> Any:
+async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any:
     """The value of the chosen entry.
 
     Raises:
@@ -266,7 +266,7 @@ async def choose(app: ExplorerApplication, title: str, choices: Sequence[Choice]
 
 
 async def ask(
-    app: ExplorerApplication,
+    app: ExplorerApp,
     asks: str,
     *,
     text: str = "",

@@ -7,6 +7,7 @@ theme, colour mode and glyph set are chosen here and passed to the App.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 import msgspec
@@ -114,3 +115,16 @@ def _colours(env: Mapping[str, str], term: str) -> int:
     if "256color" in term:
         return 256
     return 16
+
+
+def on_a_terminal() -> bool:
+    """Whether the explorer can run: Textual reads stdin and paints on stderr.
+
+    Under `textual serve` the terminal is a browser behind a pipe.
+    """
+    if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
+        return True
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return os.environ.get("TERM", "") != "dumb" and all(
+        stream is not None and stream.isatty() for stream in streams
+    )

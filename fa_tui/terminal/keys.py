@@ -18,7 +18,7 @@ from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
-from fa_tui.terminal.painting import after
+from fa_tui.later import after
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
@@ -101,7 +101,7 @@ class KeyQueue:
         """Insert all leading characters into a focused text field at once; False if there is no
         field, or only one character."""
         # after the first paint
-        from textual.widgets import Input
+        from textual.widgets import Input  # after the first paint
 
         if not isinstance(entry, Input):
             return False

@@ -26,27 +26,11 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
-from textual.message_pump import MessagePump
 from textual.screen import Screen
 
+from fa_tui.later import after
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
-
-
-def after(seconds: float, pump: MessagePump, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Call back from a message pump's queue after a delay, unless the pump closes or the returned
-    handle is cancelled.
-
-    Textual drops the callback of a one-shot timer if more than the delay passes between two
-    readings of the clock, as on a busy machine; a waiting slider step would be lost.
-
-    Args:
-        seconds: the delay.
-        pump: a widget, a screen or the App.
-        callback: a function or coroutine function.
-    """
-    return asyncio.get_running_loop().call_later(seconds, pump.call_next, callback)
-
 
 ASK = "\x1b[6n"
 """Query of the cursor position; answered by every terminal and tmux."""

@@ -128,7 +128,9 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
 
 def is_assumed(quantity: Quantity, session: Session, row: int) -> bool:
     """Whether the quantity rests on an assumed frozen baseline on this run."""
-    return quantity.name in OF_BASELINE and session.assumes(row)
+    return quantity.name in OF_BASELINE and (
+        session.rows[row].report.assumed_baseline_acc is not None
+    )
 
 
 OF_BASELINE = ("margin", "frozen")
@@ -308,7 +310,7 @@ def _source(session: Session, row: int) -> str:
 
 def _recorded(session: Session, row: int) -> str | None:
     if session.recorded_differs(row):
-        return session.recorded(row)
+        return session.rows[row].report.recorded_verdict
     return None
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
+from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, block_growths
 from fa_core.report.numbers import short
@@ -213,23 +213,20 @@ def is_one_network(session: Session, rows: Sequence[int]) -> bool:
     return len(grid.lines) == len(depths) == 1
 
 
-def compared_lines(
-    reports: Sequence[DiagnosticReport], factor: float = PARTS_AT
-) -> list[ComparedLine]:
+def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     """The lines of a comparison, which no threshold changes.
 
     They are the verdicts, ‖h_l‖, growth per block and ‖g_l‖ layer by layer, and the judged numbers.
 
     Args:
         reports: of the runs.
-        factor: ratio of largest to smallest value beyond which runs diverge.
     """
     norms = [report.stream("residual_norms") for report in reports]
     growths = list(map(block_growths, norms))
     gradients = [report.stream("bp_grad_norms") for report in reports]
-    h = _section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms))
-    growth = _section("growth", "growth per block", growths, factor)
-    g = _section("g", "‖g_l‖ BP gradient", gradients, factor)
+    h = _section("h", "‖h_l‖ residual stream", norms, depth_words(norms))
+    growth = _section("growth", "growth per block", growths)
+    g = _section("g", "‖g_l‖ BP gradient", gradients)
     return [ComparedLine("verdict", "verdict"), *h, *growth, *g, *_numbers(reports)]
 
 
@@ -364,12 +361,12 @@ def depth_words(norms: Sequence[Sequence[float]]) -> str:
 
 
 def _section(
-    kind: str, title: str, curves: Sequence[Sequence[float]], factor: float, remark: str = ""
+    kind: str, title: str, curves: Sequence[Sequence[float]], remark: str = ""
 ) -> list[ComparedLine]:
     layers = across_runs(curves)
     if not layers:
         return []
-    parting = first_parting(layers, factor)
+    parting = first_parting(layers)
     noun = "layer"
     name_of: Callable[[int], str] = str
     if kind == "growth":

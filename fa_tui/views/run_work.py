@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fa_core.formats.trace import TraceEpoch
 from fa_core.report.numbers import short
@@ -22,7 +22,7 @@ def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
     return mark + _letters(session, session.epochs_of(row)[-1:], ascii_only)
 
 
-def _letters(session: Session, epochs: list[TraceEpoch], ascii_only: bool) -> str:
+def _letters(session: Session, epochs: Sequence[TraceEpoch], ascii_only: bool) -> str:
     """The four letters of one epoch, or of none."""
     if not epochs:
         return cell_text("", "", ascii_only=ascii_only)[1:]

@@ -72,8 +72,6 @@ def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
     total = runs_words(len(session))
     if session.filter is None:
         yield f" {total}", "dim"
-    elif session.wide:
-        yield f" all {total}, filter {session.filter.text} is off", "warn"
     else:
         name = f"filter {session.filter.text}"
         if session.filter.text == PUBLISHED:
@@ -86,7 +84,7 @@ def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
         yield f"  {len(session.marked)} marked", "accent"
     if session.problems:
         yield f"  {problem_words(session)}", "warn"
-    if session.uneven:
+    if session.seen.uneven:
         yield "  mixed settings", "warn"
     if session.gone:
         yield f"  {len(session.gone)} gone", "warn"
@@ -99,14 +97,11 @@ def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
 
 
 def scope_pieces(session: Session) -> Pieces:
-    """How many runs an analysis screen covers, and why not all."""
+    """How many runs a page covers, and why not all."""
     total = runs_words(len(session))
     if session.filter is None:
         return [(f" {total}", "dim")]
-    text = session.filter.text
-    if session.wide:
-        return [(f" all {total}, filter {text} is off", "warn")]
-    return [(f" {len(session.in_scope)} of {total}, filter {text}", "warn")]
+    return [(f" {len(session.in_scope)} of {total}, filter {session.filter.text}", "warn")]
 
 
 def runs_words(count: int) -> str:
@@ -138,39 +133,30 @@ def problem_words(session: Session) -> str:
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
     controls not counted``."""
-    measured = session.measured()
-    counted = len(session.counted)
-    text = f"{session.walk_backs()} of {measured} need walk-back"
-    doubtful = session.doubtful()
-    if doubtful:
-        text += f", {doubtful} undecided"
-    training = session.training()
-    if counted > measured + training:
-        text += f", {counted - measured - training} not measured"
-    if training:
-        text += f", {training} training"
+    counts, counted = session.counts(), len(session.seen.counted)
+    text = f"{counts.walked} of {counts.measured} need walk-back"
+    if counts.doubtful:
+        text += f", {counts.doubtful} undecided"
+    unmeasured = counted - counts.measured - counts.training
+    if unmeasured > 0:
+        text += f", {unmeasured} not measured"
+    if counts.training:
+        text += f", {counts.training} training"
     controls = len(session.in_scope) - counted
     if controls:
         text += f", {count_text(controls, 'control')} not counted"
     return text
 
 
-def flipped_words(
-    session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None
-) -> str:
-    """The flips as a message, with the thresholds that moved; ``""`` if no letters changed.
-
-    Args:
-        session: after the change.
-        flips: the runs.
-        before: the previous thresholds, if the change was theirs.
-    """
-    text = flip_text(session, flips)
-    if not text:
+def flipped_words(session: Session) -> str:
+    """The flips of the last step as a message, with the thresholds that moved; ``""`` if no letters
+    changed."""
+    text = flip_text(session, session.flips)
+    if not text or session.since is None:
         return ""
-    if before is None or before == session.thresholds:
+    if session.since.thresholds == session.thresholds:
         return f"flipped: {text}"
-    return f"flipped at {moved_words(session.thresholds, before)}: {text}"
+    return f"flipped at {moved_words(session.thresholds, session.since.thresholds)}: {text}"
 
 
 def moved_words(now: DiagnosticThresholds, before: DiagnosticThresholds) -> str:
@@ -242,7 +228,7 @@ def run_name(session: Session, index: int) -> str:
     alike = session.alike(index)
     if len(alike) > _COMPARED_AT_MOST:
         return sanitize(f"{session.label(index)} {row.key}")
-    names = disambiguate([session.rows[other] for other in alike], session.differing_axes)
+    names = disambiguate([session.rows[other] for other in alike], session.runs.differing_axes)
     return "".join(names[alike.index(index)])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity
@@ -103,7 +104,7 @@ class CompareView(LineTable):
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session = session
+        self.session = session
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
         self.window = comparison.Window.on(0, SIDE_BY_SIDE)
@@ -131,9 +132,9 @@ class CompareView(LineTable):
         self._labels = labels
         self.lines = []
         if rows:
-            reports = [self._session.rows[row].report for row in rows]
-            self.lines = comparison.compared_lines(reports, self._session.diverges_at)
-        self._averaged = len(rows) > 1 and comparison.is_one_network(self._session, rows)
+            reports = [self.session.rows[row].report for row in rows]
+            self.lines = comparison.compared_lines(reports)
+        self._averaged = len(rows) > 1 and comparison.is_one_network(self.session, rows)
         self._see(comparison.Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
     def _format_of(self, kind: str) -> Write:
@@ -151,7 +152,7 @@ class CompareView(LineTable):
 
     def judge(self) -> None:
         """Judge the runs on screen by the session's thresholds."""
-        session = self._session
+        session = self.session
         seen = self._rows[self.window.first : self.window.end]
         reports = [session.rows[row].report for row in seen]
         self.reports = [report.with_thresholds(session.thresholds) for report in reports]
@@ -209,6 +210,12 @@ class CompareView(LineTable):
         last = self.window.size - 1 if right > 0 else 0
         if not right or self.column != last or not self._slide(right):
             super().action_cursor(down, right)
+
+    def see_run(self, place: int) -> None:
+        """Put the cursor on a run."""
+        if place not in range(self.window.first, self.window.end):
+            self._slide(place - self.window.first)
+        self.move_to(self.line, place - self.window.first)
 
     def _slide(self, step: int) -> bool:
         """Move the window by some runs; False at the end."""
@@ -300,14 +307,14 @@ class CompareView(LineTable):
         text = ""
         if column < self.window.size:
             run = self._rows[self.window.first + column]
-            place = self._glyphs.say(place_label(self._session.rows[run]))
+            place = self._glyphs.say(place_label(self.session.rows[run]))
             text = cut_middle(place, width - 1, self._glyphs.ellipsis)
         return [(padded(text, width), "source")]
 
     def _run(self, entry: comparison.ComparedLine, column: int) -> Row:
         place = self.window.first + column
         if entry.kind == "verdict":
-            return verdict_row(self._session, self._rows[place], self._glyphs)
+            return verdict_row(self.session, self._rows[place], self._glyphs)
         value = None
         if entry.spread:
             value = entry.spread.values[place]
@@ -355,7 +362,7 @@ class CompareView(LineTable):
         text = f"×{short(ratio)}"
         if entry.parts:
             text += f" {self._glyphs.off_left}"
-        return text, "warn" if ratio > self._session.diverges_at else "dim"
+        return text, "warn" if ratio > PARTS_AT else "dim"
 
 
 def _said(quantity: Quantity, value: float, values: Sequence[float | None]) -> str:

@@ -15,7 +15,14 @@ from fa_core.report.cause_text import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
-from fa_core.report.gamma import aggregation, deep_gamma, free_layers, null_gamma
+from fa_core.report.gamma import (
+    aggregation,
+    deep_gamma,
+    deep_layers,
+    lost_layers,
+    null_gamma,
+    null_of,
+)
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short
 from fa_core.report.report_facts import layers_in_order
@@ -23,6 +30,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_core.report.verdict_cell import run_cell
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
@@ -121,6 +129,9 @@ class RunPage:
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
         self._row = row
         self._report = row.report
+        self._covered = bool(row.report.coverage)
+        self._judged: tuple[int, int] | None = None
+        self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
         self._say = glyphs.say
@@ -132,6 +143,7 @@ class RunPage:
     def lines(
         self,
         thresholds: DiagnosticThresholds,
+        judged: tuple[int, int],
         *,
         gone: bool = False,
         work: Sequence[tuple[str, str]] = (),
@@ -140,41 +152,41 @@ class RunPage:
 
         Args:
             thresholds: what judges it.
+            judged: the masks of its firing and undecided letters.
             gone: whether its file or folder is no longer there.
             work: what another process does with it, lines with their tones.
         """
-        report = self._report = self._row.report.with_thresholds(thresholds)
-        judged = (report.flags, report.undecided, report.coverage)
+        self._limit = thresholds.h_norm_explosion_ratio
+        if judged != self._judged:
+            self._judged = judged
+            self._report = self._row.report.with_thresholds(thresholds)
+            self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         lines = self._part("title", judged, self._title).copy()
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
         for text, tone in work:
             lines += self._wrapped(text, tone)
-        if report.coverage:
-            lines += self._measured()
+        if self._covered:
+            lines += self._table.rows(thresholds)
+            # what has no column stands below
+            columns = self._table.columns
+            lines += self._part("findings", (judged, columns), self._findings)
+            lines.append([])
+            passing = [growth <= self._limit for growth in self._growths]
+            lines += self._part("layers", passing, self._layers)
         elif work:
             lines.append([])
         elif self._row.checkpoint:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", report.flags, self._facts)]
+        return [*lines, *self._part("facts", judged, self._facts)]
 
-    def _measured(self) -> list[Row]:
-        """Diagnostics, sparklines, verdict and layers."""
-        thresholds = self._report.thresholds
-        lines = self._part("diagnostics", thresholds, self._diagnostics).copy()
-        lines.append([])
-        passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
-        return lines + self._part("layers", passing, self._layers)
-
-    def _diagnostics(self) -> list[Row]:
-        """The table of diagnostics, the sparklines, and what follows from the numbers."""
-        table = DiagnosticTable(self._report, self._width, self._glyphs)
-        lines = [*table.rows(), *self._sparklines(), []]
-        lines += self._verdict()
-        for text, tone in table.remarks():
+    def _findings(self) -> list[Row]:
+        """The sparklines, and what follows from the numbers."""
+        lines = [*self._sparklines(), [], *self._verdict()]
+        for text, tone in self._table.remarks():
             lines += self._wrapped(text, tone, hanging=3)
         return lines
 
@@ -364,7 +376,7 @@ class RunPage:
                 cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
             blank = " " * width
             return LayerColumn(blank, cells, (blank, "bad"))
-        limit = self._report.thresholds.h_norm_explosion_ratio
+        limit = self._limit
         times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"
@@ -427,21 +439,19 @@ def _norm_column(name: str, norms: Mapping[str, float]) -> LayerColumn:
 def _deep_gamma(report: DiagnosticReport) -> str:
     """Γ as one number with its aggregation, or why it is missing."""
     credit = report.credit or {}
-    every = deep_gamma({"gamma": credit.get("gamma")})
-    if not math.isfinite(every):
+    method = report.method_name
+    if not deep_layers(credit, method) and not lost_layers(credit, method):
         missing = credit.get("missing")
         if not isinstance(missing, Mapping) or not missing:
             return ""
         reasons = dict.fromkeys(map(str, missing.values()))
         return f"N/A: {'; '.join(reasons)}"
-    parts = [signed(deep_gamma(credit, report.method_name))]
-    free = free_layers(credit, report.method_name)
-    if free:
-        parts.append(f"{signed(every)} over l >= 1")
+    deep = deep_gamma(credit, method)
+    parts = [signed(deep) if math.isfinite(deep) else "N/A"]
     last = credit.get("gamma_L")
     if isinstance(last, (int, float)):
         parts.append(f"Γ_L {signed(last)}")
-    return ", ".join([*parts, aggregation(free)])
+    return ", ".join([*parts, aggregation(credit, method)])
 
 
 def _null(report: DiagnosticReport) -> str:
@@ -450,7 +460,7 @@ def _null(report: DiagnosticReport) -> str:
     if math.isnan(mean):
         return ""
     null = (report.credit or {})["null"]
-    draws = f"over {null.get('draws')} draws of fresh feedback"
+    draws = f"over {null.get('draws')} draws of {null_of(report.credit) or 'fresh feedback'}"
     if math.isnan(std):
         return f"{signed(mean)} {draws}"
     text = f"{signed(mean)} ± {std:.2f} {draws}"
@@ -546,35 +556,28 @@ class DetailPane(PaintedScroll, can_focus=True):
     _row: AuditRow | None = None
     _page: RunPage | None = None
     _page_width = 0
-    _thresholds = DiagnosticThresholds()
-    _gone = False
+    _now = Session()
+    _index: int | None = None
     _work: Sequence[tuple[str, str]] = ()
 
-    def show(
-        self,
-        row: AuditRow | None,
-        thresholds: DiagnosticThresholds,
-        *,
-        gone: bool = False,
-        work: Sequence[tuple[str, str]] = (),
-    ) -> None:
+    def show(self, now: Session, index: int | None, work: Sequence[tuple[str, str]] = ()) -> None:
         """Show a run.
 
         Args:
-            row: the run.
-            thresholds: what it is judged by.
-            gone: its file or folder is no longer there.
+            now: the snapshot.
+            index: of the run.
             work: what another process does with it, lines with their tones.
         """
+        row = None if index is None else now.rows[index]
         if row is not self._row:
             self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row, self._gone, self._work = row, gone, work
-        self.judge(thresholds)
+        self._row, self._index, self._work = row, index, work
+        self.judge(now)
 
-    def judge(self, thresholds: DiagnosticThresholds) -> None:
+    def judge(self, now: Session) -> None:
         """Judge the run by other thresholds."""
-        self._thresholds = thresholds
+        self._now = now
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
@@ -583,9 +586,12 @@ class DetailPane(PaintedScroll, can_focus=True):
         return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
-        if self._row is None:
+        now, index = self._now, self._index
+        if self._row is None or index is None:
             return [[("no run selected", "dim")]]
         if self._page is None or self._page_width != width:
             self._page = RunPage(self._row, width, self._glyphs)
             self._page_width = width
-        return self._page.lines(self._thresholds, gone=self._gone, work=self._work)
+        judged = now.flags[index], now.undecided[index]
+        gone = index in now.gone
+        return self._page.lines(now.thresholds, judged, gone=gone, work=self._work)

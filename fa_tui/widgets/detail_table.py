@@ -9,20 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fa_core.report.cause_text import floor_text
 from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY, Diagnostic
+from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.text import cut, padded, padded_left, width_of
+from fa_tui.views.text import cut, width_of
 from fa_tui.views.words import with_keys
 from fa_tui.widgets.painted import Piece, Row
 
@@ -39,30 +40,28 @@ class TableLine(NamedTuple):
     Attributes:
         letter: of the diagnostic.
         name: of its number.
-        cells: number, threshold, distance from it and interval; ``""`` without one.
+        number: as text; ``""`` without one.
+        interval: as text; ``""`` without one.
         says: in place of the cells, why there is no number.
     """
 
     letter: str
     name: str
-    cells: Sequence[str]
+    number: str = ""
+    interval: str = ""
     says: str = ""
-
-
-class _Layout(NamedTuple):
-    """Widths of a table: of the names, and of each column that is shown."""
-
-    names: int
-    columns: Sequence[int]
 
 
 class DiagnosticTable:
     """The four diagnostics of a run.
 
     Args:
-        report: of the run, judged.
+        report: of the run, judged: its letters hold at all thresholds of `rows`.
         width: cells to fill.
         glyphs: characters to draw with.
+
+    Attributes:
+        columns: widths of the columns that fit.
     """
 
     def __init__(self, report: DiagnosticReport, width: int, glyphs: Glyphs) -> None:
@@ -70,17 +69,26 @@ class DiagnosticTable:
         self._width = width
         self._glyphs = glyphs
         self._peak = peak_block(report.residual_norms)
+        self._values = {letter: JUDGED[letter].of(report) for letter in DIAGNOSTICS}
         self._records = {letter: record_of(report, letter) for letter in DIAGNOSTICS}
         self._lines = list(map(self._line, self._records.values()))
-        self._layout = self._fitting()
+        self._widest: Sequence[int] = ()
+        self._names = 0
+        self.columns: Sequence[int] = ()
+        self._said: Mapping[str, str] = {}
 
-    def rows(self) -> list[Row]:
-        """A line of headings, and a line for each diagnostic."""
-        head = padded(f"{_GAP}diagnostic", 4 + self._layout.names)
-        head += self._columns(_HEADINGS)
+    def rows(self, thresholds: DiagnosticThresholds) -> list[Row]:
+        """A line of headings, and a line for each diagnostic.
+
+        Args:
+            thresholds: set the limits and distances.
+        """
+        cells = [self._cells(line, thresholds) for line in self._lines]
+        self._fit(cells)
+        head = f"{_GAP}diagnostic".ljust(4 + self._names) + self._text_of(_HEADINGS)
         rows: list[Row] = [[(head.rstrip(), "dim")]]
-        for line in self._lines:
-            rows.append(self._row(line))
+        for line, own in zip(self._lines, cells, strict=True):
+            rows.append(self._row(line, own))
         return rows
 
     def remarks(self) -> Iterator[tuple[str, str]]:
@@ -98,79 +106,82 @@ class DiagnosticTable:
             if self._is_cut(record):
                 more.append(with_keys(record.reason))
             interval = self._interval(letter)
-            if interval and len(self._layout.columns) < len(_HEADINGS):
+            if interval and len(self.columns) < len(_HEADINGS):
                 more.append(f"95 % interval {interval}")
             if more:
                 yield f"{letter}: {'; '.join(more)}", "dim"
 
     def _line(self, record: DiagnosticRecord) -> TableLine:
         letter = record.letter
-        quantity = JUDGED[letter]
-        value = quantity.of(self._report)
+        quantity, value = JUDGED[letter], self._values[letter]
         if record.reason or value is None:
             reason = with_keys(record.reason)
             if record.state == UNMEASURED:
                 reason = f"{UNMEASURED}: {reason}"
-            return TableLine(letter, quantity.words, (), reason)
+            return TableLine(letter, quantity.words, says=reason)
         number = f"{quantity.text(value)}{quantity.suffix}"
         if letter in self._report.kinds:
             number += "?"
-        rule = self._rule(DIAGNOSTICS[letter])
-        cells = (number, rule, record.brief_distance, self._interval(letter))
-        return TableLine(letter, quantity.words, cells)
+        return TableLine(letter, quantity.words, number, self._interval(letter))
 
-    def _rule(self, one: Diagnostic) -> str:
-        limit = brief(one.limit(self._report.thresholds))
-        return f"{one.sign} {limit}{one.quantity.suffix}"
+    def _cells(self, line: TableLine, thresholds: DiagnosticThresholds) -> Sequence[str]:
+        """Number, threshold, distance from it and interval; nothing without a number."""
+        value = self._values[line.letter]
+        if not line.number or value is None:
+            return ()
+        one = DIAGNOSTICS[line.letter]
+        limit = one.limit(thresholds)
+        rule = f"{one.sign} {brief(limit)}{one.quantity.suffix}"
+        distance = one.how_far(value, limit, fires=line.letter in self._report.flags)
+        return [self._glyphs.say(cell) for cell in (line.number, rule, distance, line.interval)]
 
     def _interval(self, letter: str) -> str:
         """The interval of the number; ``""`` without one."""
         ends = self._report.interval(letter)
         return " to ".join(map(JUDGED[letter].text, ends or ()))
 
-    def _fitting(self) -> _Layout:
-        """The layout with the most words that fits."""
-        full = max(width_of(self._glyphs.say(line.name)) for line in self._lines)
-        columns = list(self._column_widths())
-        gapped = [len(_GAP) + column for column in columns]
-        names, shown = fitted(full, gapped, self._width - 4, least=_SHORTEST)
-        if names < full:
-            names = _SHORTEST
-        return _Layout(names, [columns[place] for place in shown])
-
-    def _column_widths(self) -> Iterator[int]:
+    def _fit(self, cells: Sequence[Sequence[str]]) -> None:
+        """Find the layout with the most words that fits."""
+        widest = []
         for place, heading in enumerate(_HEADINGS):
-            cells = [line.cells[place] for line in self._lines if line.cells]
-            widest = max(map(width_of, cells), default=0)
-            if widest or place < len(_HEADINGS) - 1:
-                yield max(widest, len(heading))
+            width = max((len(own[place]) for own in cells if own), default=0)
+            if width or place < len(_HEADINGS) - 1:
+                widest.append(max(width, len(heading)))
+        if widest == self._widest:
+            return
+        self._widest = widest
+        full = max(width_of(self._glyphs.say(line.name)) for line in self._lines)
+        gapped = [len(_GAP) + width for width in widest]
+        names, shown = fitted(full, gapped, self._width - 4, least=_SHORTEST)
+        self._names = names if names >= full else _SHORTEST
+        self.columns = [widest[place] for place in shown]
+        self._said = {line.letter: self._cut(line) for line in self._lines if line.says}
 
-    def _columns(self, cells: Sequence[str]) -> str:
+    def _text_of(self, cells: Sequence[str]) -> str:
         """Cells as wide as their columns; numbers stand at the right."""
         text = ""
-        for place, (cell, width) in enumerate(zip(cells, self._layout.columns, strict=False)):
-            cell = self._glyphs.say(cell)
-            text += _GAP + (padded(cell, width) if place else padded_left(cell, width))
+        for place, (cell, width) in enumerate(zip(cells, self.columns, strict=False)):
+            text += _GAP + (cell.ljust(width) if place else cell.rjust(width))
         return text
 
-    def _row(self, line: TableLine) -> Row:
-        name = line.name
-        if width_of(self._glyphs.say(name)) > self._layout.names:
-            name = JUDGED[line.letter].label
+    def _row(self, line: TableLine, cells: Sequence[str]) -> Row:
+        name = self._glyphs.say(line.name)
+        if len(name) > self._names:
+            name = self._glyphs.say(JUDGED[line.letter].label)
         sign, tone = self._sign(line.letter)
-        lead = padded(self._glyphs.say(f"{line.letter} {name}"), 2 + self._layout.names)
-        said = self._columns(line.cells)
-        if line.says:
-            room = self._width - 2 - width_of(lead)
-            said = cut(_GAP + self._glyphs.say(line.says), room, self._glyphs.ellipsis)
-        text_tone = "dim"
-        if line.cells:
-            text_tone = "text"
-        return [(f"{sign} ", tone), (lead, text_tone), (said.rstrip(), text_tone)]
+        lead = f"{line.letter} {name}".ljust(2 + self._names)
+        if cells:
+            return [(f"{sign} ", tone), (lead + self._text_of(cells).rstrip(), "text")]
+        return [(f"{sign} ", tone), (lead, "dim"), (self._said[line.letter], "dim")]
+
+    def _cut(self, line: TableLine) -> str:
+        """Why there is no number, as far as it fits."""
+        room = self._width - 4 - self._names
+        return cut(_GAP + self._glyphs.say(line.says), room, self._glyphs.ellipsis).rstrip()
 
     def _is_cut(self, record: DiagnosticRecord) -> bool:
         line = self._lines["abcd".index(record.letter)]
-        taken = 4 + self._layout.names + len(_GAP) + width_of(self._glyphs.say(line.says))
+        taken = 4 + self._names + len(_GAP) + width_of(self._glyphs.say(line.says))
         return bool(line.says) and taken > self._width
 
     def _sign(self, letter: str) -> Piece:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -11,12 +10,15 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from fa_core.errors import UsageError
-from fa_tui.session import RunFilter, Session
-from fa_tui.terminal.painting import after
+from fa_tui.later import Later
+from fa_tui.session import Session
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import Line
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 _AT_ONCE = 2000
 """Up to so many runs, every letter filters again."""
@@ -27,10 +29,10 @@ _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: n
 
 
 class FilterLine(Vertical):
-    """The input of a filter; posts `Changed` for every valid one.
+    """The input of a filter; every valid one makes the application's next snapshot.
 
-    Enter and leaving keep the filter, Escape restores the previous one. An empty filter suspends
-    the previous one.
+    Enter and leaving keep the filter, Escape restores the previous one. An empty filter puts the
+    previous one aside.
 
     Args:
         session: the runs to filter.
@@ -39,35 +41,28 @@ class FilterLine(Vertical):
         is_done: whether the filter was kept or dropped, and the line is closing.
     """
 
+    app: ExplorerApp
+
     BINDINGS = [
         Binding("enter", "keep", "Keep", priority=True),
-        Binding("escape", "drop", "Drop", key_display="esc", priority=True),
+        Binding("escape,ctrl+c", "drop", "Drop", key_display="esc", priority=True),
         # here a question mark is text
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
         ),
     ]
 
-    @dataclass
-    class Changed(Message):
-        """Another filter (None: none), its rows if known, and whether it is suspended."""
-
-        filter: RunFilter | None
-        rows: list[int] | None = None
-        wide: bool = False
-
     class Closed(Message):
         """The line is done; the focus returns to the runs."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._session = session
-        self._before = self.Changed(session.filter, wide=session.wide)
+        self._before = session
         self._axes = own_axes(session.rows)
         self._note = Line(id="filter-error")
         self._wrong = ""
         self._applied = session.scope_text
-        self._due: asyncio.TimerHandle | None = None
+        self._catch_up_later = Later(_PAUSE_SECONDS, self, self._catch_up)
         self.is_done = False
         # a trailing blank starts a new term
         before = self._applied and f"{self._applied} "
@@ -87,13 +82,11 @@ class FilterLine(Vertical):
 
     def on_input_changed(self, event: Entry.Changed) -> None:
         event.stop()
-        if len(self._session) <= _AT_ONCE:
+        if len(self._before) <= _AT_ONCE:
             self._catch_up()
         else:
             # a layout of many runs per letter would lag behind
-            if self._due is not None:
-                self._due.cancel()
-            self._due = after(_PAUSE_SECONDS, self, self._catch_up)
+            self._catch_up_later.again()
 
     def _catch_up(self) -> None:
         # the input may have changed since the event
@@ -113,20 +106,18 @@ class FilterLine(Vertical):
         except UsageError as wrong:
             self._wrong = note = str(wrong)
             chosen = self._without_last(text)
-        found = chosen.rows(self._session)
-        if not note and found == []:
+        now = self._filtered(chosen)
+        if not note and chosen.text and now.scope == []:
             last = split(text)[-1]
             note = "no run matches"
             begun = self._begun(last)
             if begun and not is_whole:
                 note = f"no run is called {last}; write {how_to_use(begun[0])}"
                 chosen = self._without_last(text)
-            found = chosen.rows(self._session)
+                now = self._filtered(chosen)
         if chosen.text != self._applied:
             self._applied = chosen.text
-            # an empty filter suspends the previous one, which f restores
-            put_aside = self.Changed(self._before.filter, wide=True)
-            self.post_message(self.Changed(chosen, found) if chosen.text else put_aside)
+            self.app.show(now)
         note = self.entry.full_words or note
         if note:
             self._note.set((f" {note}", "warn"))
@@ -134,6 +125,13 @@ class FilterLine(Vertical):
             self._note.set((f" {_KEYS}", "dim"))
         else:
             self._note.set((f" {_HINT}", "dim"))
+
+    def _filtered(self, chosen: Filter) -> Session:
+        """The snapshot with a filter; an empty one puts the previous one aside."""
+        before = self._before
+        if chosen.text:
+            return self.app.session.but(filter=chosen, aside=None)
+        return self.app.session.but(filter=None, aside=before.filter or before.aside)
 
     def _begun(self, word: str) -> list[str]:
         """The names that begin with a word."""
@@ -165,7 +163,8 @@ class FilterLine(Vertical):
 
     def action_drop(self) -> None:
         """Close the line and restore the previous filter."""
-        self.post_message(self._before)
+        before = self._before
+        self.app.show(self.app.session.but(filter=before.filter, aside=before.aside))
         self._close()
 
     def _close(self) -> None:

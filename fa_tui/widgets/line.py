@@ -1,29 +1,23 @@
-"""Lines of text, key hints, choices and tabs; scrolling text; the status line."""
+"""Lines of text, key hints and tabs; scrolling text; the status line."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.geometry import Size
+from textual.message import Message
 from textual.screen import Screen
 
-from fa_core.report.quantities import Quantity
-from fa_core.report.verdict_cell import cell_legend
-from fa_tui.terminal.painting import after
-from fa_tui.views.columns import NORMS, SHADES, written
-from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.scale import Scale
-from fa_tui.views.sparklines import MOST_BARS
+from fa_tui.later import Later
 from fa_tui.views.text import wrapped
-from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
@@ -34,10 +28,10 @@ from fa_tui.widgets.painted import (
     row_text,
     row_width,
 )
-from fa_tui.widgets.run_cells import NormBars, RunCells
+from fa_tui.widgets.run_cells import shade_style
 
 if TYPE_CHECKING:
-    from fa_tui.widgets.run_table import RunTable
+    from fa_tui.app import ExplorerApp
 
 
 def _filled(pieces: Iterable[Piece]) -> Row:
@@ -120,108 +114,63 @@ MESSAGE_SECONDS = 8.0
 """How long a message stays; a warning stays twice as long."""
 
 
-def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
-    """What the bars of ‖h‖ and ‖g‖ mean: their scales, the same for all runs."""
-    spans = []
-    for name, scale in zip(("‖h‖", "‖g‖"), bars.scales, strict=True):
-        span = "not measured"
-        if scale is not None:
-            span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
-        spans.append(f"{name} {span}")
-    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} is the same for all runs, log; a bar per layer"
-    if bars.cells == MOST_BARS:
-        about += " or for the largest of several"
-    return [("  ".join(spans), "strong"), (f"   {about}", "dim")]
-
-
 class StatusLine(Line):
-    """A `Line` for messages, which explains the matrix and its shades without one.
+    """A `Line` for messages; without one it explains the page.
 
     A message goes away by itself after `MESSAGE_SECONDS`.
 
     Args:
-        matrix: the explained one.
         id: of the widget.
 
     Attributes:
-        table: the long view, if it is on screen instead of the matrix.
+        message: the shown one; ``""`` if there is none.
     """
 
-    def __init__(self, matrix: Matrix, *, id: str | None = None) -> None:
+    app: ExplorerApp
+
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._matrix = matrix
-        self._message = ("", "")
-        self._expires: asyncio.TimerHandle | None = None
+        self.message = self._tone = ""
+        self._expires = Later(MESSAGE_SECONDS, self, partial(self.say, ""))
+        self._warning_expires = Later(2 * MESSAGE_SECONDS, self, partial(self.say, ""))
         self._progress: Sequence[Piece] = ()
-        self.table: RunTable | None = None
+        self._legend: Sequence[Piece] = ()
 
     def say(self, text: str, tone: str = "") -> None:
         """Show a message; an empty one restores the explanation."""
-        self._message = (text, tone)
-        if self._expires is not None:
-            self._expires.cancel()
-            self._expires = None
+        self.message = text
+        self._tone = tone
+        self._expires.cancel()
+        self._warning_expires.cancel()
         if text:
-            seconds = MESSAGE_SECONDS
-            if tone in ("warn", "bad"):
-                seconds *= 2
-            self._expires = after(seconds, self, partial(self.say, ""))
-        self.show()
+            expires = self._warning_expires if tone in ("warn", "bad") else self._expires
+            expires()
+        self._show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
         """Show the progress of jobs, if there are any, in front of the rest."""
         self._progress = pieces
-        self.show()
+        self._show()
 
-    def show(self) -> None:
+    def explain(self, legend: Sequence[Piece]) -> None:
+        """Show what explains the page, unless there is a message."""
+        self._legend = legend
+        self._show()
+
+    def _show(self) -> None:
         """Show the progress, then the message, else the explanation."""
-        text, _ = self._message
         before: list[Piece] = []
         if self._progress:
             before = [(" ", ""), *self._progress, ("  ", "")]
-        if text:
-            self.set(*before, (" ", ""), self._message)
-        elif self.table is not None and self.table.with_bars:
-            self.set(*before, (" ", ""), *norm_legend(self.table.bars, self._glyphs))
-        elif self._matrix.quantity is None or self.table is not None:
-            session = self._matrix.session
-            controls = len(session.counted) < len(session.in_scope)
-            self.set(*before, (f" {cell_legend(controls=controls)}", "dim"))
+        if self.message:
+            self.set(*before, (" ", ""), (self.message, self._tone))
         else:
-            explained = self._explanation(self._matrix.quantity, self._matrix.cells)
-            self.set(*before, *explained)
+            self.set(*before, *self._legend)
 
     def mixed(self, tone: str) -> Style:
         if tone.startswith("shade-"):
-            return self._matrix.style_of(tone)
+            return shade_style(self, int(tone[6:]))
         return super().mixed(tone)
-
-    def _explanation(self, quantity: Quantity, cells: RunCells) -> Row:
-        """What the numbers and their shades are."""
-        label = (f" {quantity.title} ", "strong")
-        if not cells.known(quantity):
-            return [label, ("was measured on no run here", "warn")]
-        if quantity is NORMS:
-            return [(" ", ""), *norm_legend(cells.bars, self._glyphs)]
-        fires = ""
-        if quantity.letter:
-            fires = f"   ({quantity.letter}) fires"
-        span = self._span(quantity, cells.scale_of(quantity))
-        unmeasured = ("   · not measured", "dim")
-        return [label, *span, (fires, "bad"), unmeasured]
-
-    def _span(self, quantity: Quantity, scale: Scale | None) -> Row:
-        """The shades between the lowest and the highest number."""
-        if scale is None:
-            return [("(no two runs differ)", "dim")]
-        swatches = [("..", "dim")]
-        if self._matrix.style_of("shade-0"):
-            swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        write = self._matrix.cells.format_of(quantity)
-        low = written(scale.lo, write)
-        high = written(scale.hi, write)
-        log = " log" if scale.log else ""
-        return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
 
 
 class Choices(PaintedWidget):
@@ -250,88 +199,52 @@ class Choices(PaintedWidget):
                 return
 
 
-class TabLine(Choices):
-    """Names of tabs with their number keys; a click calls the screen's ``open``, as the keys do.
-
-    Args:
-        names: of the tabs.
-    """
-
-    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._names = list(names)
-        self._open = 0
-
-    def open(self, place: int) -> None:
-        """Highlight the open tab."""
-        self._open = place
-        self.repaint()
-
-    def get_content_width(self, container: Size, viewport: Size) -> int:
-        return sum(map(row_width, self.options(0)))
-
-    def options(self, width: int) -> Sequence[Row]:
-        tabs: list[Row] = []
-        for place, name in enumerate(self._names):
-            tone = "entry" if place == self._open else "dim"
-            tabs.append([(f" {place + 1} ", "accent"), (name, tone), ("  ", "")])
-        return tabs
-
-    def choose(self, place: int) -> None:
-        self.call_later(self.run_action, f"screen.open({place})")
-
-
-class Tab(NamedTuple):
-    """A screen of the tab bar, and the key that opens it."""
-
-    name: str
-    key: str
-    shown: str
-
-
 OPEN_TAB = "cursor-blurred"
-"""The tone of the open screen's name."""
-TABS = (
-    Tab("Matrix", "escape", "esc"),
-    Tab("Table", "t", "t"),
-    Tab("Compare", "C", "C"),
-    Tab("Timeline", "T", "T"),
-    Tab("Analysis", "A", "A"),
-    Tab("Jobs", "J", "J"),
-)
+"""The tone of the open tab's name."""
 
 
 class TabBar(Choices):
-    """The screens with their keys, the open one marked; a click presses the key.
+    """Names with their keys, the open one marked; a click posts `Chosen`.
 
     Args:
-        name: of the open screen.
+        tabs: name → key as text.
+        name: of the open one.
     """
 
-    def __init__(self, name: str) -> None:
+    @dataclass
+    class Chosen(Message):
+        """A click on a tab."""
+
+        name: str
+
+    def __init__(self, tabs: Mapping[str, str], name: str) -> None:
         super().__init__()
+        self._tabs = tabs
         self._open = name
 
     def open(self, name: str) -> None:
-        """Mark another screen."""
+        """Mark another one."""
         self._open = name
         self.repaint()
 
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        return sum(map(row_width, self.options(container.width)))
+
     def options(self, width: int) -> Sequence[Row]:
         for gap in ("  ", " "):
-            tabs = [self._option(tab, f" {tab.shown} ", gap) for tab in TABS]
+            tabs = [self._option(name, f" {key} ", gap) for name, key in self._tabs.items()]
             if sum(map(row_width, tabs)) <= width:
                 return tabs
-        return [self._option(tab, " ") for tab in TABS]
+        return [self._option(name, " ") for name in self._tabs]
 
-    def _option(self, tab: Tab, key: str, gap: str = "") -> Row:
+    def _option(self, name: str, key: str, gap: str = "") -> Row:
         tone = "dim"
-        if tab.name == self._open:
+        if name == self._open:
             tone = OPEN_TAB
-        return [(key, "accent"), (tab.name, tone), (gap[1:], "")]
+        return [(key, "accent"), (name, tone), (gap[1:], "")]
 
     def choose(self, place: int) -> None:
-        self.app.simulate_key(TABS[place].key)
+        self.post_message(self.Chosen([*self._tabs][place]))
 
 
 _PALETTE = "command_palette"

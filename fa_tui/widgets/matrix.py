@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from rich.style import Style
 from textual.binding import Binding
@@ -87,24 +87,20 @@ class Matrix(RunsView):
         self._labels: dict[int, str] = {}
         self._lengths: Sequence[int] = (0, 0)
         self._name_width = self._count_width = 0
-        self.cells = RunCells(session, self._glyphs)
+        self.cells = RunCells(self, self._glyphs)
         self.lay_out()
-
-    def seed_looks(self) -> SeedLooks:
-        """The look of every seed."""
-        return SeedLooks(self._session.rows, self._glyphs)
 
     @property
     def grid(self) -> Grid:
         """The layout of the runs."""
         return self._grid
 
-    def lay_out(self, shown: Iterable[int] | None = None) -> None:
+    def lay_out(self) -> None:
         """Rebuild the lines after runs or the filter changed. The cursor stays on its run."""
         kept = self.row
-        self._grid = build_grid(self._session.rows, shown)
+        self._grid = build_grid(self.session.rows, self.session.scope)
         lines = self._grid.lines
-        self.cells.looks = self.seed_looks()
+        self.cells.looks = SeedLooks(self.session.rows, self._glyphs)
         self._full_labels = {}
         for number, line in enumerate(lines):
             if not line.is_heading:
@@ -137,7 +133,7 @@ class Matrix(RunsView):
         self._column_looks = {}
         for column in range(len(self._grid.columns)):
             first = next(line.cells[column] for line in self._grid.lines if column in line.cells)
-            look = self.cells.looks.of(self._session.rows[first])
+            look = self.cells.looks.of(self.session.rows[first])
             if look is not None:
                 self._column_looks[column] = look
 
@@ -241,13 +237,6 @@ class Matrix(RunsView):
         self.refresh_cells(places)
         self.refresh_frozen(lines)
 
-    def row_changed(self, row: int) -> None:
-        super().row_changed(row)
-        if self.quantity is not None and self.place_of(row):
-            # a new lowest or highest number changes all shades
-            self.cells.numbers_changed()
-            self.refresh()
-
     def line_count(self) -> int:
         return len(self._grid.lines)
 
@@ -269,7 +258,7 @@ class Matrix(RunsView):
         """
         if line is None:
             return self._header()
-        count = count_text(self._grid.lines[line], self._session)
+        count = count_text(self._grid.lines[line], self.session)
         tone = "bad"
         if count.endswith("MIXED"):
             tone = "warn"
@@ -303,7 +292,7 @@ class Matrix(RunsView):
         mark = ""
         if run is not None:
             row = self.cells.paint(run, self.quantity, width)
-            mark = mark_of(self._session, run, self.flipped, self._glyphs)
+            mark = mark_of(self.session, run, self.flipped, self._glyphs)
         if run in self.flipped:
             row = [(text, f"{tone}+flipped") for text, tone in row]
         if not mark and (line, column) != (self.line, self.column):
@@ -329,16 +318,16 @@ class Matrix(RunsView):
     def action_show_next(self) -> None:
         """Show letters, a number, bars, and letters again."""
         choices = (None, self._number, NORMS)
-        self.show(choices[(choices.index(self.quantity) + 1) % len(choices)])
+        self.show_quantity(choices[(choices.index(self.quantity) + 1) % len(choices)])
 
     def action_show_number(self) -> None:
         """Show the next number."""
         place = QUANTITIES.index(self._number)
         if self.quantity is self._number:
             place += 1
-        self.show(QUANTITIES[place % len(QUANTITIES)])
+        self.show_quantity(QUANTITIES[place % len(QUANTITIES)])
 
-    def show(self, quantity: Quantity | None) -> None:
+    def show_quantity(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""
         self.app.painter.hold()
         self.quantity = quantity

@@ -8,7 +8,7 @@ in the verdict's colours stays readable.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from textual.widget import Widget
 
 from fa_core.report.diagnostics import BIT
 from fa_core.report.quantities import Quantity
-from fa_tui.session import Flip, Session
+from fa_tui.session import Session
 from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
@@ -37,12 +37,12 @@ from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import Scale
-from fa_tui.views.sparklines import Scales, bars_needed, norm_bars, norm_scales
+from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.application import Application
+    from fa_tui.app import ExplorerApp
 
 _FULL = 0.34
 
@@ -128,10 +128,10 @@ class RunsView(LineTable):
         session: the runs.
 
     Attributes:
-        flipped: indices of the flipped runs.
+        session: the shown snapshot.
     """
 
-    app: Application
+    app: ExplorerApp
 
     BINDINGS = [
         Binding(
@@ -167,8 +167,32 @@ class RunsView(LineTable):
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.session = self._session = session
-        self.flipped: set[int] = set()
+        self.session = session
+
+    @property
+    def flipped(self) -> AbstractSet[int]:
+        """The runs that flipped with the last step."""
+        return self.session.turned_rows
+
+    def show_changed(self, rows: Collection[int], *, is_step: bool) -> None:
+        """Repaint runs whose cells changed; after a step bring the first of a few flipped runs into
+        view."""
+        self.refresh_runs(rows)
+        if is_step and 0 < len(self.flipped) <= FEW_FLIPS:
+            places = list(filter(None, map(self.place_of, self.flipped)))
+            if places and self.visible_lines():
+                self._show_flip(min(places))
+
+    def _show_flip(self, place: tuple[int, int]) -> None:
+        """Scroll to a flipped run, as far as the run under the cursor stays on screen."""
+        line, column = place
+        reach = len(self.visible_lines()) - 1
+        nearest = max(self.line - reach, min(line, self.line + reach))
+        self.bring_into_view(nearest, column if nearest == line else self.column)
+
+    def lay_out(self) -> None:
+        """Lay the runs in scope out again."""
+        raise NotImplementedError
 
     @property
     def row(self) -> int | None:
@@ -183,59 +207,54 @@ class RunsView(LineTable):
         """Repaint some runs, if they are on screen, after their verdicts changed."""
         raise NotImplementedError
 
-    def row_changed(self, row: int) -> None:
-        """Repaint a run that was measured."""
-        self.refresh_runs([row])
-
     def action_open(self) -> None:
         """Open the run under the cursor."""
         self.post_message(self.Opened())
 
-    def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight flipped runs until the next step; bring the first of a few into view."""
-        changed = {flip.row for flip in flips}
-        changed |= self.flipped
-        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        self.refresh_runs(changed)
-        if 0 < len(self.flipped) <= FEW_FLIPS:
-            places = filter(None, map(self.place_of, self.flipped))
-            first = min(places, default=None)
-            if first is not None:
-                self.bring_into_view(*first)
-
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor, and move down."""
-        if self.row is not None:
-            self._mark(self._session.marked ^ {self.row})
+        row = self.row
+        if row is not None:
+            # first, as a filter may take the marked run away
             self.action_cursor(1, 0)
+            self._mark(self.session.marked ^ {row})
 
     def action_mark_open(self) -> None:
         """Mark every unmeasured run in scope that can be measured, or unmark all."""
-        session = self._session
+        session = self.session
         measurable = session.measurable(session.in_scope)
-        unmeasured = {row for row in measurable if not session.coverage[row]}
-        if session.marked:
-            self._mark(set())
-        elif unmeasured:
-            self._mark(unmeasured)
+        unmeasured = [row for row in measurable if not session.coverage[row]]
+        if session.marked or unmeasured:
+            self._mark([] if session.marked else unmeasured)
         else:
             why = "every run here is measured or has no checkpoint (open run folders); + marks all"
             self.app.say(why, "dim")
 
     def action_mark_all(self) -> None:
         """Mark every run in scope."""
-        self._mark({*self._session.in_scope})
+        self._mark(self.session.in_scope)
 
-    def _mark(self, rows: set[int]) -> None:
-        changed = self._session.marked ^ rows
-        self._session.marked = rows
-        self.refresh_runs(changed)
-        self.post_message(self.Marked())
+    def _mark(self, rows: Iterable[int]) -> None:
+        self.app.show(self.session.but(marked=frozenset(rows)))
 
     def empty_words(self) -> str:
-        if self._session.rows:
+        if self.session.rows:
             return "no run matches; / changes the filter"
         return "no audits here; T shows traces; new runs appear by themselves"
+
+
+def norm_legend(bars: NormBars, glyphs: Glyphs) -> Row:
+    """What the bars of ‖h‖ and ‖g‖ mean: their scales, the same for all runs."""
+    spans = []
+    for name, scale in zip(("‖h‖", "‖g‖"), bars.scales, strict=True):
+        span = "not measured"
+        if scale is not None:
+            span = f"{scale.tick(scale.lo, glyphs)}…{scale.tick(scale.hi, glyphs)}"
+        spans.append(f"{name} {span}")
+    about = f"{glyphs.bars[0]} to {glyphs.bars[-1]} is the same for all runs, log; a bar per layer"
+    if bars.cells == MOST_BARS:
+        about += " or for the largest of several"
+    return [("  ".join(spans), "strong"), (f"   {about}", "dim")]
 
 
 class NormBars:
@@ -283,29 +302,34 @@ class NormBars:
             return "bar"
         return look.style
 
-    def both(self, row: int) -> Row:
+    def both(self, session: Session, row: int) -> Row:
         """A run's verdict sign, ‖h‖ and ‖g‖."""
-        [(verdict, tone), *_] = verdict_row(self._session, row, self._glyphs)
+        [(verdict, tone), *_] = verdict_row(session, row, self._glyphs)
         h, g = self.bars_of(row)
         return [(verdict[:1], tone), (f"{h} {g}", self.tone_of(row))]
 
 
 class RunCells:
-    """Paints the cells of a table.
+    """Paints the cells of a view of the runs.
 
     Args:
-        session: the runs and thresholds.
+        view: the view.
         glyphs: characters to draw with.
     """
 
-    def __init__(self, session: Session, glyphs: Glyphs) -> None:
-        self._session = session
+    def __init__(self, view: RunsView, glyphs: Glyphs) -> None:
+        self._view = view
         self._glyphs = glyphs
         self._rows: list[int] = []
         self._scale: tuple[Quantity, Scale | None] | None = None
         self._written: tuple[Quantity, Write] | None = None
         self.looks = SeedLooks((), glyphs)
         self._bars: NormBars | None = None
+
+    @property
+    def session(self) -> Session:
+        """The shown snapshot."""
+        return self._view.session
 
     def set_runs(self, rows: list[int]) -> None:
         """Take all runs, whose numbers define the scale."""
@@ -320,7 +344,7 @@ class RunCells:
     def bars(self) -> NormBars:
         """Bars of ‖h‖ and ‖g‖."""
         if self._bars is None:
-            self._bars = NormBars(self._session, self._glyphs, self.looks)
+            self._bars = NormBars(self.session, self._glyphs, self.looks)
         return self._bars
 
     def width_of(self, quantity: Quantity | None) -> int:
@@ -333,44 +357,69 @@ class RunCells:
 
     def known(self, quantity: Quantity) -> int:
         """Number of runs with the quantity."""
-        return sum(value is not None for value in values_of(quantity, self._session, self._rows))
+        return sum(value is not None for value in values_of(quantity, self.session, self._rows))
 
     def paint(self, row: int, quantity: Quantity | None, width: int) -> Row:
         """A run's cell, at most `width` wide."""
         if quantity is NORMS:
-            return self.bars.both(row)
+            return self.bars.both(self.session, row)
         if quantity is None:
-            return verdict_row(self._session, row, self._glyphs)
+            return verdict_row(self.session, row, self._glyphs)
         return [self._number(quantity, row, width)]
 
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
-        [value] = values_of(quantity, self._session, [row])
+        [value] = values_of(quantity, self.session, [row])
         number = self._glyphs.say(written(value, self.format_of(quantity)))
         tone = self._tone(quantity, row)
         if value is not None:
-            if is_assumed(quantity, self._session, row):
+            if is_assumed(quantity, self.session, row):
                 number = f"{number[: width - 1]}?"
             scale = self.scale_of(quantity)
             if scale is not None and not math.isnan(value):
                 tone += f"+shade-{scale.step(value, SHADES)}"
         return number.rjust(width), tone
 
+    def legend(self, quantity: Quantity, *, shaded: bool) -> Row:
+        """What the numbers and their shades are."""
+        fires = ""
+        if quantity.letter:
+            fires = f"   ({quantity.letter}) fires"
+        return [
+            (f" {quantity.title} ", "strong"),
+            *self._span(quantity, shaded),
+            (fires, "bad"),
+            ("   · not measured", "dim"),
+        ]
+
+    def _span(self, quantity: Quantity, shaded: bool) -> Row:
+        """The shades between the lowest and the highest number."""
+        scale = self.scale_of(quantity)
+        if scale is None:
+            return [("(no two runs differ)", "dim")]
+        swatches = [("..", "dim")]
+        if shaded:
+            swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
+        write = self.format_of(quantity)
+        low, high = written(scale.lo, write), written(scale.hi, write)
+        log = " log" if scale.log else ""
+        return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
+
     def format_of(self, quantity: Quantity) -> Write:
         """How the numbers of a quantity are written, all alike."""
         if self._written is None or self._written[0] is not quantity:
-            self._written = quantity, format_in(self._session, quantity)
+            self._written = quantity, format_in(self.session, quantity)
         return self._written[1]
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """The scale from the lowest to the highest number; None unless two differ."""
         if self._scale is None or self._scale[0] is not quantity:
-            numbers = values_of(quantity, self._session, self._rows)
+            numbers = values_of(quantity, self.session, self._rows)
             self._scale = quantity, scale_of(numbers, log=quantity.log)
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, row: int) -> str:
         bit = BIT.get(quantity.letter)
-        session = self._session
+        session = self.session
         if bit is None:
             return "text"
         if session.flags[row] & bit:

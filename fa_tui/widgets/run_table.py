@@ -68,7 +68,6 @@ class RunTable(RunsView):
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
         Binding("v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ over the layers as bars, or not"),
-        Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
     gap = 2
@@ -92,19 +91,17 @@ class RunTable(RunsView):
         self._frozen: dict[str, int] = {}
         self.lay_out()
 
-    def lay_out(self, shown: Sequence[int] | None = None) -> None:
-        """Show some rows (default: all) in the current order. The cursor stays on its run."""
-        session = self._session
+    def lay_out(self) -> None:
+        """Show the runs in scope in the current order. The cursor stays on its run."""
+        session = self.session
         kept = self.row
-        self._read = range(len(session)) if shown is None else shown
+        self._read = session.in_scope
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._numbers = [column for column in columns_of(session) if column.name != "verdict"]
         self._take_bars()
-        rows = session.rows
-        if shown is not None:
-            rows = [session.rows[row] for row in shown]
+        rows = session.scoped
         methods = {sanitize(method_text(row)) for row in rows}
         seeds = {str(row.seed) for row in rows}
         # at least as wide as a heading with its arrow
@@ -112,7 +109,9 @@ class RunTable(RunsView):
         seed = max(5, _longest(seeds) + _MARK) + 2
         source = 0
         if len(session) <= _MANY:
-            places = {place_label(row) for row in session.rows}
+            # one run of each file or folder
+            firsts = [next(iter(keys.values())) for keys in session.runs.places.values()]
+            places = {place_label(session.rows[row]) for row in firsts}
             if len(places) > 1:
                 source = min(_SOURCE_LIMIT, _longest(places)) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
@@ -122,7 +121,7 @@ class RunTable(RunsView):
 
     def _take_bars(self) -> None:
         """Make bars of the current runs; their columns come first, and sort by the last layer."""
-        self.bars = NormBars(self._session, self._glyphs, self.looks)
+        self.bars = NormBars(self.session, self._glyphs, self.looks)
         self._columns = self._numbers
         if self.with_bars:
             bars = []
@@ -154,16 +153,9 @@ class RunTable(RunsView):
         self.scroll_to_cursor()
         self.post_message(self.ShowsChanged())
 
-    def row_changed(self, row: int) -> None:
-        super().row_changed(row)
-        if self.with_bars:
-            # a new lowest or highest norm changes all bars
-            self._take_bars()
-            self.refresh()
-
     def _ordered(self) -> Sequence[int]:
         if self.order:
-            return array("q", ordered(self._session, self._read, self.order))
+            return array("q", ordered(self.session, self._read, self.order))
         return self._read
 
     @property
@@ -198,10 +190,10 @@ class RunTable(RunsView):
                 heading += f"{name}{self._arrow(name)}"[:width].ljust(width)
             return [(heading.ljust(self.frozen_width), "head")]
         index = self._shown[line]
-        row = self._session.rows[index]
+        row = self.session.rows[index]
         widths = self._frozen
         ellipsis = self._glyphs.ellipsis
-        state = mark_of(self._session, index, self.flipped, self._glyphs) or " "
+        state = mark_of(self.session, index, self.flipped, self._glyphs) or " "
         method = cut(self._glyphs.say(method_text(row)), widths["method"] - 2, ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
@@ -211,7 +203,7 @@ class RunTable(RunsView):
         tone = "text"
         if line == self.line:
             tone = self.cursor_tone
-        verdict = verdict_row(self._session, index, self._glyphs)
+        verdict = verdict_row(self.session, index, self._glyphs)
         if index in self.flipped:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
         place = self._glyphs.say(place_label(row))
@@ -234,9 +226,9 @@ class RunTable(RunsView):
         row = self._shown[line]
         if self.with_bars and column < len(_BARS):
             return [(f"{self.bars.bars_of(row)[column]}  ", self.bars.tone_of(row))]
-        text = kind.text(self._session, row)
+        text = kind.text(self.session, row)
         tone = "text"
-        if kind.letter and self._session.flags[row] & BIT[kind.letter]:
+        if kind.letter and self.session.flags[row] & BIT[kind.letter]:
             tone = "bad"
         elif text == self._glyphs.unmeasured:
             tone = "dim"

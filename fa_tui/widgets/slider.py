@@ -23,7 +23,7 @@ from textual.message import Message
 from fa_core.report.diagnostics import Diagnostic
 from fa_core.report.measurements import Interval
 from fa_core.report.numbers import exact, just_past, parse, short
-from fa_tui.terminal.painting import after
+from fa_tui.later import Later
 from fa_tui.views.scale import Scale, Track, covering, rug
 from fa_tui.widgets.painted import Dragged, Row, joined
 
@@ -180,7 +180,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._default = diagnostic.default
         self.value = self._pending = value
         self._how = "step"
-        self._flush_scheduled = self._behind = False
+        self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
+        self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
         self._offers_default = False
         self._tracked: tuple[Sequence[float], float] = (), math.nan
         self._ticks: Sequence[float] = ()
@@ -202,8 +203,8 @@ class ThresholdSlider(Dragged, can_focus=True):
 
     def catch_up(self) -> None:
         """Repaint now if the value moved since the last repaint."""
-        if self._behind:
-            self._behind = False
+        if self._catch_up_later.is_due:
+            self._catch_up_later.cancel()
             self.repaint()
 
     def set_runs(self, values: Sequence[float]) -> None:
@@ -479,19 +480,15 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._pending = value
         self._how = how
         self._edit(None)
-        if not self._flush_scheduled:
-            self._flush_scheduled = True
-            after(_FLUSH_SECONDS, self, self._flush)
+        self._flush_later()
 
     def _flush(self) -> None:
-        self._flush_scheduled = False
         if self._pending == self.value:
             self.repaint()
             return
         self.value = self._pending
         self.post_message(self.Changed(self, self.value, self._how))
-        self._behind = True
-        after(_FRAME_SECONDS, self, self.catch_up)
+        self._catch_up_later()
 
     def _commit(self) -> None:
         text = self._entry or ""

@@ -50,9 +50,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor moved to another cell."""
 
-    class Marked(Message):
-        """Runs were marked or unmarked."""
-
     class Ordered(Message):
         """The order of lines changed."""
 
@@ -288,7 +285,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         scroll_x, scroll_y = self.scroll_offset
         rows = self.view.height - self.header
         room = self.view.width - self.frozen_width
-        if rows < 1:
+        if rows < 1 or room < 1:
             return
         top = min(line, max(scroll_y, line - rows + 1))
         # the heading above the first line belongs to it

@@ -30,8 +30,10 @@ MakeApp = Callable[..., ExplorerApp]
 def session(published_table: Path) -> Session:
     """The published table: 5 methods, 3 seeds, 9 walk-backs; its source is the same in every checkout."""
     return Session(
-        msgspec.structs.replace(row, source="audit_table.json")
-        for row in scan([published_table]).rows
+        [
+            msgspec.structs.replace(row, source="audit_table.json")
+            for row in scan([published_table]).rows
+        ]
     )
 
 

@@ -1,4 +1,4 @@
-"""Opening a screen of the explorer and reading what it shows."""
+"""Opening a page of the explorer and reading what it shows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from textual._context import visible_screen_stack
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.threshold_screen import JudgedScreen
-from fa_tui.session import Session
+from fa_tui.later import Later
+from fa_tui.pages.page import Page
+from fa_tui.session import History, Session
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.waiting import until
 
@@ -21,27 +22,47 @@ def app_on(session: Session) -> ExplorerApp:
     return ExplorerApp(session, title="runs", terminal=COLOURFUL)
 
 
-async def opened(pilot: Pilot[Any], *keys: str) -> JudgedScreen:
-    """Press keys on the explorer, the first of which opens a screen; wait until it shows what they ask for."""
+def stepped(session: Session, **changes: object) -> Session:
+    """The session after a step of its thresholds or baseline."""
+    history = History(session)
+    history.record(session.but(**changes), None, at=0.0)
+    return history.now
+
+
+async def opened(pilot: Pilot[Any], *keys: str) -> Any:
+    """Press keys, the first of which opens a page; wait until that shows what they ask for."""
     app = pilot.app
     assert isinstance(app, ExplorerApp)
-    await until(pilot, lambda: app.explorer.sliders is not None)
+    await until(pilot, lambda: app.explorer.takes_keys)
+    before = app.explorer.page
     await pilot.press(keys[0])
-    await until(pilot, lambda: isinstance(app.screen, JudgedScreen) and app.screen.is_mounted)
-    screen = app.screen
-    assert isinstance(screen, JudgedScreen)
+    await until(pilot, lambda: app.explorer.page is not before and app.explorer.page.is_mounted)
     await pilot.pause()
     if keys[1:]:
         await pilot.press(*keys[1:])
-    await settled(pilot, screen)
-    return screen
+    await settled(pilot)
+    return app.explorer.page
 
 
-async def settled(pilot: Pilot[Any], screen: JudgedScreen) -> None:
+async def settled(pilot: Pilot[Any], page: Page | None = None) -> None:
     """Wait until everything that was asked for is shown."""
+    app = pilot.app
+    assert isinstance(app, ExplorerApp)
     await pilot.pause()
-    await until(pilot, lambda: not screen.is_due)
+    await until(pilot, lambda: not is_due(app))
     await pilot.pause()
+
+
+def is_due(app: ExplorerApp) -> bool:
+    """Whether a page or a slider is still to show something that was asked for."""
+    widgets = [app.explorer.page]
+    if app.explorer.sliders is not None:
+        widgets += app.explorer.sliders.children
+    return any(
+        isinstance(value, Later) and value.is_due
+        for widget in widgets
+        for value in vars(widget).values()
+    )
 
 
 def screen_text(app: ExplorerApp) -> str:
@@ -63,7 +84,7 @@ def below_tabs(app: ExplorerApp) -> str:
 
 def cell_at_cursor(app: ExplorerApp) -> str:
     """What the cell under the cursor says."""
-    table = app.explorer.runs
+    table: Any = app.explorer.page.main
     return "".join(text for text, _ in table.cell(table.line, table.column)).strip()
 
 

@@ -19,13 +19,11 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
 from fa_tui.screens.help import ProblemsScreen
-from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from tests.conftest import REPOSITORY
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
 
 PUBLISHED = REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json"
@@ -209,10 +207,10 @@ class StagedJobs:
 
 
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    jobs = StagedJobs()
-    app.explorer.jobs_changed(jobs.listed())
-    screen = JobsScreen(jobs)
-    await app.push_screen(screen)
+    app.jobs.listed = StagedJobs().listed  # type: ignore[method-assign]
+    app.explorer.jobs_changed(app.jobs.listed())
+    await pilot.press("J")
+    await until(pilot, lambda: app.explorer.page.id == "Jobs" and app.explorer.page.is_mounted)
     await pilot.press("up")
 
 
@@ -226,7 +224,7 @@ async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> No
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    app.session.problems += [
+    more = [
         Problem("runs/cut.json", "runs/cut.json: truncated at line 3, column 17; write it again"),
         Problem(
             "runs/model.pt", "runs/model.pt: wants to load os.system; convert it with safetensors"
@@ -237,7 +235,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
             "the default is used",
         ),
     ]
-    app.explorer.rows_changed()
+    app.add_problems(more)
     await app.push_screen(ProblemsScreen(app.session))
 
 
@@ -310,4 +308,4 @@ def _is_due(app: ExplorerApp) -> bool:
     if isinstance(app.screen, CommandPalette) and any(not each.is_finished for each in app.workers):
         # what is found is listed in several steps
         return True
-    return app.explorer.is_due or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
+    return is_due(app)

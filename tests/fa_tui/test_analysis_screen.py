@@ -15,7 +15,6 @@ from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks
 from fa_tui.app import ExplorerApp
 from fa_tui.reading import Reading
-from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from fa_tui.views.printed import lines_of
 from tests.fa_tui.looks import app_on, opened, settled
@@ -33,10 +32,8 @@ def app(session: Session) -> ExplorerApp:
     return app_on(session)
 
 
-async def _open(pilot: Any, *keys: str) -> AnalysisScreen:
-    screen = await opened(pilot, "A", *keys)
-    assert isinstance(screen, AnalysisScreen)
-    return screen
+async def _open(pilot: Any, *keys: str) -> Any:
+    return await opened(pilot, "A", *keys)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
@@ -60,11 +57,11 @@ async def test_number_keys_and_clicks_open_what_the_commands_print(app: Explorer
         blocks = seeds_blocks(over_seeds(app.session.table))
         printed = [line.text for line in lines_of(blocks, width)]
         assert screen.text.text.startswith("\n".join(printed[:8]))
-        await pilot.click("TabLine", offset=(4, 0))
+        await pilot.click(screen.tabs, offset=(4, 0))
         await settled(pilot, screen)
         assert "63.357×" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
         await pilot.press("A")
-        assert app.screen is app.explorer
+        assert app.explorer.page.id == "Matrix"
 
 
 async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) -> None:
@@ -74,8 +71,8 @@ async def test_thresholds_and_runs_that_change_are_followed(app: ExplorerApp) ->
         await pilot.press("a", "5", "enter")
         await settled(pilot, screen)
         assert "(1.935) 2/6" in screen.text.text
-        app.session.merge([Reading("new.json", [replace(app.session.rows[0], source="new.json")])])
-        screen.runs_changed()
+        row = replace(app.session.rows[0], source="new.json")
+        app.folders_changed([Reading("new.json", [row])])
         await settled(pilot, screen)
         assert "16 runs" in screen_text(app) and "2/7" in screen.text.text
 

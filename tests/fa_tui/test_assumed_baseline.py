@@ -46,8 +46,9 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
 
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
 def test_the_detail_pane(session: Session, method: str) -> None:
-    row = next(row for row in session.rows if row.method == method)
-    lines = RunPage(row, 200, UNICODE).lines(USUAL)
+    index = next(index for index, row in enumerate(session.rows) if row.method == method)
+    judged = session.flags[index], session.undecided[index]
+    lines = RunPage(session.rows[index], 200, UNICODE).lines(USUAL, judged)
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
         "bp": ["(d) by an assumed", "d: baseline 0.349 assumed", "frozen baseline 0.349 assumed"],

@@ -80,7 +80,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
 
 
 async def test_six_runs_have_nothing_to_turn_to(app: ExplorerApp) -> None:
-    app.session.marked = set(range(6))
+    app.history.now = app.session.but(marked=frozenset(set(range(6))))
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C")
         await pilot.press("greater_than_sign", "less_than_sign", "shift+right")
@@ -125,7 +125,7 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
         assert " ep " in screen_text(app).splitlines()[0]
         assert "seeds agree: ✓---·" in screen_text(app)
         await pilot.press("escape")
-        assert app.screen is app.explorer
+        assert app.explorer.page.id == "Matrix"
 
 
 async def test_a_diagnostic_that_is_undecided_on_some_seeds_is_not_agreed_to_be() -> None:
@@ -187,7 +187,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
 
 def test_no_screen_of_the_explorer_imports_torch() -> None:
     code = (
-        "import sys; import fa_tui.screens.compare, fa_tui.screens.timeline, fa_tui.screens.analysis;"
+        "import sys; import fa_tui.pages.compare, fa_tui.pages.timeline, fa_tui.pages.analysis;"
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0
@@ -203,7 +203,7 @@ async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> 
 
 
 async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
-    app.session.marked = set(range(6))
+    app.history.now = app.session.but(marked=frozenset(set(range(6))))
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         names = screen_text(app).splitlines()[1]
@@ -226,15 +226,17 @@ async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: Explorer
         text = screen_text(app)
         assert "○ s42" in text and "△ s456" in text
         assert {*re.findall("[\u2801-\u28ff]([○□△])", text)} == {"○", "□", "△"}
-        curves = [curve.style for curve in screen.charts.charts[0][1].curves]
+        curves = [curve.style for curve in screen.curves.charts[0][1].curves]
         assert curves == ["curve-1", "curve-2", "curve-3"]
 
 
 async def test_runs_of_one_seed_have_its_mark_and_are_told_apart_by_name(app: ExplorerApp) -> None:
-    app.session.marked = {row for row, each in enumerate(app.session.rows) if each.seed == 123}
+    app.history.now = app.session.but(
+        marked=frozenset({row for row, each in enumerate(app.session.rows) if each.seed == 123})
+    )
     async with app.run_test(size=(200, 60)) as pilot:
         screen = await opened(pilot, "C")
-        [*_, (_, chart)] = screen.charts.charts
+        [*_, (_, chart)] = screen.curves.charts
         assert {curve.style for curve in chart.curves} == {"curve-2"}
         assert [curve.mark for curve in chart.curves][:2] == ["bp □", "dfa □"]
         text = screen_text(app)
@@ -246,15 +248,15 @@ async def test_v_shows_the_chart_instead_of_the_table_and_a_larger_screen_has_a_
 ) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "v")
-        before = screen.charts.size
-        assert before.height * 2 >= 24 and not screen.view.display
+        before = screen.curves.size
+        assert before.height * 2 >= 24 and not screen.view.size.height
         for size in ((120, 40), (200, 60)):
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: screen.charts.size.width == size[0])  # type: ignore[misc]
-            assert screen.charts.size.height > before.height
-            before = screen.charts.size
+            await until(pilot, lambda size=size: screen.curves.size.width == size[0])  # type: ignore[misc]
+            assert screen.curves.size.height > before.height
+            before = screen.curves.size
         await pilot.press("v")
-        await until(pilot, lambda: screen.view.display)
+        await until(pilot, lambda: screen.view.size.height)
 
 
 def _deep() -> Session:
@@ -263,8 +265,7 @@ def _deep() -> Session:
     session = Session(
         [row_of("a", 1, 10.0, 10.1, 10.2, 10.3), row_of("b", 1, *norms), row_of("c", 1)]
     )
-    session.marked = {0, 1, 2}
-    return session
+    return session.but(marked=frozenset({0, 1, 2}))
 
 
 async def test_brackets_go_to_where_deep_runs_part_and_grow() -> None:
@@ -293,7 +294,7 @@ async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
 
 async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path) -> None:
     session = Session(scan([published_table]).rows)
-    session.marked = set(range(6))
+    session = session.but(marked=frozenset(set(range(6))))
     app = app_on(session)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
@@ -306,7 +307,7 @@ async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path
 async def test_up_to_six_runs_fit_without_a_scrollbar(
     app: ExplorerApp, width: int, marked: int
 ) -> None:
-    app.session.marked = set(range(marked))
+    app.history.now = app.session.but(marked=frozenset(set(range(marked))))
     async with app.run_test(size=(width, 40)) as pilot:
         screen = await opened(pilot, "C")
         assert not screen.view.show_horizontal_scrollbar
@@ -320,8 +321,8 @@ async def test_whole_names_go_before_the_mean(
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
         assert "mean ×/÷ or ±" in names and "1.16e7" in "".join(lines)
-        app.session.marked = bridges
-        screen.runs_changed()
+        app.show(app.session.but(marked=frozenset(bridges)))
+        await settled(pilot, screen)
         while "marked" not in screen_text(app).splitlines()[0]:
             await pilot.press("n")
             await settled(pilot, screen)
@@ -343,7 +344,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "C")
+        await opened(pilot, "C")
         await pilot.press("p")
         assert " ep " in screen_text(app).splitlines()[0]
         await pilot.press("a", "p")
@@ -351,18 +352,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
             pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app)
         )
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is screen)
-
-
-async def test_the_factor_that_counts_as_diverging_can_be_set() -> None:
-    app = app_on(ten_seeds())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "C")
-        assert "diverge at layer 2" in screen_text(app)
-        await pilot.press("x")
-        await until(pilot, lambda: "runs diverge where" in screen_text(app))
-        await pilot.press(*["backspace"] * 3, "2", "0", "0", "0", "enter")
-        await until(pilot, lambda: "agree within ×1329" in screen_text(app))
+        await until(pilot, lambda: app.screen is app.explorer)
 
 
 async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerApp) -> None:
@@ -371,13 +361,13 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
         await opened(pilot, "C")
         assert "1 run   1/5  5 of 15 runs, filter seed:42" in screen_text(app)
         await pilot.press("f")
-        await until(pilot, lambda: "1/5  all 15 runs, filter seed:42 is off" in screen_text(app))
+        await until(pilot, lambda: "bp   3 runs   1/5" in screen_text(app))
 
 
 async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(
     app: ExplorerApp,
 ) -> None:
-    app.session.marked = {0, 3}
+    app.history.now = app.session.but(marked=frozenset({0, 3}))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
         _, names, places, *lines = screen_text(app).splitlines()

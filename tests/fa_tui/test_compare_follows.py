@@ -12,8 +12,7 @@ from fa_core.formats import scan
 from fa_core.report.diagnostics import mask_of
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.screens.compare import CompareScreen
-from fa_tui.session import Session
+from fa_tui.session import Session, with_rows
 from tests.fa_tui.compared_runs import row_of
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
@@ -36,9 +35,9 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
         assert "runs disagree: a fires on 1 of 2" in screen_text(app)
         await pilot.press("escape", "escape")
         await pilot.pause()
-        assert app.screen is app.explorer
+        assert app.explorer.page.id == "Matrix"
         assert app.explorer.sliders is not None
-        assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
+        assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         assert "11 of 15 need walk-back" in screen_text(app)
 
 
@@ -57,7 +56,6 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
             await settled(pilot, screen)
             assert words in screen_text(app).splitlines()[0]
             passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
-            assert isinstance(screen, CompareScreen)
             assert bool(screen.view.line_count()) == bool(passing)
             assert set(screen.group.rows if screen.group else ()) <= set(passing)
 
@@ -67,8 +65,9 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         screen = await opened(pilot, "C", "n")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
-        app.session.replace_rows({index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
-        screen.runs_changed()
+        app.show(
+            with_rows(app.session, {index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
+        )
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
         assert "diverge at layer 0" in screen_text(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, DiscoveryHit
@@ -47,11 +48,12 @@ async def ready(pilot: Pilot[int]) -> ExplorerApp:
 
 
 async def ask(pilot: Pilot[int], *keys: str) -> None:
-    """Press a key that opens a list, and then those that choose from it."""
+    """Press a key that opens a page or a list, and then those that choose from it."""
+    app: Any = pilot.app
     for key in keys:
-        before = pilot.app.screen
+        before = (app.screen, app.explorer.page)
         await pilot.press(key)
-        await until(pilot, lambda before=before: pilot.app.screen is not before)  # type: ignore[misc]
+        await until(pilot, lambda before=before: (app.screen, app.explorer.page) != before)  # type: ignore[misc]
 
 
 def said(app: ExplorerApp) -> str:
@@ -113,17 +115,17 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("a", "5", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await until(pilot, lambda: app.session.counts().walked == 11)
         await ask(pilot, "p", "s")
         await pilot.press(*"mine", "enter")
         await until(pilot, lambda: "preset mine saved" in said(app))
         assert Presets().read()["mine"] == STRICT
         await ask(pilot, "p", "1")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         await ask(pilot, "p", "2")
-        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await until(pilot, lambda: app.session.counts().walked == 11)
         await pilot.press("u")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         await ask(pilot, "p", "x", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
     assert list(Presets().read()) == ["protocol"]
@@ -153,14 +155,14 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         await until(pilot, lambda: "no run of method 'zz'; known: bp, dfa" in note.text)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         assert "frozen baseline 0.349: ep s42 +d, ep s123 +d, ep s456 +d" in said(app)
         assert app.session.baseline == FrozenBaseline(0.349)
         await ask(pilot, "w")
         assert app.screen.query_one(Input).value == "0.349"
         app.screen.query_one(Input).value = ""
         await pilot.press("enter")
-        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await until(pilot, lambda: app.session.counts().walked == 9)
         assert "as recorded" in said(app)
 
 
@@ -172,7 +174,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: said(app) == " nothing to undo")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press(*(["escape"] if focus == "escape" else []), "u")
@@ -180,11 +182,11 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         assert app.session.baseline == FrozenBaseline(0.349)
         await pilot.press("u")
         await until(pilot, lambda: app.session.baseline is None)
-        assert app.session.walk_backs() == 9
+        assert app.session.counts().walked == 9
         assert "frozen baselines as recorded: ep s42 −d" in said(app)
         await pilot.press("ctrl+r")
         await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
-        assert app.session.walk_backs() == 12
+        assert app.session.counts().walked == 12
         await pilot.press("u", "u")
         await until(pilot, lambda: said(app) == " nothing to undo")
 
@@ -195,7 +197,7 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await ask(pilot, "A")
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("b", *"1e-9", "enter")
         await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
         await pilot.press("u", "u")
@@ -204,7 +206,7 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await pilot.press("ctrl+r", "ctrl+r")
         await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         await pilot.press("u")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert app.session.baseline == FrozenBaseline(0.349)
@@ -241,8 +243,7 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
         await until(pilot, lambda: "flipped: ep" in screen_text(app))
-        app.session.merge([Reading("audit_table.json", app.session.rows[:1])])
-        app.explorer.rows_changed()
+        app.folders_changed([Reading("audit_table.json", app.session.rows[:1])])
         await until(pilot, lambda: "flipped: ep" not in screen_text(app))
         await ask(pilot, "w")
         await pilot.press(*"0.348", "enter")
@@ -258,7 +259,7 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         await ready(pilot)
         await ask(pilot, "w")
         await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await until(pilot, lambda: app.session.counts().walked == 12)
         await pilot.press("a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape")
@@ -271,7 +272,7 @@ async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         assert (
             app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
         )
@@ -300,7 +301,7 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
         await ready(pilot)
         assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
-        assert app.explorer.shown_runs.cell_text() == "1.00"
+        assert app.explorer.page.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
 

@@ -6,10 +6,8 @@ import pytest
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
-from fa_tui.screens.compare import CompareScreen
-from fa_tui.screens.jobs import JobsScreen, JobsTable
-from tests.fa_tui.looks import screen_text
-from tests.fa_tui.scenes import StagedJobs
+from tests.fa_tui.looks import app_on, opened, screen_text
+from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
 
 
@@ -21,16 +19,17 @@ async def test_a_run_opens_on_all_of_the_width(
     async with app.run_test(size=size) as pilot:
         explorer = app.explorer
         await until(pilot, lambda: explorer.takes_keys)
-        await pilot.press(*["t"] * long, "down", "enter")
-        await until(pilot, lambda: explorer.focused is explorer.detail)
-        assert explorer.detail is not None
-        await until(pilot, lambda: explorer.detail.size.width > size[0] - 8)
+        await pilot.press(*["t"] * long, "down")
+        await pilot.press("enter")
+        await until(pilot, lambda: explorer.focused is explorer.page.detail)
+        assert explorer.page.detail is not None
+        await until(pilot, lambda: explorer.page.detail.size.width > size[0] - 8)
         await until(pilot, lambda: "trustworthy" in screen_text(app))
         await pilot.press("escape")
-        await until(pilot, lambda: explorer.focused is explorer.runs)
-        assert not explorer.shows_run_alone
-        assert explorer.shown_runs.in_table is long, "one step back"
-        await until(pilot, lambda: explorer.runs.size.width > size[0] // 3)
+        await until(pilot, lambda: explorer.focused is explorer.page.view)
+        assert not explorer.page.is_open
+        assert explorer.page.id == ("Table" if long else "Matrix"), "one step back"
+        await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
 
 
 async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
@@ -39,30 +38,97 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
         await until(pilot, lambda: explorer.takes_keys)
         await pilot.press("t", "enter", "escape", "down")
         await pilot.pause(0.05)
-        assert explorer.focused is explorer.runs and explorer.runs.line == 1
+        assert explorer.focused is explorer.page.view and explorer.page.view.line == 1
 
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        await pilot.press("C", "n", "right")
-        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
-        group = app.screen.group
-        assert group is not None
+        page = await opened(pilot, "C", "n", "right")
+        run = page.row
+        assert run == page.group.rows[1]
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen is app.explorer)
-        assert app.explorer.row == group.rows[1]
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        assert app.explorer.row == app.explorer.matrix.row == run
 
 
 async def test_enter_on_a_job_goes_to_its_run(app: ExplorerApp) -> None:
-    class Jobs(StagedJobs):
-        def listed(self) -> list[Listed]:
-            return [Listed(id="7", name="a run", state="running")]
+    app.jobs.listed = lambda: [Listed(id="7", name="a run", state="running")]  # type: ignore[method-assign]
+    async with app.run_test(size=(120, 40)) as pilot:
+        page = await opened(pilot, "J")
+        assert page.row == 7
+        await pilot.press("enter")
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
+        assert app.explorer.matrix.row == 7
 
+
+async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        await app.push_screen(JobsScreen(Jobs()))
-        await until(pilot, lambda: app.screen.query_one(JobsTable).job is not None)
-        await pilot.press("enter")
-        await until(pilot, lambda: app.screen is app.explorer)
-        assert app.explorer.row == 7
+        await pilot.press("down", "right", "t")
+        await until(pilot, lambda: app.explorer.page.id == "Table")
+        assert app.session.rows[app.explorer.table.row].key == "dfa_s123"
+        await pilot.press("down", "C")
+        await until(
+            pilot, lambda: app.explorer.page.id == "Compare" and app.explorer.page.is_mounted
+        )
+        await pilot.pause()
+        assert app.session.rows[app.explorer.page.row].key == "state_bridge_s123"
+
+
+async def test_esc_peels_slider_page_and_filter(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        explorer = app.explorer
+        await until(pilot, lambda: explorer.takes_keys)
+        await pilot.press("slash", *"dfa", "enter")
+        await until(pilot, lambda: explorer.takes_keys and app.session.filter is not None)
+        page = await opened(pilot, "C")
+        await pilot.press("a")
+        assert explorer.sliders is not None and explorer.focused is explorer.sliders.slider("a")
+        await pilot.press("escape")
+        assert explorer.focused is page.main
+        await pilot.press("escape")
+        await until(pilot, lambda: explorer.page.id == "Matrix")
+        assert app.session.scope_text == "dfa"
+        await pilot.press("escape")
+        assert app.session.filter is None and len(app.session.in_scope) == 15
+        await pilot.press("f")
+        assert app.session.scope_text == "dfa"
+
+
+async def test_the_sliders_fold_with_a_key_and_where_the_page_needs_the_lines(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        explorer = app.explorer
+        await until(pilot, lambda: explorer.takes_keys)
+        assert explorer.sliders is not None
+
+        def lines() -> int:
+            assert explorer.sliders is not None
+            return explorer.sliders.size.height
+
+        await until(pilot, lambda: lines() == 6)
+        await pilot.press("z")
+        await until(pilot, lambda: lines() == 1)
+        await pilot.press("z")
+        await until(pilot, lambda: lines() == 6)
+        explorer._folds = None
+        page = await opened(pilot, "C")
+        await until(pilot, lambda: lines() == 1)
+        await pilot.press("b")
+        await until(pilot, lambda: lines() == 3), "the one with the focus is shown"
+        await pilot.press("escape")
+        await until(pilot, lambda: lines() == 1 and page.size.height > 12)
+
+
+async def test_the_selected_run_stays_on_screen_as_others_flip() -> None:
+    app = app_on(many())
+    async with app.run_test(size=(80, 24)) as pilot:
+        explorer = app.explorer
+        await until(pilot, lambda: explorer.takes_keys)
+        await pilot.press("a", "right_curly_bracket")
+        await pilot.pause()
+        for _ in range(3):
+            await pilot.press("right_square_bracket")
+            await pilot.pause()
+            assert explorer.matrix.line in explorer.matrix.visible_lines()

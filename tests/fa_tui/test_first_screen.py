@@ -29,9 +29,9 @@ async def test_the_tab_bar_marks_the_open_screen_and_its_keys_work_on_each(
         await until(pilot, lambda: marked_tab(app) == name)
         await pilot.press("A" if key != "A" else "C")
         await until(pilot, lambda: marked_tab(app) == ("Analysis" if key != "A" else "Compare"))
-        assert len(app.screen_stack) == 2, "the screen before is closed"
+        assert len(app.screen_stack) == 1, "a page is no screen"
         await pilot.press("escape")
-        await until(pilot, lambda: marked_tab(app) == "Table")
+        await until(pilot, lambda: marked_tab(app) == "Matrix")
 
 
 async def test_a_click_on_a_tab_opens_it(app: ExplorerApp) -> None:
@@ -45,7 +45,7 @@ async def test_a_click_on_a_tab_opens_it(app: ExplorerApp) -> None:
 
 def marked_tab(app: ExplorerApp) -> str:
     """The tab that is marked on the screen."""
-    (bar,) = app.screen.query(TabBar)
+    bar = app.explorer.tabs
     (text,) = (piece for option in bar.options(80) for piece, tone in option if tone == OPEN_TAB)
     return text
 

@@ -17,6 +17,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.sections.runs import thresholds_block
 from fa_tui.app import ExplorerApp
 from fa_tui.option_groups import ThresholdOptions
+from fa_tui.pages.compare import ComparePage
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
@@ -122,6 +123,6 @@ def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
         path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py")
     )
     assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
-    compare = texts["CompareView"]
+    compare = " ".join(ComparePage.HELP.split())
     assert f"Up to {compare_view.SIDE_BY_SIDE} runs" in compare
     assert f"more than ×{PARTS_AT:g} stands out" in compare

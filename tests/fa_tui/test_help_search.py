@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from fa_tui.app import ExplorerApp
+from fa_tui.key_list import keys_elsewhere, keys_here
 from fa_tui.screens.help import HelpScreen
-from fa_tui.screens.jobs import JobsScreen
-from fa_tui.screens.key_list import keys_elsewhere, keys_here
 from fa_tui.screens.questions import ChoiceScreen
 
 from .looks import screen_text
@@ -36,7 +35,7 @@ async def test_enter_on_a_key_of_another_screen_opens_that(app: ExplorerApp) -> 
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("A", "question_mark", *"begin again jobs")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
 
 
 async def test_nothing_typed_closes(app: ExplorerApp) -> None:

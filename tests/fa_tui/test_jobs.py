@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed, Pace, progress_line
-from fa_tui.screens.analysis import AnalysisScreen
-from fa_tui.screens.jobs import JobsScreen, JobsTable
-from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.looks import SIZE, opened, screen_text
 from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until
 
@@ -98,7 +98,7 @@ async def test_the_process_of_a_job_is_named_beside_the_longest_name(
     name = "a_method_with_a_long_name arch=vit_mini s42 (a_folder/of_a_long_path)"
     job = Listed(id="1", name=name, state="running", device="cpu", pid=471199, took=0.1, total=10)
     async with app.run_test(size=(width, 24)) as pilot:
-        await app.push_screen(JobsScreen(Given([job])))
+        await show_jobs(pilot, app, Given([job]))
         await until(pilot, lambda: "471199" in screen_text(app).split(" log ")[0])
         assert "<1 s" not in screen_text(app), "it has hardly started"
 
@@ -108,8 +108,15 @@ async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(
 ) -> None:
     job = Listed(id="1", name="dfa s42", state="queued", device="cpu", pid=4711, silent=40)
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(JobsScreen(Given([job])))
+        await show_jobs(pilot, app, Given([job]))
         await until(pilot, lambda: "worker 4711 on cpu: no word for 40 s" in screen_text(app))
+
+
+async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: StagedJobs) -> Any:
+    """Open the page of the jobs on these."""
+    for name in ("listed", "cancel", "retry"):
+        setattr(app.jobs, name, getattr(jobs, name))
+    return await opened(pilot, "J")
 
 
 def _line(*jobs: Listed) -> str:
@@ -162,8 +169,8 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
             lambda: [job.state for job in app.jobs.listed()][:3] == ["done", "done", "running"],
         )
         await pilot.press("J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
-        here = app.screen.query_one(JobsTable).job
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
+        here = app.explorer.page.table.job
         assert here is not None and here.name == "wait s42"
         (tmp_path / "go").touch()
         await until(pilot, lambda: not app.jobs.unfinished())
@@ -176,9 +183,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(
     app = measuring_app("wait", "two")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m", "J")
-        await until(
-            pilot, lambda: isinstance(app.screen, JobsScreen) and "running" in screen_text(app)
-        )
+        await until(pilot, lambda: app.explorer.page.id == "Jobs" and "running" in screen_text(app))
 
         def keys() -> set[str]:
             return {
@@ -188,23 +193,22 @@ async def test_only_the_keys_that_would_do_something_are_shown(
             }
 
         await until(pilot, lambda: "x" in keys())
-        assert app.screen.check_action("retry", ()) is False, "it runs"
-        assert not {"p", "w"} & keys(), "no thresholds to be seen here"
+        assert app.explorer.page.check_action("retry", ()) is False, "it runs"
         await pilot.press("down")
         await until(pilot, lambda: "x" in keys())
         await pilot.press("x", "n")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "x" in keys())
+        await until(pilot, lambda: app.explorer.page.id == "Jobs" and "x" in keys())
         await pilot.press("x")
         await until(pilot, lambda: "End two s42?" in screen_text(app))
         await pilot.press("y")
-        await until(pilot, lambda: app.screen.check_action("retry", ()) is True)
+        await until(pilot, lambda: app.explorer.page.check_action("retry", ()) is True)
         assert "x" not in keys(), "it is cancelled"
         (tmp_path / "go").touch()
         await until(pilot, lambda: not app.jobs.unfinished())
         # what is over comes last, the latest of it first
         await until(pilot, lambda: "running" not in screen_text(app))
         await pilot.press("down")
-        await until(pilot, lambda: not {"x", "X", "m"} & keys())
+        await until(pilot, lambda: not {"x", "X"} & keys())
     app.close_jobs()
 
 
@@ -217,9 +221,7 @@ async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
         await until(
             pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"]
         )
-        await until(
-            pilot, lambda: isinstance(app.screen, JobsScreen) and "End all" in screen_text(app)
-        )
+        await until(pilot, lambda: app.explorer.page.id == "Jobs" and "End all" in screen_text(app))
         assert "All again" not in screen_text(app)
         await pilot.press("X", "enter")
         await until(
@@ -246,7 +248,7 @@ async def test_the_log_under_the_cursor_is_copied(
         await pilot.press("m", "J")
         await until(
             pilot,
-            lambda: isinstance(app.screen, JobsScreen) and "no log" in screen_text(app),
+            lambda: app.explorer.page.id == "Jobs" and "no log" in screen_text(app),
         )
         await pilot.press("y")
         await until(pilot, lambda: bool(copied))
@@ -271,8 +273,7 @@ async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(
 ) -> None:
     cluster = OnACluster()
     async with app.run_test(size=SIZE) as pilot:
-        screen = JobsScreen(cluster)
-        await app.push_screen(screen)
+        screen = await show_jobs(pilot, app, cluster)
         cluster.device = "gpu-node-17/cuda:0"
         screen.jobs_changed()
         await until(pilot, lambda: "gpu-node-17/cuda:0" in screen_text(app))
@@ -297,8 +298,8 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
 ) -> None:
     jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
     async with app.run_test(size=(width, 24)) as pilot:
-        await app.push_screen(JobsScreen(Given(jobs)))
-        table = app.screen.query_one(JobsTable)
+        await show_jobs(pilot, app, Given(jobs))
+        table = app.explorer.page.table
         await until(pilot, lambda: "state_b" in screen_text(app) and table.virtual_size.width > 0)
         assert table.virtual_size.width <= table.view.width
         lines = screen_text(app).splitlines()
@@ -320,20 +321,9 @@ async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
         Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
     ]
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(JobsScreen(Given(jobs)))
+        await show_jobs(pilot, app, Given(jobs))
         await until(pilot, lambda: "1000/12000" in screen_text(app))
         assert "123456789/9876…" in screen_text(app)
-
-
-async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
-    app: ExplorerApp,
-) -> None:
-    given = Given([])
-    async with app.run_test(size=SIZE) as pilot:
-        app.push_screen(JobsScreen(given))
-        assert not app.screen.is_mounted
-        app.jobs_changed([])
-        await until(pilot, lambda: "none yet" in screen_text(app))
 
 
 async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None:
@@ -344,29 +334,14 @@ async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None
         app.explorer.jobs_changed(OnACluster().listed())
 
 
-async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
-        app.push_screen(AnalysisScreen(app.session))
-        assert not app.screen.is_mounted
-        app.rows_changed()
-        await until(
-            pilot,
-            lambda: "9 of 15 need walk-back" in screen_text(app) and "analysis" in screen_text(app),
-        )
-
-
 async def test_what_runs_is_on_top_and_the_cursor_goes_on_with_it(app: ExplorerApp) -> None:
     jobs = [
         Listed(id=name, name=name, state=state)
         for name, state in (("x", "done"), ("y", "running"), ("z", "queued"))
     ]
     async with app.run_test(size=SIZE) as pilot:
-        screen = JobsScreen(Given(jobs))
-        await app.push_screen(screen)
-        table = screen.query_one(JobsTable)
+        screen = await show_jobs(pilot, app, Given(jobs))
+        table = screen.table
         await until(pilot, lambda: table.job is not None and table.job.name == "y")
         assert [job.name for job in table._jobs] == ["y", "z", "x"]
         jobs[1:] = [replace(jobs[1], state="done"), replace(jobs[2], state="running")]
@@ -383,7 +358,7 @@ async def test_a_note_that_its_line_cuts_is_whole_above_the_keys_and_so_are_proc
         id="1", name="dfa s42", state="running", done=3, total=10, pid=4711, rate=2.5, words=note
     )
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(JobsScreen(Given([job])))
+        await show_jobs(pilot, app, Given([job]))
         await until(pilot, lambda: note in " ".join(screen_text(app).split()))
         assert "4711  2.5/s" in screen_text(app)
 

@@ -11,6 +11,7 @@ import pytest
 from textual.widgets import Input
 
 from fa_core.formats import scan
+from fa_tui import later
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.reading import Reading
@@ -36,7 +37,7 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         await pilot.pause()
         assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
         await pilot.press("s")
-        table = app.explorer.runs
+        table = app.explorer.page.view
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
         assert growths == sorted(growths)
         assert app.explorer.row == table._shown[0]
@@ -58,7 +59,7 @@ async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
             42,
             123,
             456,
@@ -67,7 +68,7 @@ async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_
         await until(pilot, lambda: "Sort by" in screen_text(app))
         await pilot.press("2")
         await until(pilot, lambda: "by seed ↓" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [
+        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
             456,
             123,
             42,
@@ -94,7 +95,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         await pilot.pause()
         shown = [
             (app.session.rows[row].key, app.session.verdict(row))
-            for row in app.explorer.runs._shown
+            for row in app.explorer.page.view._shown
         ]
         command = app.explorer.shared().command
     assert command[0] == "show"
@@ -111,7 +112,7 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
     async with app.run_test(size=(width, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
-        table = app.explorer.runs
+        table = app.explorer.page.view
         titles = {column.title for column in table._columns} | {"method", "seed", "verdict"}
         for _ in table._columns:
             await pilot.pause()
@@ -128,7 +129,9 @@ async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
         await pilot.press("t", *["right"] * 3)
         for _ in range(2):
             await pilot.press("s")
-            margins = [app.session.rows[row].report.margin_pp for row in app.explorer.runs._shown]
+            margins = [
+                app.session.rows[row].report.margin_pp for row in app.explorer.page.view._shown
+            ]
             assert margins[-6:] == [None] * 6
 
 
@@ -258,9 +261,8 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
         await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.screen is app.explorer)
+        await until(pilot, lambda: app.explorer.page.id == "Matrix")
         assert " 0 of 15 runs" in screen_text(app)
-        assert "flipped at" not in screen_text(app)
 
 
 async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away(
@@ -284,12 +286,10 @@ async def test_f_goes_back_to_the_scope_before_a_filter_was_typed_and_taken_away
             ),
         )
         await pilot.press("slash", "ctrl+u", "x", "backspace", "enter")
-        await until(
-            pilot, lambda: ": all 15 runs, filter" in screen_text(app) and app.explorer.takes_keys
-        )
+        await until(pilot, lambda: ": 15 runs" in screen_text(app) and app.explorer.takes_keys)
         await pilot.press("slash", *"bp", "escape")
         await until(pilot, lambda: app.explorer.takes_keys)
-        assert ": all 15 runs, filter" in screen_text(app)
+        assert ": 15 runs" in screen_text(app)
         await pilot.press("f")
         await until(pilot, lambda: "filter method:dfa, 3 of 15 runs" in screen_text(app))
 
@@ -299,23 +299,23 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"flag:c", "enter", "t", "down")
-        await until(pilot, lambda: app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: app.explorer.page.id == "Table")
         row = app.explorer.row
         await pilot.press("slash", "0", "escape")
         await until(pilot, lambda: not app.screen.query(Input))
-        assert app.explorer.shown_runs.in_table, "it was the filter line that was left"
+        assert app.explorer.page.id == "Table", "it was the filter line that was left"
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
         await pilot.press("a", "escape")
-        await until(pilot, lambda: app.focused is app.explorer.shown_runs.table)
+        await until(pilot, lambda: app.focused is app.explorer.table)
         await pilot.press("escape")
-        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: app.explorer.page.id != "Table")
         assert app.focused is app.explorer.matrix
         assert app.explorer.row == row
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
         await pilot.press("t", "question_mark")
         await until(pilot, lambda: app.screen is not app.explorer)
-        await pilot.press(*"long")
-        await until(pilot, lambda: "from the long view to the matrix" in screen_text(app))
+        await pilot.press(*"back: to")
+        await until(pilot, lambda: "back: to the page, to the matrix" in screen_text(app))
 
 
 async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
@@ -331,13 +331,10 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
         await pilot.press("f")
         await until(
             pilot,
-            lambda: (
-                "13 of 15 need walk-back" in screen_text(app)
-                and "filter method:bp is off" in screen_text(app)
-            ),
+            lambda: "13 of 15 need walk-back" in screen_text(app),
         )
         await pilot.press("escape")
-        await until(pilot, lambda: ": all 15 runs, filter" in screen_text(app))
+        await until(pilot, lambda: ": 15 runs" in screen_text(app))
         assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
         await pilot.press("f")
         await until(pilot, lambda: methods_on_screen(app) == ["bp"])
@@ -375,7 +372,7 @@ async def test_runs_are_marked_in_the_long_view_as_in_the_matrix_and_a_star_that
             pilot, lambda: "every run here is measured or has no checkpoint" in screen_text(app)
         )
         await pilot.press("t", "asterisk")
-        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        await until(pilot, lambda: app.explorer.page.id != "Table")
         assert "every run here is measured or has no checkpoint" in screen_text(app)
 
 
@@ -428,8 +425,7 @@ async def test_the_matrix_shows_what_changed_while_the_long_view_was_on_screen(
         await pilot.press("t")
         found = scan([published_table])
         more = [msgspec.structs.replace(row, source="more.json") for row in found.rows]
-        app.session.merge([Reading(place="more.json", rows=more)])
-        app.rows_changed()
+        app.folders_changed([Reading(place="more.json", rows=more)])
         await pilot.press("t")
         await pilot.pause()
         assert len(app.explorer.matrix.grid.places) == 30
@@ -441,13 +437,13 @@ async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
     monkeypatch.setattr(filter_line, "_AT_ONCE", 0)
     monkeypatch.setattr(filter_line, "_PAUSE_SECONDS", 3600)
     begun = []
-    start = filter_line.after
+    start = later.after
 
     def watched(*given: object) -> object:
         begun.append(start(*given))
         return begun[-1]
 
-    monkeypatch.setattr(filter_line, "after", watched)
+    monkeypatch.setattr(later, "after", watched)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", "d", "f", "a")
         await until(pilot, lambda: len(begun) == 3)

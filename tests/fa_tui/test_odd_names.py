@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
-from fa_tui.screens.jobs import JobsTable
+from fa_tui.pages.jobs import JobsTable
 from fa_tui.screens.questions import Choice, shown_choices
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal

@@ -9,14 +9,14 @@ import pytest
 from textual.pilot import Pilot
 
 from fa_core.formats.rows import AuditRow
-from fa_tui import opening
 from fa_tui import settings as config
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
+from fa_tui.terminal import abilities
 from fa_tui.views.filters import Filter, picking
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import is_due, screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -25,7 +25,7 @@ SIZE = (120, 40)
 def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settings) -> ExplorerApp:
     """The explorer that a command line starts on a terminal."""
     started: list[ExplorerApp] = []
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(config, "load_settings", lambda: Loaded(settings))
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(words) == 0
@@ -33,7 +33,7 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
 
 
 async def ready(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await until(pilot, lambda: app.explorer.takes_keys and not app.explorer.is_due)
+    await until(pilot, lambda: app.explorer.takes_keys and not is_due(app))
     await pilot.pause()
 
 
@@ -46,15 +46,15 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
         await ready(pilot, app)
         text = screen_text(app)
         assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
-        assert app.focused is app.explorer.runs is app.explorer.shown_runs.table
+        assert app.focused is app.explorer.page.view is app.explorer.table
         growths = [
             app.session.rows[row].report.max_per_block_growth or 0.0
-            for row in app.explorer.runs._shown
+            for row in app.explorer.page.view._shown
         ]
         assert growths == sorted(growths, reverse=True)
         await pilot.press("t")
         await pilot.pause()
-        assert app.explorer.runs is app.explorer.matrix
+        assert app.explorer.page.view is app.explorer.matrix
         assert app.focused is app.explorer.matrix
 
 
@@ -78,7 +78,7 @@ def test_a_look_that_cannot_be_is_one_line(
     says: str,
     terminal: bool,
 ) -> None:
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: terminal)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: terminal)
     assert main([str(published_table), *options]) == 2
     out, err = capsys.readouterr()
     assert out == ""

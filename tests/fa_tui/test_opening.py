@@ -9,9 +9,9 @@ import pytest
 
 from fa_core.audit.devices import Execution
 from fa_core.formats import Scan
-from fa_tui import opening
 from fa_tui.cli import main
 from fa_tui.session import Session
+from fa_tui.terminal import abilities
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         def close_jobs(self) -> None:
             pass
 
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: Scan())
     monkeypatch.setattr("fa_tui.app.ExplorerApp", Recorder)
     return received

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import scan
-from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.reading import Reading
+from fa_tui.session import merged
 from fa_tui.settings import settings_file
+from fa_tui.terminal import abilities
 from tests.fa_tui.looks import SIZE
 
 GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
@@ -84,7 +85,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     penalty_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[ExplorerApp] = []
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(["open", str(penalty_log), *GIVEN]) == 0
     session = started[0].session
@@ -92,7 +93,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     log = json.loads(penalty_log.read_text())
     log["log"][0]["h_L_norm"] *= 10**4
     penalty_log.write_text(json.dumps(log))
-    session.merge([Reading(str(penalty_log), scan([penalty_log]).rows)])
+    session, _ = merged(session, [Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
     async with started[0].run_test(size=SIZE):
         command = started[0].explorer.shared().command
@@ -102,7 +103,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
 def test_half_of_a_bound_opens_no_explorer(
     penalty_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     assert main(["open", str(penalty_log), "--h0", "8.7"]) == 2
 
 
@@ -143,7 +144,7 @@ def test_the_explorer_reads_columns_of_the_command_line_or_of_the_settings(
     read: list[float],
 ) -> None:
     started: list[ExplorerApp] = []
-    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     settings_file().parent.mkdir(parents=True, exist_ok=True)
     settings_file().write_text(settings)

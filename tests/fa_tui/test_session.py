@@ -16,8 +16,10 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import letters_of
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.reading import Reading
-from fa_tui.session import Session
+from fa_tui.session import Session, UnreadTraces, merged, with_rows
+from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
+from tests.fa_tui.looks import stepped
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 OTHER = DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
@@ -29,25 +31,38 @@ def by_key(session: Session) -> dict[str, int]:
 
 
 def test_published_table_opens_with_nine_walk_backs(session: Session) -> None:
-    assert session.walk_backs() == 9
-    assert session.measured() == len(session) == 15
+    assert session.counts().walked == 9
+    assert session.counts().measured == len(session) == 15
+
+
+def at(session: Session, **limits: float) -> Session:
+    """A step to other thresholds, by their fields."""
+    return stepped(session, thresholds=DiagnosticThresholds(**limits))
 
 
 def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Session) -> None:
-    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
-    assert {session.rows[flip.row].key for flip in flips} == {EP_123, EP_456}
-    assert all((letters_of(flip.before), letters_of(flip.after)) == ("", "a") for flip in flips)
-    assert session.walk_backs() == 11
+    now = at(session, h_norm_explosion_ratio=5.0)
+    assert {now.rows[flip.row].key for flip in now.flips} == {EP_123, EP_456}
+    assert all((letters_of(flip.before), letters_of(flip.after)) == ("", "a") for flip in now.flips)
+    assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 
 def test_going_back_flips_the_same_runs_back(session: Session) -> None:
-    there = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
-    back = session.set_thresholds(DiagnosticThresholds())
-    assert [(flip.row, flip.after, flip.before) for flip in there] == list(map(tuple, back))
+    there = at(session, h_norm_explosion_ratio=5.0)
+    back = at(there)
+    assert [(flip.row, flip.after, flip.before) for flip in there.flips] == [
+        *map(tuple, back.flips)
+    ]
 
 
 def test_same_thresholds_change_nothing(session: Session) -> None:
-    assert session.set_thresholds(DiagnosticThresholds()) == []
+    assert not at(session).flips
+
+
+def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
+    now = at(session, h_norm_explosion_ratio=5.0)
+    assert now.runs is session.runs and now.seen is session.seen
+    assert now.values("a") is session.values("a")
 
 
 def test_frozen_baseline_fires_d_on_every_ep_seed_and_no_bp(
@@ -64,25 +79,23 @@ def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None
     row = msgspec.structs.replace(
         session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0])
     )
-    session.replace_rows({0: row})
+    session = with_rows(session, {0: row})
     assert (letters_of(session.flags[0]), letters_of(session.coverage[0])) == ("a", "a")
 
 
 def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
-    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=0.5))
-    assert flip_text(session, flips, limit=2) == "bp +a on 3, ep +a on 3"
-    assert flip_text(session, flips, limit=1) == "bp +a on 3, 3 more"
-    back = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
-    assert "bp s42 −a" in flip_text(session, back, limit=9)
+    now = at(session, h_norm_explosion_ratio=0.5)
+    assert flip_text(now, now.flips, limit=2) == "bp +a on 3, ep +a on 3"
+    assert flip_text(now, now.flips, limit=1) == "bp +a on 3, 3 more"
+    back = at(now, h_norm_explosion_ratio=5.0)
+    assert "bp s42 −a" in flip_text(back, back.flips, limit=9)
 
 
 def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
     session: Session,
 ) -> None:
-    flips = session.set_thresholds(
-        DiagnosticThresholds(h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
-    )
-    assert flip_text(session, flips, limit=9).endswith(
+    now = at(session, h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5)
+    assert flip_text(now, now.flips, limit=9).endswith(
         "ep s456 +a, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
     )
 
@@ -94,7 +107,7 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
         calls.append(sample_runs)
         return scan(calls[-1:]).traces
 
-    session = Session([], traces=read)
+    session = Session([], traces=UnreadTraces(read))
     assert not calls
     assert len(session.traces) == len(session.traces) > 0
     assert calls == [sample_runs]
@@ -109,8 +122,7 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
     report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
     session = Session([AuditRow(source="s", key="k", method="m", report=report)])
     assert not session.recorded_differs(0)
-    session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=200.0))
-    assert session.recorded_differs(0)
+    assert at(session, h_norm_explosion_ratio=200.0).recorded_differs(0)
 
 
 @pytest.mark.parametrize("given", [None, FrozenBaseline(0.349)])
@@ -126,7 +138,7 @@ def test_a_run_that_came_into_a_big_table_is_the_last(
     write_audit_table(
         path, [AuditRow(source="", key="", method="bp", seed=1, report=JUDGED), *rows]
     )
-    news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
+    session, news = merged(session, [Reading(str(path), scan_again(str(path)).rows)])
     assert (news.added, news.changed, len(session)) == ([300], [], 301)
     assert session.label(300) == "bp s1"
     assert {row.report.assumed_baseline_acc for row in session.rows} == {
@@ -137,31 +149,35 @@ def test_a_run_that_came_into_a_big_table_is_the_last(
 def test_the_numbers_of_a_diagnostic_rise_and_follow_a_changed_run() -> None:
     norms = [(1.0, float(300 - seed)) for seed in range(300)]
     session = Session(
-        AuditRow(
-            source="",
-            key=f"dfa_s{seed}",
-            method="dfa",
-            report=DiagnosticReport(residual_norms=list(each)),
-        )
-        for seed, each in enumerate(norms)
+        [
+            AuditRow(
+                source="",
+                key=f"dfa_s{seed}",
+                method="dfa",
+                report=DiagnosticReport(residual_norms=list(each)),
+            )
+            for seed, each in enumerate(norms)
+        ]
     )
     values = session.values("a")
     assert list(values) == sorted(last for _, last in norms)
-    session.replace_rows({0: msgspec.structs.replace(session.rows[0], report=JUDGED)})
+    session = with_rows(session, {0: msgspec.structs.replace(session.rows[0], report=JUDGED)})
     assert list(session.values("a")) == sorted([2.0, *(last for _, last in norms[1:])])
 
 
 def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:
     session = Session(
-        AuditRow(
-            source="",
-            key=f"{method}_s1",
-            method=method,
-            report=DiagnosticReport(residual_norms=[1.0, norm]),
-        )
-        for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
+        [
+            AuditRow(
+                source="",
+                key=f"{method}_s1",
+                method=method,
+                report=DiagnosticReport(residual_norms=[1.0, norm]),
+            )
+            for method, norm in (("dfa", 60.0), ("bp", 2.0), ("frozen", 40.0))
+        ]
     )
     assert list(session.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
     assert list(session.values_in_scope("a")) == [2.0, 40.0, 60.0]
-    session.narrow(None, [2])
-    assert list(session.values("a")) == [40.0]
+    only = session.but(filter=Filter("method:frozen"))
+    assert list(only.values("a")) == [40.0]

@@ -10,14 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import timeline
-from fa_core.formats import Trace, TraceEpoch
+from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
-from fa_tui.opening import traces_of_paths
-from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.looks import look_at
@@ -35,10 +33,8 @@ def app() -> ExplorerApp:
     return app_on(epochs_of())
 
 
-async def _open(pilot: Any, *keys: str) -> TimelineScreen:
-    screen = await opened(pilot, "T", *keys)
-    assert isinstance(screen, TimelineScreen)
-    return screen
+async def _open(pilot: Any, *keys: str) -> Any:
+    return await opened(pilot, "T", *keys)
 
 
 def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds() -> None:
@@ -97,7 +93,7 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
             (200, 60),
         ):
             await pilot.resize_terminal(*size)
-            await until(pilot, lambda size=size: screen.size == size)  # type: ignore[misc]
+            await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
             await pilot.pause()
             canvas = screen.canvas.size
             assert canvas.height * 2 >= size[1]
@@ -159,8 +155,8 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
-        app.session.traces = [*four_traces(), longer, trace("brsf", 1, 1.3)]
-        screen.runs_changed()
+        traces = [*four_traces(), longer, trace("brsf", 1, 1.3)]
+        app.show(app.session.but(traces=traces))
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["bp", "brsf", "dfa"]
         assert "dfa" in screen_text(app).splitlines()[0]
@@ -175,9 +171,8 @@ async def test_what_is_not_recorded_not_judged_or_skipped_is_said(tmp_path: Path
     path.write_text(
         '{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n'
     )
-    session = Session([])
-    session.traces = traces_of_paths([path], session)
-    app = app_on(session)
+    found = scan([path])
+    app = app_on(Session([], problems=found.problems, traces=found.traces))
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         text = screen_text(app)

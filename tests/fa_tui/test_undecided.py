@@ -15,7 +15,6 @@ from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict_cell import run_cell
 from fa_core.reporting.records import COLUMNS, records
 from fa_tui.app import ExplorerApp
@@ -27,7 +26,7 @@ from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
+from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text, stepped
 
 PASSES: dict[str, Any] = {
     "residual_norms": [1.0, 2.0],
@@ -81,7 +80,11 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
             await pilot.press("c", *typed, "enter")
             await pilot.pause()
             shown.append(
-                (cell_at_cursor(app), "1 undecided" in screen_text(app), app.session.walk_backs())
+                (
+                    cell_at_cursor(app),
+                    "1 undecided" in screen_text(app),
+                    app.session.counts().walked,
+                )
             )
         fired = {"✓": "✗", "+": "!"}[steady[0]]
         assert shown == [
@@ -127,8 +130,11 @@ async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stay
 @pytest.mark.parametrize("width", [31, 43, 60, 90])
 def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs: Glyphs) -> None:
     report = replace(DiagnosticReport.from_dict(DOUBTFUL), batch_size=64)
-    page = RunPage(AuditRow(source="a.json", key="bp", method="bp", report=report), width, glyphs)
-    lines = ["".join(text for text, _ in line) for line in page.lines(DiagnosticThresholds())]
+    row = AuditRow(source="a.json", key="bp", method="bp", report=report)
+    page = RunPage(row, width, glyphs)
+    judged = Session([row])
+    shown = page.lines(judged.thresholds, (judged.flags[0], judged.undecided[0]))
+    lines = ["".join(text for text, _ in line) for line in shown]
     assert max(map(len, lines)) <= width
     text = " ".join("\n".join(lines[:20]).split())
     for words in ("1.9 to 2.1", "+0.100 to +0.400", "+5.00 to +7.00", "undecided on c"):
@@ -142,13 +148,15 @@ def test_many_runs_are_undecided_as_few_are() -> None:
     few = rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST, ep=FIRES)
     many = Session([replace(row, key=f"{row.key}{copy}") for copy in range(copies) for row in few])
     alone = Session(few)
-    assert many.doubtful() == copies * alone.doubtful() == 2 * copies
+    assert many.counts().doubtful == copies * alone.counts().doubtful == 2 * copies
     for row in range(len(few)):
         assert many.cell(row) == alone.cell(row) == run_cell(few[row].report)
         assert many.words(row) == alone.words(row) == few[row].report.words
     limits = replace(alone.thresholds, stability_drift_ceiling=0.45)
-    flipped = [flip.row for flip in alone.set_thresholds(limits)]
-    assert [flip.row for flip in many.set_thresholds(limits)][: len(flipped)] == flipped
+    flips = [
+        [flip.row for flip in stepped(each, thresholds=limits).flips] for each in (many, alone)
+    ]
+    assert flips[0][: len(flips[1])] == flips[1]
 
 
 def test_filters_and_orders_know_what_is_undecided() -> None:

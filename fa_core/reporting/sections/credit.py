@@ -10,7 +10,7 @@ from typing import TypeGuard
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.gamma import deep_gamma, free_layers, null_gamma
+from fa_core.report.gamma import deep_gamma, deep_layers, null_gamma, null_of
 from fa_core.report.numbers import MISSING, brief, fixed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid, Paragraph
@@ -47,9 +47,11 @@ _SYMBOLS = {
 """Name in the file → name in the table."""
 
 _CAPTION = (
-    "Credit quality per layer (mean over samples at each layer). The deep mean is over l ≥ 1 "
-    "without l = L where the credit there comes free (the head's true weights in BP, FA and State "
-    "Bridge; matching to the gradient in Credit Bridge); in brackets over all l ≥ 1. Fresh: with "
+    "Credit quality per layer (mean over samples at each layer). The deep mean is over the listed "
+    "layers: l ≥ 1 with credit, without l = L where the credit there comes free (the head's true "
+    "weights in BP, FA and State Bridge; matching to the gradient in Credit Bridge); it is "
+    "undefined where a layer's credit is lost. Samples shuffled: the same credit, each vector "
+    "compared with another sample's gradient, as mean ± std over draws. Fresh: with "
     "freshly drawn feedback, as mean ± std over draws; a layer that drawn feedback does not reach "
     "keeps its own Γ there. nudge: change of the loss when h_l moves by η against the credit, in "
     "nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no evidence to "
@@ -89,7 +91,12 @@ def _null_row(name: str, report: DiagnosticReport) -> Iterator[tuple[str, ...]]:
     gammas = null.get("gamma")
     if _per_layer(gammas):
         layers = [_shown("gamma", value) for value in gammas]
-    yield (name, f"Γ, fresh ({null.get('draws')} draws)", fresh, *layers)
+    yield (
+        name,
+        f"Γ, {null_of(report.credit) or 'fresh'} ({null.get('draws')} draws)",
+        fresh,
+        *layers,
+    )
 
 
 def _is_listed(metric: str, values: object) -> bool:
@@ -109,12 +116,12 @@ def _per_layer(values: object) -> TypeGuard[list[float | None]]:
 
 
 def _deep_mean(report: DiagnosticReport, metric: str) -> str:
-    """The deep mean of a metric, with the mean over all l ≥ 1 if it differs."""
+    """The deep mean of a metric, and its layers."""
     deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
-    every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
-    if free_layers(report.credit, report.method_name):
-        return f"{deep} ({_shown(metric, every)})"
-    return deep
+    layers = deep_layers(report.credit, report.method_name)
+    if deep == MISSING or metric != "gamma":
+        return deep
+    return f"{deep} (l = {','.join(map(str, layers))})"
 
 
 def _shown(metric: str, value: float | None) -> str:

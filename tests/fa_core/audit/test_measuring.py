@@ -263,10 +263,12 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
     assert own.provenance["data"] == DATA
     layers = len(own.residual_norms)
     assert [len(own.credit[name]) for name in ("gamma", "rho", "nudge")] == [layers] * 3
-    assert own.credit["free_layers"] == [layers - 1] and "null" not in own.credit
+    # the last block is trained by what its matrix makes of the gradient at h_L
+    assert own.credit["free_layers"] == [] and "null" not in own.credit
+    assert own.credit["gamma_L"] is None and f"h_{layers - 1}" in own.unmeasured["gamma"]
     assert all(
         abs(rho - gamma) < 0.3
-        for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True)
+        for rho, gamma in zip(own.credit["rho"][:-1], own.credit["gamma"][:-1], strict=True)
     )
     short = measured(run, model="own_nets:net", credit="gamma").credit
     assert (
@@ -275,6 +277,27 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
         and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
     )
     assert measured(run, model="own_nets:net", credit="none").credit is None
+
+
+def test_a_function_that_is_named_gives_the_credit_and_its_error_costs_nothing_else(
+    run, monkeypatch
+):
+    def credit(model, x, y):
+        logits, hidden = model(x, return_hidden=True)
+        return torch.autograd.grad(logits[torch.arange(len(y)), y].sum(), hidden)
+
+    own = types.SimpleNamespace(credit=credit, net=own_backward_net, short=lambda *_: [None])
+    monkeypatch.setitem(sys.modules, "own_nets", own)
+    for model in (None, "own_nets:net"):
+        report = measured(run, model=model, credit="own_nets:credit")
+        assert report.credit["null"]["of"] == "samples shuffled"
+        assert len(report.credit["gamma"]) == len(report.residual_norms)
+        assert report.deep_gamma is not None and "gamma" not in report.unmeasured
+        assert report.provenance["settings"]["credit"] == "own_nets:credit"
+    report = measured(run, credit="own_nets:short")
+    assert report.coverage == "abcd"
+    assert "it returned a list of 1" in report.unmeasured["gamma"]
+    assert report.credit["missing"]["gamma"] == report.unmeasured["gamma"]
 
 
 class Squashed(nn.Module):

@@ -149,6 +149,7 @@ def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expect
     ("settings", "typed", "said"),
     [
         ({"loss": "lab:loss"}, {"loss": "lab:loss"}, "the loss 'lab:loss' .* --loss lab:loss$"),
+        ({"credit": "lab:a"}, {"credit": "lab:a"}, "the credit 'lab:a' .* --credit lab:a$"),
         (
             {"logits": "lab:pick"},
             {"logits": "lab:pick"},
@@ -173,6 +174,8 @@ def test_a_loss_and_a_place_by_name_are_taken_from_the_record(tmp_path):
     row = recorded(tmp_path / "a.pt", settings={"loss": "bce", "logits": "1"})
     assert (recorded_options(row).loss, recorded_options(row).logits) == ("bce", "1")
     assert recorded_options(row, MeasureOptions(loss="mse")).loss == "mse"
+    full = recorded(tmp_path / "a.pt", settings={"credit": "full"})
+    assert recorded_options(full).credit == "full"
 
 
 def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):

@@ -28,7 +28,7 @@ class Awkward(Residual):
         self.last = torch.ones(1)
         torch.rand(3), random.random(), np.random.rand()
         x.mul_(1.0)
-        if self.fails and self.calls > 2:
+        if self.fails and self.calls > 3:
             raise RuntimeError("boom")
         return super().forward(x, return_hidden)
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
-from fa_core.measure.credit_metrics import ce_change, pearson
-from fa_core.measure.null_gamma import NullGamma, null_gamma
+from fa_core.measure.credit_metrics import NullGamma, ce_change, pearson
+from fa_core.measure.null_gamma import null_gamma
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
@@ -89,7 +89,8 @@ def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
     calls = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
     whole = credit_quality(net, credit, x, y)
-    assert calls == [16, *([32 * 16, 16] * 4)]
+    # the pass, one that proves its samples independent, and the directions
+    assert calls == [16, 16, *([32 * 16, 16] * 4)]
     monkeypatch.setattr("fa_core.measure.credit.LARGEST", 1)
     parts = credit_quality(net, credit, x, y)
     assert parts.rho == pytest.approx(whole.rho, abs=1e-6)

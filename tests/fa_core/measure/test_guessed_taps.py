@@ -1,4 +1,4 @@
-"""Taps where none are given: the longest run of like blocks, and what feeds it; said, or refused."""
+"""Taps where none are given: the whole stream, as modules give or read it; said, or refused."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import nn
 from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.guess import guess_taps
 from fa_core.measure.isolate import eval_mode
+from fa_core.measure.taps import guess_taps
 from tests.fa_core.measure.nets import Block, Hookable, Residual, Stack, batches
 
 
@@ -94,12 +94,10 @@ class Towers(nn.Module):
         return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
 
 
-def test_two_runs_of_equal_length_are_refused_with_both_lines():
-    with pytest.raises(
-        TapError, match=r"2 runs of 3 like blocks; choose one as taps: 'left.\*' or 'right.\*'"
-    ):
-        diagnose(Towers(3, 3), batches(1))
-    assert guess(Towers(2, 3), torch.randn(2, 5)) == ["right.*"]
+def test_two_trunks_are_refused_and_both_are_named():
+    for depths in ((3, 3), (2, 3)):
+        with pytest.raises(TapError, match=r"no single stream.* by 'left.\*' or 'right.\*'"):
+            diagnose(Towers(*depths), batches(1))
 
 
 class InPlace(Stack):
@@ -178,7 +176,6 @@ PAST = (
         (Stack, "embed, blocks.*", PAST),
         (Stack, "embed, blocks.*.0", r"blocks.2.0.* does not depend|no stream"),
         (Parallel, "embed, blocks.*", r"h_2 \(blocks.1\) does not depend on h_1 \(blocks.0\)"),
-        (Parallel, None, r"no run of like blocks shows .*'blocks.\*:in,head:in'"),
     ],
 )
 def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, said):
@@ -186,7 +183,7 @@ def test_outputs_of_branches_and_blocks_side_by_side_are_no_stream(kind, taps, s
         diagnose(branches(kind), batches(1), taps=taps)
 
 
-def test_a_function_that_returns_branches_is_remarked_upon():
+def test_a_function_that_returns_branches_is_refused_with_taps_that_work():
     def given(net, x):
         h = net.embed(x)
         hidden = [h]
@@ -195,8 +192,9 @@ def test_a_function_that_returns_branches_is_remarked_upon():
             h = h + hidden[-1]
         return net.head(h), hidden
 
-    report = diagnose(branches(), batches(1), taps=given)
-    assert "h_2 depends on h_0 past h_1: the states may be outputs of branches" in report.notes
+    said = r"past h_1, h_2 depends on h_0; these are one: 'blocks.\*:in,head:in'"
+    with pytest.raises(TapError, match=said):
+        diagnose(branches(), batches(1), taps=given)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +204,7 @@ def test_a_function_that_returns_branches_is_remarked_upon():
         (
             "swin_tiny_patch4_window7_224",
             {"img_size": 32, "window_size": 2, "embed_dim": 12, "depths": (2, 2)},
-            ["patch_embed", "layers.*.blocks.*"],
+            ["layers.*.downsample", "layers.0.blocks.0", "layers.1.blocks.0", "layers.1.blocks.1"],
         ),
     ],
 )

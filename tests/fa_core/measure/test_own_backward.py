@@ -22,12 +22,13 @@ class LinearGrad(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, weight, bias, feedback):
-        ctx.save_for_backward(feedback)
+        ctx.save_for_backward(feedback, x)
         return x.mm(weight.t()) + bias.unsqueeze(0).expand(len(x), -1)
 
     @staticmethod
     def backward(ctx, g):
-        return g.mm(ctx.saved_tensors[0]), None, None, None
+        feedback, x = ctx.saved_tensors
+        return g.mm(feedback), g.t().mm(x), g.sum(0), None
 
 
 class Feedback(nn.Module):
@@ -219,7 +220,8 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw():
 
     net = nn.Sequential(nn.Linear(3, 6), Noisy(6, 6), nn.Linear(6, 4))
     report = diagnose(net, batches(), taps="0,1")
-    assert report.credit["gamma"][1] == pytest.approx(1)
+    # autograd gives the gradient at h_1, but trains the noisy layer by another one
+    assert report.credit["gamma"][1] is None and "h_1" in report.unmeasured["gamma"]
     assert -1 <= report.credit["gamma"][0] < 0.999
 
 

@@ -80,7 +80,7 @@ def test_a_frozen_feature_extractor_under_no_grad_can_be_tapped():
     assert same_numbers(found, diagnose(inner, batches(8)))
 
 
-NAMES_NOTHING = r"is named .*candidates: .*'blocks\.\*'"
+NAMES_NOTHING = r"is named .*its modules: .*'blocks\.\*'"
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,6 @@ def test_taps_that_give_nothing_are_refused(taps, said):
     net.spare = nn.Linear(2, 2)
     with pytest.raises(TapError, match=said):
         diagnose(net, batches(1), taps=taps)
-
-
-def test_no_stream_and_no_run_of_blocks_lists_candidates():
-    net = Hookable(Residual())
-    net.blocks = net.blocks[:1]
-    with pytest.raises(TapError, match=r"return_hidden=True.*'embed', 'blocks"):
-        diagnose(net, batches(1))
 
 
 @pytest.mark.parametrize(
@@ -147,14 +140,15 @@ def test_a_callable_of_another_form_is_refused(returned, said):
     [((3, 4), "4 states, 3 in the first batch"), ((4, 1), "1 states, h_. in the first batch")],
 )
 def test_a_number_of_states_that_changes_between_batches_is_refused(counts, said, norm_batches):
-    left = list(counts)
+    data = batches(2)
 
     def changing(model, x):
         logits, hidden = model(x, return_hidden=True)
-        return logits, hidden[: left.pop(0)]
+        later = torch.equal(x.detach(), data[1][0])
+        return logits, hidden[: counts[later]]
 
     with pytest.raises(TapError, match=f"eval batch 1: {said}"):
-        diagnose(Residual(), batches(2), taps=changing, norm_batches=norm_batches)
+        diagnose(Residual(), data, taps=changing, norm_batches=norm_batches)
 
 
 def test_a_transformer_encoder_gives_a_tap_per_layer():

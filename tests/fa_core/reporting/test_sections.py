@@ -43,7 +43,7 @@ def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null_below():
     credit = {**CREDIT, "null": {**CREDIT["null"], **layers}}
     (grid,) = credit_table(table(row(growth=2.0, credit=credit)))
     assert [" | ".join(cells) for cells in grid.rows] == [
-        "dfa_s42 | Γ | -0.0200 | +0.4300 | -0.0100 | -0.0300 | N/A",
+        "dfa_s42 | Γ | -0.0200 (l = 1,2) | +0.4300 | -0.0100 | -0.0300 | N/A",
         "dfa_s42 | ρ, ε = 1e-3 | +0.1000 | +0.5000 | +0.1000 | +0.1000 | +0.1000",
         "dfa_s42 | Γ, fresh (10 draws) | +0.0043 ± 0.0070 | +0.0000 | +0.0100 | +0.9800 | N/A",
     ]

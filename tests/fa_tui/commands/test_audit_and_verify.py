@@ -180,14 +180,18 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
         "    return x, y, x, y\n"
         "def loss(z, y):\n"
         "    return (z - nn.functional.one_hot(y, 10)).abs().sum(1)\n"
+        "def credit(model, x, y):\n"
+        "    return [None, torch.eye(10)[y] @ torch.ones(10, 16).cumsum(0)]\n"
     )
     code = "import torch, my_lab; torch.save({'model': my_lab.net().state_dict()}, 'mine_s7.pt')"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     options = ("--data", "my_lab:data", "--device", "cpu", "--out", "out.json", "--format", "json")
-    own = ("--model", "my_lab:net", "--loss", "my_lab:loss")
+    own = ("--model", "my_lab:net", "--loss", "my_lab:loss", "--credit", "my_lab:credit")
     done = fa_tui("audit", "mine_s7.pt", *own, "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
+    (report,) = json.loads((tmp_path / "out.json").read_text())["reports"].values()
+    assert report["credit"]["null"]["of"] == "samples shuffled"
     without = fa_tui(
         "audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path
     )
@@ -195,7 +199,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
     assert again.returncode == 3
-    assert "--model my_lab:net --loss my_lab:loss --data my_lab:data" in again.stderr
+    assert " ".join([*own, "--data", "my_lab:data"]) in again.stderr
     typed = fa_tui(
         "verify",
         "out.json",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,8 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
-from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
-from fa_tui.session import Flip
+from fa_tui.session import Session, with_rows
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -31,7 +30,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(
         await pilot.pause()
         assert "2 not measured" in screen_text(app)
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.walk_backs() == 2)
+        await until(pilot, lambda: app.session.counts().walked == 2)
         await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: "results.json" in screen_text(app))
@@ -72,7 +71,7 @@ async def test_a_run_folder_gets_its_report_beside_its_weights(
     app = measuring_app("run")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
     assert (
         json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"]
@@ -103,7 +102,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
     (run / AUDIT).write_text(json.dumps(old.to_dict()))
     before = (run / AUDIT).read_bytes()
     app = measuring_app("run")
-    app.session.replace_rows(dict(enumerate(scan([run]).rows)))
+    app.history.now = with_rows(app.session, dict(enumerate(scan([run]).rows)))
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("m")
@@ -116,7 +115,7 @@ async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_rep
         assert "≠ residual_norms[1] 2 → 100" in app.jobs.listed()[0].words
         lines = [text for text, _ in app.jobs.again_lines(0)]
         assert lines[0] == "measured again: ≠ residual_norms[1] 2 → 100, 5 more"
-        assert (run / AUDIT).read_bytes() == before and app.session.walk_backs() == 0
+        assert (run / AUDIT).read_bytes() == before and app.session.counts().walked == 0
     app.close_jobs()
 
 
@@ -131,7 +130,7 @@ async def test_the_slider_answers_while_a_run_is_measured(
         await pilot.pause()
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
 
 
@@ -141,11 +140,11 @@ async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(
     app = measuring_app("killed", "fine")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("asterisk", "m")
-        await until(pilot, lambda: app.session.measured() == 1)
+        await until(pilot, lambda: app.session.counts().measured == 1)
         await until(pilot, lambda: "1 failed (J)" in screen_text(app))
         await pilot.press("J")
         await until(pilot, lambda: "SIGKILL" in screen_text(app))
-        assert isinstance(app.screen, JobsScreen)
+        assert app.explorer.page.id == "Jobs"
     app.close_jobs()
 
 
@@ -158,7 +157,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
         (tmp_path / "go").touch()
         await pilot.press("m")
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
 
 
@@ -169,7 +168,7 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
         await until(pilot, lambda: "running" in screen_text(app))
         await pilot.press("x", "y")
         await until(pilot, lambda: "cancelled" in screen_text(app))
-        assert app.session.measured() == 0
+        assert app.session.counts().measured == 0
     app.close_jobs()
 
 
@@ -199,7 +198,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m")
         await until(pilot, lambda: "not saved" in screen_text(app))
-        assert app.session.walk_backs() == 1
+        assert app.session.counts().walked == 1
     app.close_jobs()
 
 
@@ -208,7 +207,7 @@ async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_pa
         app = measuring_app(name)
         async with app.run_test(size=SIZE) as pilot:
             await pilot.press("m")
-            await until(pilot, lambda app=app: app.session.walk_backs() == 1)
+            await until(pilot, lambda app=app: app.session.counts().walked == 1)
         app.close_jobs()
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
 
@@ -220,17 +219,20 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
     shown: list[int] = []
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        real = app.rows_changed
+        real = app.show
 
-        def rows_changed(flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-            shown.append(len(only or ()))
-            real(flips, only)
+        def show(now: Session) -> None:
+            before, after = app.session.rows, now.rows
+            changed = [old is not new for old, new in zip(before, after, strict=True)]
+            if any(changed):
+                shown.append(sum(changed))
+            real(now)
 
-        monkeypatch.setattr(app, "rows_changed", rows_changed)
+        monkeypatch.setattr(app, "show", show)
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
             app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
-        await until(pilot, lambda: app.session.walk_backs() == 6)
+        await until(pilot, lambda: app.session.counts().walked == 6)
         assert shown == [1, 5]
         await until(
             pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app)

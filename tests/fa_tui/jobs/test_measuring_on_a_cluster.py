@@ -14,7 +14,6 @@ from fa_core.audit.devices import Execution
 from fa_core.audit.pool import Pool
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens.jobs import JobsScreen
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until
 
@@ -60,7 +59,7 @@ async def test_the_key_measures_where_the_explorer_was_told_to(
         await pilot.press("m")
         await until(pilot, lambda: "Ray cluster at head:6379: 3 nodes" in screen_text(app))
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.session.walk_backs() == 1)
+        await until(pilot, lambda: app.session.counts().walked == 1)
         assert asked == [CLUSTER]
     app.close_jobs()
 
@@ -78,7 +77,7 @@ async def test_a_cluster_that_does_not_answer_is_one_line_and_the_rest_works(
         await pilot.press("a", *"5", "enter")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
         await pilot.press("J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         before = len(app.jobs.listed())
         await pilot.press("m")
         await until(pilot, lambda: not app.jobs.unfinished() and len(app.jobs.listed()) == before)

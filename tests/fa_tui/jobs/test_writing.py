@@ -9,7 +9,6 @@ import pytest
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.writing import Writings
-from fa_tui.screens.jobs import JobsScreen
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
@@ -43,7 +42,7 @@ async def test_a_report_is_a_job_that_x_ends_without_a_trace(
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("e", *"out.html", "enter", "J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         await until(pilot, lambda: "out.html" in screen_text(app))
         pid = app.jobs.listed()[0].pid
         await pilot.press("x", "y")

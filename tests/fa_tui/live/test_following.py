@@ -18,9 +18,9 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_core.report.baseline import FrozenBaseline
 from fa_tui import follow
 from fa_tui.app import ExplorerApp
-from fa_tui.follow import news_text
+from fa_tui.follow import news_of
 from fa_tui.reading import Reading
-from fa_tui.session import Session
+from fa_tui.session import Session, UnreadTraces, merged
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
@@ -48,7 +48,9 @@ def runs(sample_runs: Path, tmp_path: Path) -> Path:
 
 
 def following(folder: Path, **settings: object) -> ExplorerApp:
-    session = Session(scan([folder], run_traces=False).rows, traces=lambda: scan([folder]).traces)
+    session = Session(
+        scan([folder], run_traces=False).rows, traces=UnreadTraces(lambda: scan([folder]).traces)
+    )
     return ExplorerApp(
         session,
         title="runs",
@@ -142,15 +144,15 @@ async def test_a_message_that_is_over_while_a_screen_opens_has_time_left(
     assert Toast(message)._timeout > 0
 
 
-async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
+async def test_news_are_told_on_every_page(runs: Path) -> None:
     app = following(runs, live="off")
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         row = app.session.rows[0]
-        app.action_show_jobs()
-        await until(pilot, lambda: app.screen is not app.explorer)
+        await pilot.press("J")
+        await until(pilot, lambda: app.explorer.page.id == "Jobs")
         app.post_call(app.folders_changed, [Reading(row.source, gone=True)])
-        await until(pilot, lambda: bool(app._notifications))
+        await until(pilot, lambda: "1 gone: dfa s42" in said(app))
 
 
 class TestMerging:
@@ -161,36 +163,37 @@ class TestMerging:
         ]
 
     def test_rows_never_move(self) -> None:
-        session = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
-        news = session.merge([Reading("a.json", rows=self.rows(2, 3))])
+        before = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
+        session, news = merged(before, [Reading("a.json", rows=self.rows(2, 3))])
         assert [row.seed for row in session.rows] == [1, 2, 1, 3]
         assert (news.added, news.changed, news.gone) == ([3], [], [0])
         assert session.gone == {0}
-        assert news_text(session, news, []) == "1 new: dfa s3   1 gone: dfa s1"
+        assert news_of(before, session, news, ()) == "1 new: dfa s3   1 gone: dfa s1"
 
     def test_the_same_again_is_no_news(self) -> None:
         session = Session(self.rows(1, 2))
-        assert not session.merge([Reading("a.json", rows=self.rows(1, 2))])
+        now, news = merged(session, [Reading("a.json", rows=self.rows(1, 2))])
+        assert not any(news) and now.runs is session.runs
 
     def test_what_is_back_is_told_and_no_longer_gone(self) -> None:
         session = Session(self.rows(1))
-        session.merge([Reading("a.json", gone=True)])
+        session, _ = merged(session, [Reading("a.json", gone=True)])
         assert session.gone == {0}
-        news = session.merge([Reading("a.json", rows=self.rows(1))])
+        session, news = merged(session, [Reading("a.json", rows=self.rows(1))])
         assert news.back == [0]
         assert not session.gone
 
     def test_an_assumed_baseline_holds_for_what_comes_later(self, published_table: Path) -> None:
         rows = [row for row in scan([published_table]).rows if row.method == "ep"]
         session = Session(rows[:1], baseline=FrozenBaseline(0.349))
-        session.merge([Reading(rows[0].source, rows=rows)])
-        assert session.walk_backs() == 3
-        session.set_baseline(None)
-        assert session.walk_backs() == 0
+        session, _ = merged(session, [Reading(rows[0].source, rows=rows)])
+        assert session.counts().walked == 3
+        session = session.but(baseline=None)
+        assert session.counts().walked == 0
 
     def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
-        assert session.merge([Reading("a.json", rows=self.rows(1))]).others
+        session, _ = merged(session, [Reading("a.json", rows=self.rows(1))])
         assert [problem.path for problem in session.problems] == ["b.json"]
 
     def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(
@@ -198,13 +201,14 @@ class TestMerging:
     ) -> None:
         session = Session([], problems=scan([tmp_path]).problems)
         locked = Problem(str(tmp_path / "locked"), "permission denied")
-        session.add_problems([locked])
-        session.merge(
+        session = session.but(problems=[*session.problems, locked])
+        session, _ = merged(
+            session,
             [
                 Reading("elsewhere/a.json", rows=self.rows(1)),
                 Reading(str(tmp_path / "b.json"), gone=True),
-            ]
+            ],
         )
         assert len(session.problems) == 2, "nothing is in it yet"
-        session.merge([Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
+        session, _ = merged(session, [Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
         assert session.problems == [locked]

@@ -14,7 +14,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui import follow
 from fa_tui.follow import Folders
 from fa_tui.reading import Reading
-from fa_tui.session import Session
+from fa_tui.session import Session, merged
 
 
 def report(growth: float = 2.0) -> str:
@@ -188,11 +188,12 @@ def test_of_a_table_only_the_rows_that_changed_are_news(tmp_path: Path) -> None:
     write(1.5)
     session, open_now = Session(scan([path]).rows), folders(path)
     write(900.25)
-    found = session.merge(news(open_now))
+    session, found = merged(session, news(open_now))
     assert (found.added, found.changed, found.gone) == ([], [2], [])
     assert session.rows[2].report.h_L == 900.25
     path.unlink()
-    assert session.merge(news(open_now)).gone == [0, 1, 2, 3]
+    session, found = merged(session, news(open_now))
+    assert found.gone == [0, 1, 2, 3]
     assert session.rows[2].report.h_L == 900.25
 
 

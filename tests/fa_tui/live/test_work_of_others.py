@@ -17,7 +17,7 @@ from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.manifest import PROGRESS
 from fa_tui.app import ExplorerApp
 from fa_tui.follow import Folders
-from fa_tui.session import Session
+from fa_tui.session import Session, with_work
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.run_work import cell_so_far, work_lines
 from fa_tui.views.words import walk_back_words
@@ -65,7 +65,7 @@ def session_of(run: Path) -> Session:
 
 def follow(run: Path) -> tuple[Session, Folders]:
     session, folders = session_of(run), Folders([run.parent], [str(run)])
-    session.take_work(folders.look()[1])
+    session = with_work(session, folders.look()[1])
     return session, folders
 
 
@@ -88,7 +88,7 @@ def test_a_process_that_dies_is_noticed_without_an_event(run, trainer):
     session, folders = follow(run)
     trainer.kill()
     trainer.wait()
-    session.take_work(folders.look()[1])
+    session = with_work(session, folders.look()[1])
     assert next(text for text, _ in work_lines(session, 0)) == (
         "training ended in epoch 2 of 12, step 50 of 390: its process died"
     )
@@ -106,7 +106,7 @@ def test_a_finished_run_is_a_run_like_any_other(run):
         session, folders = follow(run)
         assert session.is_trained(0)
         files.end(run)
-    session.take_work(folders.look()[1])
+    session = with_work(session, folders.look()[1])
     assert session.work == {}
 
 
@@ -131,7 +131,7 @@ async def test_the_explorer_lists_it_and_does_not_stop_it(run, trainer):
     session = Session(found.rows, traces=found.traces)
     app = ExplorerApp(session, paths=[run.parent], since=time.time())
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: 0 in session.work)
+        await until(pilot, lambda: 0 in app.session.work)
         await pilot.press("J")
         await until(pilot, lambda: bool(app.jobs.listed()))
         (job,) = app.jobs.listed()

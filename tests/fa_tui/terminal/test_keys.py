@@ -12,7 +12,6 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.compare import CompareScreen
 from fa_tui.screens.questions import ChoiceScreen, QuitScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS
@@ -80,14 +79,13 @@ async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(
 async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "w0.349\r")
-        assert app.session.walk_backs() == 12
+        assert app.session.counts().walked == 12
 
 
 async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "Cnb1e-8\r")
-        screen = app.screen
-        assert isinstance(screen, CompareScreen)
+        screen = app.explorer.page
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
 
@@ -185,10 +183,6 @@ async def test_leaving_does_not_wait_for_what_was_typed_before(app: ExplorerApp)
 
 
 OPENING: list[Callable[[ExplorerApp], object]] = [
-    lambda app: app.explorer.action_lens("compare"),
-    lambda app: app.explorer.action_lens("timeline"),
-    lambda app: app.explorer.action_lens("analysis"),
-    lambda app: app.action_show_jobs(),
     lambda app: app.action_show_problems(),
     lambda app: app.action_help(),
     lambda app: app.action_command_palette(),
@@ -209,9 +203,8 @@ async def test_any_screen_may_close_while_it_opens_and_the_runs_change(
             assert app.screen is not app.explorer
             for _ in range(turns):
                 await asyncio.sleep(0)
-            app.rows_changed()
-            app.baseline_changed(())
+            app.show(app.session.but(read=[*app.session.read]))
             app.jobs_changed([])
             app.pop_screen()
-            app.rows_changed()
+            app.show(app.session.but(read=[*app.session.read]))
             await pilot.pause()

@@ -48,7 +48,7 @@ def test_a_number_that_was_not_measured_passes_no_comparison(session: Session) -
 
 
 def test_flags_follow_the_thresholds(session: Session) -> None:
-    session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
+    session = session.but(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=5.0))
     assert Filter("flag:a").live
     assert keys(session, "method:ep flag:a") == ["ep_s123", "ep_s456"]
 
@@ -80,8 +80,10 @@ def test_a_term_that_means_nothing_is_refused_in_one_line_with_what_to_write(
 
 def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value() -> None:
     session = Session(
-        AuditRow(source="a.json", key=str(lam), method="dfa", axes={"lam": lam, "arch": "vit"})
-        for lam in (0.0, 0.01, 1e-4)
+        [
+            AuditRow(source="a.json", key=str(lam), method="dfa", axes={"lam": lam, "arch": "vit"})
+            for lam in (0.0, 0.01, 1e-4)
+        ]
     )
     for text, found in (
         ("lam:0.010", [1]),

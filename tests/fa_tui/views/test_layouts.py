@@ -26,6 +26,7 @@ from fa_tui.views.words import (
     title_pieces,
     walk_back_words,
 )
+from tests.fa_tui.looks import stepped
 
 GRID = [
     f"{method} L={depth} arch={arch} λ={lam}"
@@ -80,18 +81,18 @@ def test_no_label_is_ever_wider_than_its_room(labels: list[str], width: int) -> 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
     view = Overview(quantity="growth", order="growth ↓")
-    session.narrow(Filter("method:ep"))
+    session = session.but(filter=Filter("method:ep"))
     for width in (130, 140, 200):
         text = "".join(
             piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room)
         )
         assert width - 1 <= len(text) <= width
         assert text.endswith(": filter method:ep, 3 of 15 runs  showing growth  by growth ↓")
-    session.widen()
+    session = session.but(filter=session.aside, aside=session.filter)
     text = "".join(
         piece for piece, _ in title_pieces(Overview(), session, 80, lambda room: "p" * room)
     )
-    assert text.endswith(": all 15 runs, filter method:ep is off")
+    assert text.endswith(": 15 runs")
 
 
 def test_one_run_is_not_one_runs(session: Session) -> None:
@@ -101,9 +102,9 @@ def test_one_run_is_not_one_runs(session: Session) -> None:
 
 def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(session) == "9 of 15 need walk-back"
-    session.narrow(Filter("method:bp,dfa"))
+    session = session.but(filter=Filter("method:bp,dfa"))
     assert walk_back_words(session) == "3 of 6 need walk-back"
-    session.widen()
+    session = session.but(filter=session.aside, aside=session.filter)
     assert walk_back_words(session) == "9 of 15 need walk-back"
     more = [
         AuditRow(source="a", key=name, method=name)
@@ -120,17 +121,15 @@ def test_of_flips_only_those_in_scope_are_reported_and_of_queued_runs_which_are_
 ) -> None:
     bp = [index for index, row in enumerate(session.rows) if row.method == "bp"]
     ep = [index for index, row in enumerate(session.rows) if row.method == "ep"]
-    before = session.thresholds
-    session.narrow(Filter("method:bp"))
-    assert session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1)) == []
+    limits = DiagnosticThresholds(h_norm_explosion_ratio=6.1)
+    session = session.but(filter=Filter("method:bp"))
+    assert not stepped(session, thresholds=limits).flips
     assert queued_words(session, [ep[0]]) == "ep s42 (outside the filter)"
     assert queued_words(session, [*bp, *ep]) == "6 runs (3 of them outside the filter)"
-    session.narrow(Filter("method:bp,ep"))
-    flips = session.set_thresholds(before)
-    assert flipped_words(session, flips, DiagnosticThresholds(h_norm_explosion_ratio=6.1)).endswith(
-        "ep s123 −a, ep s456 −a"
-    )
-    session.narrow(None)
+    session = session.but(filter=Filter("method:bp,ep"))
+    back = stepped(session.but(thresholds=limits), thresholds=session.thresholds)
+    assert flipped_words(back).endswith("ep s123 −a, ep s456 −a")
+    session = session.but(filter=None)
     assert [queued_words(session, rows) for rows in (ep[:1], ep)] == ["ep s42", "3 runs"]
 
 
@@ -138,16 +137,16 @@ def test_a_name_that_several_sources_share_is_followed_by_its_source(session: Se
     twice = Session(
         [replace(row, source=source) for source in ("a.json", "b.json") for row in session.rows]
     )
-    flips = twice.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10))
+    twice = stepped(twice, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10))
+    flips = twice.flips
     assert flip_text(twice, flips) == "ep s123 (a.json) +a, ep s123 (b.json) +a"
-    twice.narrow(Filter("source:a.json"))
+    twice = twice.but(filter=Filter("source:a.json"))
     assert flip_text(twice, flips[:1]) == "ep s123 +a"
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
-    before = session.thresholds
-    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1))
-    assert flipped_words(session, flips, before) == "flipped at a > 6.1: ep s123 +a, ep s456 +a"
-    assert flipped_words(session, [], before) == ""
-    flips = session.set_baseline(FrozenBaseline(0.349))
-    assert flipped_words(session, flips).startswith("flipped: ep s42 +d")
+    now = stepped(session, thresholds=DiagnosticThresholds(h_norm_explosion_ratio=6.1))
+    assert flipped_words(now) == "flipped at a > 6.1: ep s123 +a, ep s456 +a"
+    assert flipped_words(session) == ""
+    now = stepped(session, baseline=FrozenBaseline(0.349))
+    assert flipped_words(now).startswith("flipped: ep s42 +d")

@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
+import fa_tui
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import ReferencePrecision
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui import screens
+from fa_tui.session import Session
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.text import width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
+from fa_tui.widgets.painted import Row
 from tests.fa_core.strategies import reports, thresholds
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until
@@ -40,10 +42,16 @@ def dfa(published_table: Path) -> AuditRow:
     )
 
 
+def lines_of(page: RunPage, row: AuditRow, thresholds: DiagnosticThresholds = T) -> list[Row]:
+    """The lines of a run, as the thresholds judge it."""
+    judged = Session([row], thresholds=thresholds)
+    return page.lines(thresholds, (judged.flags[0], judged.undecided[0]))
+
+
 def text(
     row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T
 ) -> str:
-    lines = RunPage(row, width, glyphs).lines(thresholds)
+    lines = lines_of(RunPage(row, width, glyphs), row, thresholds)
     return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
 
@@ -164,7 +172,7 @@ def test_a_page_judged_again_says_what_a_new_one_says(
     row = run(report)
     page = RunPage(row, 70, UNICODE)
     for each in judged_by:
-        assert page.lines(each) == RunPage(row, 70, UNICODE).lines(each)
+        assert lines_of(page, row, each) == lines_of(RunPage(row, 70, UNICODE), row, each)
 
 
 def test_reference_precision_stands_beside_the_layers_and_its_worst_below() -> None:
@@ -382,16 +390,16 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
     pane = DetailPane()
 
     class Stage(App[None]):
-        CSS_PATH = Path(screens.__file__).with_name("screens.tcss")
+        CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
 
         def compose(self) -> ComposeResult:
             yield pane
 
     async with Stage().run_test(size=(60, 10)) as pilot:
         assert "no run selected" in pane.render_line(0).text
-        pane.show(dfa, T)
+        pane.show(Session([dfa]), 0)
         await pilot.pause()
-        count = len(RunPage(dfa, 59, UNICODE).lines(T))
+        count = len(lines_of(RunPage(dfa, 59, UNICODE), dfa))
         assert pane.render_line(9).text.strip() == f"… {count - 9} more lines"
         pane.focus()
         await pilot.press("down", "j")
@@ -399,7 +407,7 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
         await pilot.press("G")
         await until(pilot, lambda: "more lines" not in pane.render_line(9).text)
         assert pane.render_line(9).text.strip()
-        pane.show(run(dfa.report), T)
+        pane.show(Session([run(dfa.report)]), 0)
         await pilot.pause()
         assert pane.scroll_offset.y == 0
         assert pane.render_line(0).text.startswith("DFA")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.explorer_panes import SidePane
+from fa_tui.pages.runs import SidePane
 from fa_tui.settings import load_settings
 from tests.fa_tui.waiting import until
 
@@ -12,7 +12,7 @@ async def test_the_line_between_the_panes_moves_by_key_and_mouse_and_is_there_th
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.detail is not None)
+        await until(pilot, lambda: app.explorer.takes_keys)
         pane = app.explorer.query_one(SidePane)
         before = pane.region.width
         await pilot.press("less_than_sign")

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+import fa_tui
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_tui import screens
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
@@ -22,7 +22,7 @@ TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
 class Stage(App[None]):
     """One slider, its messages kept."""
 
-    CSS_PATH = Path(screens.__file__).with_name("screens.tcss")
+    CSS_PATH = Path(fa_tui.__file__).with_name("later.tcss")
 
     BINDINGS = [("e", "spoil", "Export"), ("q", "spoil", "Quit")]
 

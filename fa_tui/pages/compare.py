@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
@@ -14,8 +15,8 @@ from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_core.report.verdict_cell import cell_text
+from fa_tui.pages.page import Page
 from fa_tui.screens.dialogs import command_for
-from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.share import Shared
 from fa_tui.views.comparison import (
@@ -28,24 +29,52 @@ from fa_tui.views.comparison import (
     groups_of,
     place_of,
 )
-from fa_tui.views.grid import Grid
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
 from fa_tui.widgets.line import Line
+from fa_tui.widgets.painted import Row
+
+_ROOMY = 48
+"""Lines of the terminal from which there is room for charts."""
 
 
-class CompareScreen(JudgedScreen):
-    """Compares the lines of the matrix one after another with one key, the marked runs first.
+class ComparePage(Page):
+    """Compares the lines of the matrix one after another with one key, the marked runs first."""
 
-    Args:
-        session: the runs and what judges them.
-        at: the run whose line comes first if fewer than two runs are marked.
-        grid: the matrix of the scope, if already laid out.
+    HELP = """
+Runs side by side
+The marked ones (space marks in the matrix), or one method over its seeds.
+Up to 6 runs are on screen at a time; ratio, mean and where they diverge are of all of them. \
+Under each name \
+stands where the run comes from.
+
+  max/min      the largest of the line over its smallest; more than ×10 stands out
+  ‹            the first layer at which the runs diverge: lie more than ×10 apart
+  mean         of norms and growth the geometric mean ×/÷ its factor, else mean ± sample std; \
+only of one \
+               method, with its axes, place and depth: different networks have no mean
+  ↑ ↓          the largest of the line, the smallest
+  ▲            the block in which a run grows most; red where (a) fires on it
+
+  n p          the next method, the one before
+  ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
+  < >          the runs before, the runs after (or shift with ← →), where there are more
+  [ ]          to where the runs diverge, where one grows most, the next section
+  v            ‖h‖ and ‖g‖ as curves over the layers, or the table again
+"""
+    DEFAULT_CSS = """
+    ComparePage {
+        & CompareView { height: 1fr; }
+        & LayerCharts { display: none; height: 1fr; }
+        & #agreement, & #here { height: 1; }
+        &.-roomy CompareView { height: auto; max-height: 50%; }
+        &.-chart LayerCharts, &.-roomy LayerCharts { display: block; }
+        /* not display: it keeps the focus */
+        &.-chart CompareView { height: 0; }
+    }
     """
-
-    tab = "Compare"
 
     BINDINGS = [
         Binding("n,tab", "flip(1)", "Next", key_display="n p", tooltip="compare the next line"),
@@ -58,44 +87,80 @@ class CompareScreen(JudgedScreen):
             tooltip="compare the line before",
         ),
         Binding("v", "chart", "Chart", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
-        Binding("x", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
-        Binding("C", "dismiss", "Back", show=False),
     ]
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        at: int | None = None,
-        grid: Grid | None = None,
-    ) -> None:
-        super().__init__(session)
-        self._scope = session.scope
-        self._groups = groups_of(session, session.scope, grid)
-        # the marked runs, else those around the cursor
-        start = (
-            place
-            for place, group in enumerate(self._groups)
-            if group.name == MARKED or at in group.rows
-        )
-        self._at = next(start, 0)
-        self._wanted = self.group
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        self.view, self.curves = CompareView(session), LayerCharts()
+        self.agreement, self.here = Line(id="agreement"), Line(id="here")
+        self._at = 0
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()
+        self._groups: list[Group] = []
+        self._read()
+        self._at = self._place_of(row)
+        self._wanted = self.group
 
     def _read(self) -> None:
-        """Take the looks of the runs."""
-        self._seeds = SeedLooks(self.session.rows, self.app.terminal.glyphs)
+        """Take the groups and looks of the runs in scope."""
+        session = self.session
+        self._groups = groups_of(session, session.scope)
+        self._seeds = SeedLooks(session.rows, self.app.terminal.glyphs)
 
-    def body(self) -> Iterable[Widget]:
-        self.view, self.charts = CompareView(self.session), LayerCharts()
-        self.agreement, self.here = Line(id="agreement"), Line(id="here")
-        return (self.view, self.charts, self.agreement, self.here)
+    def _place_of(self, row: int | None) -> int:
+        """The marked runs, else the group of a run."""
+        for place, group in enumerate(self._groups):
+            if group.name == MARKED or row in group.rows:
+                return place
+        return 0
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+        yield self.curves
+        yield self.agreement
+        yield self.here
 
     def on_mount(self) -> None:
-        self._read()
         self._show()
+
+    def on_resize(self) -> None:
+        self.set_class(self.app.size.height >= _ROOMY, "-roomy")
+        self.refresh_bindings()
+
+    @property
+    def main(self) -> Widget:
+        return self.view
+
+    @property
+    def row(self) -> int | None:
+        here, group = self.view.under_cursor, self.group
+        if here is None or group is None or here[1] is None:
+            return None
+        return group.rows[here[1]]
+
+    def go_to(self, row: int) -> None:
+        group = self.group
+        if group is None:
+            return
+        if row not in group.rows:
+            self._at = self._place_of(row)
+            self._wanted = group = self._groups[self._at]
+            self._show()
+        if row in group.rows:
+            self.view.see_run(group.rows.index(row))
+
+    def show(self, now: Session) -> None:
+        before, self.session = self.session, now
+        self.view.session = now
+        if now.seen is not before.seen or now.marked != before.marked:
+            # the user's choice returns as soon as it is in scope
+            self._read()
+            self._at = place_of(self._wanted, self._groups, self._at)
+            self._show()
+        else:
+            self.view.judge()
+            self._say()
 
     @property
     def group(self) -> Group | None:
@@ -104,21 +169,6 @@ class CompareScreen(JudgedScreen):
             return self._groups[self._at]
         return None
 
-    def judge(self) -> None:
-        if self._scope != self.session.scope:
-            self.reread()
-        else:
-            self.view.judge()
-            self._say()
-
-    def reread(self) -> None:
-        # the user's choice returns as soon as it is in scope
-        self._scope = self.session.scope
-        self._groups = groups_of(self.session, self._scope)
-        self._at = place_of(self._wanted, self._groups, self._at)
-        self._read()
-        self._show()
-
     def action_flip(self, step: int) -> None:
         """Compare the next or previous line."""
         if self._groups:
@@ -126,13 +176,12 @@ class CompareScreen(JudgedScreen):
             self._wanted = self.group
             self._show()
 
-    def action_go(self) -> None:
-        """Close, with the cursor on this run in the matrix."""
-        here, group = self.view.under_cursor, self.group
-        if here is None or group is None or here[1] is None:
+    async def action_go(self) -> None:
+        """Go to this run in the matrix."""
+        if self.row is None:
             self.app.say("no run under the cursor: ← → go to one", "dim")
-            return
-        self.leave_to(self.session.rows[group.rows[here[1]]])
+        else:
+            await self.app.explorer.open_at("Matrix", self.row)
 
     def action_chart(self) -> None:
         """Show the chart instead of the table, or the table again."""
@@ -174,38 +223,34 @@ class CompareScreen(JudgedScreen):
             rows = self.group.rows
         seen = slice(self.view.window.first, self.view.window.end)
         runs = [self.session.rows[row] for row in rows[seen]]
-        self.charts.show(runs, self._looks[seen])
+        self.curves.show(runs, self._looks[seen])
         self._say()
 
     def _say(self) -> None:
         group = self.group
+        self.agreement.set(*(self._agreement(group) if group is not None else ()))
+        self._say_here()
+        self.app.explorer.describe()
+
+    def title(self) -> Row:
+        group = self.group
         if group is None:
-            if self.session.scope is None:
-                why = "no runs"
-            else:
-                why = "no run passes the filter"
-            self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
-            self.agreement.set()
-            self.here.set()
-            return
+            why = "no runs" if self.session.scope is None else "no run passes the filter"
+            return [(" compare ", "accent"), (f" nothing to compare: {why}", "strong")]
         window = self.view.window
         seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
         place = f"   {self._at + 1}/{len(self._groups)}"
+        more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
-        else:
-            more = ""
         home = f"{group.home} " if group.home else ""
         scroll = ", < > for the others" if window.hides else ""
-        texts = (home, seen, scroll, more, place)
-        about = [(text, "dim") for text in texts]
+        about = [(text, "dim") for text in (home, seen, scroll, more, place)]
+        scope = []
         if self.session.filter is not None:
             scope = [(" ", ""), *scope_pieces(self.session)]
-        else:
-            scope = []
-        self.set_title((" compare ", "accent"), (f" {group.name} ", "strong"), *about, *scope)
-        self.agreement.set(*self._agreement(group))
-        self._say_here()
+        name = (f" {group.name} ", "strong")
+        return [(" compare ", "accent"), name, *about, *scope]
 
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
         if len(group.rows) < 2:
@@ -266,7 +311,6 @@ class CompareScreen(JudgedScreen):
             line.set()
             return
         entry, column = here
-        self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
             extremes = extremes_words(entry, self._labels)
             over = f" max/min and mean are over all {len(group.rows)} runs"

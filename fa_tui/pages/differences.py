@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.analysis.difference import CAME, CHANGED, WENT, RunDifference, differences
-from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.reporting.blocks import Grid
-from fa_tui.screens.threshold_screen import JudgedScreen
+from fa_tui.pages.page import Page
 from fa_tui.session import Session
 from fa_tui.share import Shared, Table
 from fa_tui.views.differences import change_text, difference_grid, difference_summary
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.line import TextLines
+from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable, LineTable
 
 
@@ -27,16 +28,27 @@ def open_places(session: Session) -> list[str]:
     return list(dict.fromkeys(homes_of([row.source for row in session.scoped])))
 
 
-class DifferencesScreen(JudgedScreen):
-    """The runs that changed between two files or folders, that came or went.
+class DifferencesPage(Page):
+    """The runs that changed between two files or folders, that came or went."""
 
-    Args:
-        session: the runs and what judges them.
-        before: the first of `open_places` to compare.
-        after: the second.
+    HELP = """
+Before and after: two of the open files or folders, run by run
+A run is the same in both if its method, seed and axes are. Numbers that differ by no more than \
+rounding count as the \
+same. A line stands out where one of the two walks the run back and the other does not; – is a \
+run that the other \
+lacks. Both are judged by the thresholds of the sliders.
 
-    Raises:
-        UsageError: there are no two places to compare.
+  s             compare the other way round
+  n p           another of the open files or folders as B
+  o             the runs that are the same too, or only those that changed
+  Enter         to the run in the matrix
+"""
+    DEFAULT_CSS = """
+    DifferencesPage {
+        & GridTable { height: 1fr; }
+        & #about { height: auto; max-height: 40%; padding: 0 1; }
+    }
     """
 
     BINDINGS = [
@@ -45,45 +57,53 @@ class DifferencesScreen(JudgedScreen):
         Binding("p", "next(-1)", "Previous", show=False, tooltip="the one before as B"),
         Binding("o", "same", "All runs", tooltip="the runs that are the same too, or only changes"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
-        Binding("D", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        places = open_places(session)
-        if len(places) < 2:
-            raise UsageError(
-                "one file or folder is open: open two to compare them, fa-tui A B, or fa-tui diff"
-            )
-        self._before, self._after = places[0], places[1]
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        self.table, self.about = GridTable(), TextLines(id="about")
+        self._before, self._after = "", ""
         self._shows_all = False
         self._runs: list[RunDifference] = []
+        self._every: list[RunDifference] = []
         self._grid = Grid(("run",), ())
 
-    def body(self) -> Iterable[Widget]:
-        self.table, self.about = GridTable(), TextLines(id="about")
-        return (self.table, self.about)
+    def compose(self) -> ComposeResult:
+        yield self.table
+        yield self.about
 
     def on_mount(self) -> None:
-        self.judge()
-        self.table.focus()
+        self.show(self.session)
 
-    def reread(self) -> None:
-        """The runs are read again by `judge`."""
+    @property
+    def main(self) -> Widget:
+        return self.table
 
-    def judge(self) -> None:
-        every = differences(self._rows_of(self._before), self._rows_of(self._after))
-        self._runs = every
+    def show(self, now: Session) -> None:
+        self.session = now
+        places = open_places(now)
+        if self._before not in places or self._after not in places:
+            self._before, self._after = [*places, "", ""][:2]
+        self._compare()
+
+    def _compare(self) -> None:
+        self._every = []
+        if self._after:
+            self._every = differences(self._rows_of(self._before), self._rows_of(self._after))
+        self._runs = self._every
         if not self._shows_all:
-            self._runs = [run for run in every if run.state in (CHANGED, CAME, WENT)]
+            self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
         self._grid = difference_grid(self._runs)
-        self.set_title(
-            (" before and after ", "accent"),
-            (f" A {self._before}   B {self._after}   ", "strong"),
-            (difference_summary(every), "dim"),
-        )
         self.table.set_grid(self._grid)
         self._tell()
+        self.app.explorer.describe()
+
+    def title(self) -> Row:
+        name = (" before and after ", "accent")
+        if not self._after:
+            return [name, (" one file or folder is open: nothing to compare it with", "strong")]
+        places = f" A {self._before}   B {self._after}   "
+        return [name, (places, "strong"), (difference_summary(self._every), "dim")]
 
     def _rows_of(self, place: str) -> list[AuditRow]:
         """The runs in scope of a file or folder, judged."""
@@ -108,6 +128,8 @@ class DifferencesScreen(JudgedScreen):
         """All that changed of the run under the cursor, a line each."""
         run = self._here
         lines: Sequence[str] = ["nothing changed: every run is the same in both"]
+        if not self._after:
+            lines = ["open two of them: fa-tui A B; or print the differences: fa-tui diff A B"]
         if run is not None:
             lines = [change_text(change) for change in run.numbers]
             for name, row in (("A", run.before), ("B", run.after)):
@@ -118,25 +140,33 @@ class DifferencesScreen(JudgedScreen):
     def action_swap(self) -> None:
         """Compare the other way round."""
         self._before, self._after = self._after, self._before
-        self.judge()
+        self._compare()
 
     def action_next(self, step: int) -> None:
         """Compare with the next of the open places."""
         places = [place for place in open_places(self.session) if place != self._before]
+        if not places:
+            return
         place = (places.index(self._after) + step) % len(places)
         self._after = places[place]
-        self.judge()
+        self._compare()
 
     def action_same(self) -> None:
         """Show the runs that are the same too, or only those that changed."""
         self._shows_all = not self._shows_all
-        self.judge()
+        self._compare()
 
-    def action_go(self) -> None:
-        """Close, with the cursor on the run in the matrix."""
+    @property
+    def row(self) -> int | None:
         run = self._here
-        if run is not None:
-            self.leave_to(run.row)
+        if run is None:
+            return None
+        return self.session.runs.places[run.row.source][run.row.key]
+
+    async def action_go(self) -> None:
+        """Go to the run in the matrix."""
+        if self.row is not None:
+            await self.app.explorer.open_at("Matrix", self.row)
 
     def shared(self) -> Shared:
         """The table."""

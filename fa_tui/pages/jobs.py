@@ -1,31 +1,28 @@
-"""The jobs screen: queue, progress, notes, log; cancel and retry."""
+"""Jobs: queue, progress, notes, log; cancel and retry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partialmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
+from textual.widget import Widget
 
+from fa_core.audit.messages import log_tail
 from fa_tui.jobs import listing
 from fa_tui.jobs.listing import Listed
-from fa_tui.screens.application import ApplicationScreen
+from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
-from fa_tui.screens.threshold_screen import HEIGHTS
+from fa_tui.session import Session
 from fa_tui.share import Shared
 from fa_tui.views.text import cut, padded, width_of
-from fa_tui.widgets.line import KeyBar, Line, TabBar, TextLines
-from fa_tui.widgets.painted import Place, Row
+from fa_tui.widgets.line import Line, TextLines
+from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import LineTable
-
-if TYPE_CHECKING:
-    from fa_tui.jobs.control import JobControl
-
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
 _HEADINGS = ("state", "progress", "time", "device", "pid, rate", "what it says")
@@ -120,6 +117,9 @@ class JobsTable(LineTable):
         self._fit()
         self.scroll_to_cursor()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        self._fit()
+
     @property
     def job(self) -> Listed | None:
         """The job under the cursor."""
@@ -213,20 +213,37 @@ class JobLog(TextLines):
     follows = True
 
 
-class JobsScreen(ApplicationScreen[None]):
-    """The jobs, and the log of the job under the cursor.
+class JobsPage(Page):
+    """The jobs, and the log of the job under the cursor."""
 
-    Args:
-        jobs: the jobs.
+    HELP = """
+The jobs: runs that are measured here, files that are written, what other shells train or measure
+Finished runs are on disk as soon as their line says done. A worker that dies fails its one job. \
+x ends a job of this explorer, after a question; what another shell began is ended there (kill, \
+with its process). \
+A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
+the first value that differs. \
+M begins again all that failed or were ended. \
+The time left is shown once there is a rate to compute it from; of a job that is over, the time \
+it took. \
+What runs is on top, and the cursor goes on to what runs next. Above the log: its process and \
+rate.
+"""
+    DEFAULT_CSS = """
+    JobsPage {
+        & JobsTable { height: 1fr; min-height: 4; }
+        & #log-pane { height: 40%; }
+        & #none-yet { display: none; height: 1fr; padding: 1 1; }
+        &.-none {
+            & JobsTable, & #log-pane { display: none; }
+            & #none-yet { display: block; }
+        }
+        & #log-title { background: $panel; }
+        & #log { height: 1fr; padding: 0 1; color: $text-muted; }
+    }
     """
 
-    judges: ClassVar[bool] = False
-    VERTICAL_BREAKPOINTS = HEIGHTS
-
-    tab = "Jobs"
-
     BINDINGS = [
-        Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding(
             "x,delete",
             "cancel",
@@ -252,45 +269,57 @@ class JobsScreen(ApplicationScreen[None]):
         ),
     ]
 
-    def __init__(self, jobs: JobControl) -> None:
-        super().__init__()
-        self._jobs = jobs
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        self._jobs = self.app.jobs
+        # created here: jobs change even while the page closes
         self.table, self.written = JobsTable(), JobLog(id="log")
-        # created here: jobs change even while the screen closes
-        self._head, self._log_title = Line(id="title"), Line(id="log-title")
+        self.none_yet = TextLines(_NONE_YET.splitlines(), id="none-yet")
+        self._log_title = Line(id="log-title")
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
-        with Place(id="sheet"):
-            yield TabBar(self.tab)
-            yield self._head
-            yield self.table
-            yield TextLines(_NONE_YET.splitlines(), id="none-yet")
-            with Vertical(id="log-pane"):
-                yield self._log_title
-                yield self.written
-        yield KeyBar()
+        yield self.table
+        yield self.none_yet
+        with Vertical(id="log-pane"):
+            yield self._log_title
+            yield self.written
 
     def on_mount(self) -> None:
-        self.table.focus()
+        self._timer = self.set_interval(1.0, self.jobs_changed, pause=True)
+
+    def on_show(self) -> None:
         self.jobs_changed()
         # the times left are others
-        self.set_interval(1.0, self.jobs_changed)
+        self._timer.resume()
+
+    def on_hide(self) -> None:
+        self._timer.pause()
+
+    @property
+    def main(self) -> Widget:
+        return self.table if self.table.line_count() else self.none_yet
+
+    def show(self, now: Session) -> None:
+        self.session = now
+        self.jobs_changed()
+
+    def title(self) -> Row:
+        jobs = self._jobs.listed()
+        active = sum(not job.over for job in jobs)
+        words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
+        return [(" jobs ", "accent"), (words, "strong")]
 
     def jobs_changed(self) -> None:
-        """Show the jobs, unless the screen is opening or closing."""
-        if not self.table.is_attached:
-            return
+        """Show the jobs."""
         jobs = self._jobs.listed()
+        had = bool(self.table.line_count())
         self.table.set_jobs(jobs)
-        active = sum(not job.over for job in jobs)
-        if jobs:
-            words = f" {len(jobs)} in all, {active} to go"
-        else:
-            words = " none yet"
         self.set_class(not jobs, "-none")
-        self._head.set((" jobs ", "accent"), (words, "strong"))
+        if bool(jobs) != had and self.has_focus_within:
+            self.screen.set_focus(self.main)
         self._show_job()
+        self.app.explorer.describe()
 
     def _targets(self) -> dict[str, list[Listed]]:
         """Action → jobs it applies to."""
@@ -315,15 +344,20 @@ class JobsScreen(ApplicationScreen[None]):
         """The log of the job under the cursor."""
         return Shared(self.written.text if self.table.job else "")
 
-    def action_go(self) -> None:
-        """Close, with the cursor on the job's run in the matrix or the long view."""
+    @property
+    def row(self) -> int | None:
         job = self.table.job
         _, _, row = job.id.rpartition(" ") if job else ("", "", "")
         if job is None or job.doing != "measuring" or not row.isdecimal():
+            return None
+        return int(row)
+
+    async def action_go(self) -> None:
+        """Go to the job's run in the matrix."""
+        if self.row is None:
             self.app.say("no run here", "dim")
-            return
-        self.app.explorer.runs.go_to(int(row))
-        self.dismiss()
+        else:
+            await self.app.explorer.open_at("Matrix", self.row)
 
     def action_cancel(self, which: str = "cancel") -> None:
         """End the job under the cursor, or all unfinished jobs of this explorer, after a
@@ -350,8 +384,6 @@ class JobsScreen(ApplicationScreen[None]):
     @on(LineTable.Moved)
     def _show_job(self) -> None:
         """Show the log of the job under the cursor, and the keys that apply to it."""
-        from fa_core.audit.messages import log_tail
-
         job = self.table.job
         if job is not None:
             log = job.log

@@ -1,0 +1,359 @@
+"""The data flow of one forward pass, recorded as it ran.
+
+Autograd's graph ends at a `.detach()`, under `torch.no_grad()` and in a custom Function. `Flow`
+sees every operation below autograd, so those have edges like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.utils._pytree import tree_leaves
+
+from fa_core.measure.hooks import Args, Kwargs, first_tensor
+from fa_core.measure.isolate import Inputs, tensors_of
+
+ROOT = -1
+"""The common origin of all sources in a tree of dominators."""
+
+_COPIES = {"clone", "_to_copy", "copy_", "copy", "select_copy", "slice_copy", "view_copy"}
+_LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
+_SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
+_PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru).*")
+_OVERWRITING = {"copy_", "fill_", "zero_"}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation that depends on the network's input.
+
+    Attributes:
+        name: torch's name of it, ``addmm``.
+        reads: the operations whose results it reads.
+        parts: those of them that it reads in part.
+        adds: whether it sums results of at least two of them.
+        weighted: whether it also reads a tensor that is no function of the input, as weights are.
+        is_whole: whether it depends on token ids or other integers of the input alone.
+        size: entries of its result.
+        call: place of the module's call, in `Flow.calls`, that ran it.
+    """
+
+    name: str
+    reads: tuple[int, ...]
+    parts: tuple[int, ...]
+    adds: bool
+    weighted: bool
+    is_whole: bool
+    size: int
+    call: int
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a linear map by weights: what makes a layer."""
+        return self.weighted and bool(_PRODUCTS.fullmatch(self.name))
+
+    @property
+    def is_copy(self) -> bool:
+        return self.name in _COPIES and len(self.reads) == 1
+
+
+@dataclass
+class Call:
+    """One call of a module.
+
+    Attributes:
+        name: name of the module.
+        module: the module.
+        around: place of the call that made this one; -1 for none.
+        begin: number of operations before it.
+        end: number of operations after it.
+        read: the operation that gave its first tensor argument.
+        gave: the operation that gave its first tensor result.
+    """
+
+    name: str
+    module: nn.Module
+    around: int
+    begin: int
+    read: int | None
+    end: int = 0
+    gave: int | None = None
+
+
+class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the operations of one forward pass and what each read.
+
+    A tensor is known by its storage, so views have no operations of their own. A write in place
+    makes a new version of a storage, which depends on the one before it unless all is overwritten;
+    a view that shares no entry with the write still reads the old version.
+
+    Integers of the input count where they are looked up in a table: the result is a source. Masks,
+    lengths and places computed from them select; they are no path of the data. If the network
+    computes from integers alone (images as bytes), these are the sources.
+
+    Args:
+        model: the network, whose calls of modules are recorded.
+        x: inputs of the pass.
+
+    Attributes:
+        operations: in the order in which they ran; their places are their names elsewhere.
+        calls: the calls of modules, likewise.
+
+    >>> h = torch.ones(2, 3)
+    >>> with Flow(nn.Identity(), h) as flow:
+    ...     branch = h.detach().exp()
+    ...     logits = h + branch
+    >>> [(one.name, one.reads) for one in flow.operations]
+    [('input', ()), ('exp', (0,)), ('add', (0, 1))]
+    >>> flow.made(logits)
+    2
+    """
+
+    def __init__(self, model: nn.Module, x: Inputs) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations: list[Operation] = []
+        self.calls: list[Call] = []
+        self._model = model
+        self._call = -1
+        self._hooks = ExitStack()
+        self._writes: dict[object, list[tuple[Tensor | None, int | None]]] = {}
+        self._storages: list[StorageWeakRef] = []
+        self._looked_up: list[int] = []
+        for tensor in tensors_of(x):
+            node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
+            self._write(tensor, node, fresh=True)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch asks this; its "yes" imports the compiler, which takes seconds
+        return False
+
+    def __enter__(self) -> Flow:
+        for name, module in self._model.named_modules():
+            enter, leave = partial(self._enter_call, name), self._leave_call
+            self._hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
+            self._hooks.enter_context(module.register_forward_hook(leave))
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._hooks.close()
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
+        kwargs = kwargs or {}
+        output = func(*args, **kwargs)
+        read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        written = _written(func, args, kwargs)
+        known = {_key(tensor) for tensor in read}
+        given = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+        fresh = [tensor for tensor in given if _key(tensor) not in known]
+        if not fresh and not written:
+            return output
+        name = func._schema.name.partition("::")[2]
+        if "batch_norm" in name and not any(value is True for value in args):
+            # by stored statistics: the same map for every sample
+            name = "mul"
+        if name in _OVERWRITING or "out" in kwargs:
+            read = [tensor for tensor in read if all(tensor is not into for into in written)]
+        for into in written:
+            # what a write leaves over is part of the new version
+            if into.numel() < _entries(into):
+                read.append(into.as_strided((_entries(into),), (1,), 0))
+        size = max([*map(Tensor.numel, fresh), *map(_entries, written)])
+        node = self._operation(name, read, _is_whole([*fresh, *written][0]), size)
+        for tensor in fresh:
+            self._write(tensor, node, fresh=True)
+        for tensor in written:
+            self._write(tensor, node)
+        return output
+
+    def made(self, tensor: Tensor) -> int | None:
+        """The operation that gave a tensor its values; None if it is no function of the input."""
+        for written, node in reversed(self._writes.get(_key(tensor), ())):
+            if written is None or _overlap(written, tensor):
+                return node
+        return None
+
+    @property
+    def sources(self) -> list[int]:
+        """Where the data come in: float inputs and what is looked up for integers of the input."""
+        inputs = [node for node, one in enumerate(self.operations) if one.name == "input"]
+        floats = [node for node in inputs if not self.operations[node].is_whole]
+        return sorted(floats + self._looked_up) or inputs
+
+    def is_activation(self, node: int) -> bool:
+        """Whether a node is computed from the input, rather than the input or a copy of it."""
+        return node != ROOT and self.operations[self.origin(node)].name != "input"
+
+    def origin(self, node: int, known: Collection[int] = ()) -> int:
+        """Walk back through copies, to the first known or other operation."""
+        while node not in known and self.operations[node].is_copy:
+            node = self.operations[node].reads[0]
+        return node
+
+    def _operation(self, name: str, read: list[Tensor], gives_whole: bool, size: int) -> int | None:
+        """Append an operation; None if what it reads is no function of the input."""
+        found = [(tensor, self.made(tensor)) for tensor in read]
+        reads = {node: self.operations[node] for _, node in found if node is not None}
+        if not reads:
+            return None
+        is_whole = all(one.is_whole for one in reads.values())
+        if is_whole and not gives_whole and _LOOKUPS.fullmatch(name):
+            node = self._append("lookup", size)
+            self._looked_up.append(node)
+            return node
+        if not is_whole:
+            # integers of the input select
+            reads = {node: one for node, one in reads.items() if not one.is_whole}
+        parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
+        weights = [t for t, node in found if node is None and not _is_whole(t) and t.numel() > 1]
+        adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
+        links = tuple(reads), tuple(parts)
+        return self._append(name, size, links, adds, bool(weights), is_whole)
+
+    def _append(
+        self,
+        name: str,
+        size: int,
+        links: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
+        adds: bool = False,
+        weighted: bool = False,
+        is_whole: bool = False,
+    ) -> int:
+        operation = Operation(name, *links, adds, weighted, is_whole, size, self._call)
+        self.operations.append(operation)
+        return len(self.operations) - 1
+
+    def _write(self, tensor: Tensor, node: int | None, fresh: bool = False) -> None:
+        key = _key(tensor)
+        if key not in self._writes and isinstance(key, int):
+            # a storage's number is not given to another one while something refers to it
+            kept = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+            self._storages.append(kept)
+        if fresh or tensor.numel() == _entries(tensor):
+            self._writes[key] = [(None, node)]
+        else:
+            self._writes.setdefault(key, []).append((tensor.detach(), node))
+
+    def _enter_call(self, name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+        first = first_tensor((*args, *kwargs.values()))
+        read = None if first is None else self.made(first)
+        self.calls.append(Call(name, module, self._call, len(self.operations), read))
+        self._call = len(self.calls) - 1
+
+    def _leave_call(self, module: nn.Module, args: Args, output: object) -> None:
+        call = self.calls[self._call]
+        first = first_tensor(output)
+        call.end = len(self.operations)
+        call.gave = None if first is None else self.made(first)
+        self._call = call.around
+
+
+def recording() -> Flow | None:
+    """The `Flow` that records what runs now, if any."""
+    for mode in _get_current_dispatch_mode_stack():
+        if isinstance(mode, Flow):
+            return mode
+    return None
+
+
+def behind(flow: Flow, target: Iterable[int], stops: Collection[int] = ()) -> set[int]:
+    """All operations that a target depends on, itself included; the search ends at `stops`."""
+    seen: set[int] = set()
+    waiting = list(target)
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            if node not in stops:
+                waiting += flow.operations[node].reads
+    return seen
+
+
+def dominators(flow: Flow, sources: Collection[int]) -> dict[int, int]:
+    """For each operation that depends on the sources, the last one on every path from them to it.
+
+    `ROOT` if there is none. As operations are in the order in which they ran, one walk is enough.
+    Source: Cooper, Harvey and Kennedy, A simple, fast dominance algorithm, 2001.
+
+    >>> h = torch.ones(2)
+    >>> with Flow(nn.Identity(), h) as flow:
+    ...     stem = h.exp()
+    ...     logits = stem + stem.exp()
+    >>> dominators(flow, flow.sources)
+    {0: -1, 1: 0, 2: 1, 3: 1}
+    """
+    above = dict.fromkeys(sources, ROOT)
+    for node, operation in enumerate(flow.operations):
+        reads = [read for read in operation.reads if read in above]
+        if reads and node not in above:
+            above[node] = reduce(partial(meet, above), reads)
+    return above
+
+
+def meet(above: Mapping[int, int], one: int, other: int) -> int:
+    """The last operation on all paths to both."""
+    while one != other:
+        if one > other:
+            one = above[one]
+        else:
+            other = above[other]
+    return one
+
+
+def chain(above: Mapping[int, int], node: int) -> list[int]:
+    """All operations on every path to a node, in forward order, itself included."""
+    found = []
+    while node != ROOT:
+        found.append(node)
+        node = above[node]
+    return found[::-1]
+
+
+def _written(func: OpOverload, args: Args, kwargs: Kwargs) -> list[Tensor]:
+    """The tensors that an operation writes into."""
+    found = []
+    if func._schema.is_mutable:
+        for place, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = args[place] if place < len(args) else kwargs.get(argument.name)
+                found += [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+    return found
+
+
+def _key(tensor: Tensor) -> object:
+    """The number of a tensor's storage; of a subclass without one, its own."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return str(id(tensor))
+
+
+def _entries(tensor: Tensor) -> int:
+    """Entries of a tensor's storage."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size()
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Whether two views of a storage share an entry; yes if they differ in type."""
+    if one.dtype != other.dtype:
+        return True
+    marked = torch.zeros(_entries(one), dtype=torch.bool)
+    marked.as_strided(one.shape, one.stride(), one.storage_offset()).fill_(True)
+    return bool(marked.as_strided(other.shape, other.stride(), other.storage_offset()).any())
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() and not tensor.is_complex()

@@ -1,0 +1,398 @@
+"""The credit of a network's own backward pass, proven by the gradients that this pass writes.
+
+What reaches a state need not train anything: a hook or a Function behind it may replace it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
+
+from fa_core.measure.gradients import IGNORED, loss_gradient
+from fa_core.measure.graph import SELECTIONS
+from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, to_float64
+from fa_core.measure.loss import CE, Loss
+from fa_core.measure.taps import Tapped, thawed
+from fa_core.measure.tracing import CutStates, OwnBackward
+
+TOLERANCE = 1e-4
+"""Relative distance of gradients that count as the same."""
+
+_NEGLIGIBLE = 1e-6
+"""A gradient this small against those of its block may be rounding alone, e.g. of a bias that a
+softmax ignores."""
+
+_Place: TypeAlias = tuple[Node, int]
+"""A node of the graph and which of its outputs."""
+
+_Gradients: TypeAlias = Sequence[Tensor | None]
+"""One per parameter; None where none arrives."""
+
+
+@dataclass(frozen=True)
+class ProvenCredit:
+    """The credit of a network's own backward pass.
+
+    Attributes:
+        vectors: a_0..a_L, shaped as the states; None for a state whose credit is not proven.
+        why: why some or all are not proven; "" if all are.
+    """
+
+    vectors: Sequence[Tensor | None] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Backward:
+    """One pass of a network's own backward.
+
+    Attributes:
+        arrived: for every state the vectors at its `_places`; None where the pass does not come.
+        written: the gradients of the parameters.
+    """
+
+    arrived: Sequence[Sequence[Tensor | None]]
+    written: _Gradients
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What a vector at a state makes of the block before it, by the derivative of the forward.
+
+    Attributes:
+        gradients: of the parameters; None for those of other blocks.
+        passed_on: the vector at the state before it; None if that is not read.
+    """
+
+    gradients: _Gradients
+    passed_on: Tensor | None
+
+    @property
+    def parameters(self) -> list[int]:
+        """The parameters of the block."""
+        return [p for p, gradient in enumerate(self.gradients) if gradient is not None]
+
+
+class CreditProof:
+    """Finds the credit of one batch.
+
+    a_l is what trains: by the plain forward, the vector–Jacobian product of the block before h_l
+    with a_l is, parameter by parameter, the gradient that the network's own backward pass writes
+    (relative `TOLERANCE`). A parameter that a feedback inside the block lies before has another
+    gradient; there the network's own backward pass from h_l must be linear, twice a_l giving twice
+    what was written, and some parameter of the block must be reached without feedback. Before h_0,
+    one such parameter is enough. Where the vector at the tap fails, those behind copies and
+    Functions at the tap are tried.
+
+    a_l follows the error of this batch: with every label replaced by the next class it changes,
+    or, for a network that is given the labels itself, it moves with the samples when they are
+    reordered. It is the same when the batch runs again.
+
+    Args:
+        tapped: how the network is tapped.
+        model: the network.
+        own: the trace of its forward.
+        x: inputs (B, ...).
+        y: labels.
+        loss: of a sample.
+
+    Source: docs/protocol.md §4.
+    """
+
+    def __init__(
+        self,
+        tapped: Tapped,
+        model: nn.Module,
+        own: OwnBackward,
+        x: Inputs,
+        y: Tensor,
+        loss: Loss = CE,
+    ) -> None:
+        self._tapped = tapped
+        self._model = model
+        self._own = own
+        self._x = x
+        self._y = y
+        self._loss = loss
+        self._parameters = [p for p in model.parameters() if p.is_floating_point()]
+        self._backward = self._run(x, y)
+
+    def is_derivative(self, gradients: Sequence[Tensor]) -> bool:
+        """Whether the network's own backward pass writes what the gradients make of the parameters.
+
+        Args:
+            gradients: g_0..g_L.
+        """
+        with thawed(self._model):
+            _, total = self._trained_by(self._cut(), gradients)
+        floor = _NEGLIGIBLE * _length([g for g in total if g is not None])
+        for p, written, wanted in zip(self._parameters, self._backward.written, total, strict=True):
+            tolerance = _tolerance(p)
+            if not same(_or_zero(written, p), _or_zero(wanted, p), tolerance, floor):
+                return False
+        return True
+
+    def credit(self) -> ProvenCredit:
+        """The proven credit, and why layers have none."""
+        arrived = self._backward.arrived
+        if all(a is None for vectors in arrived[1:] for a in vectors):
+            return ProvenCredit(why="no error comes back to the states: its backward pass is cut")
+        found = self._found()
+        if all(place is None for place in found):
+            return ProvenCredit(why=_UNPROVEN.format(_layers(range(len(found)))))
+        stored = self._stored(found)
+        if stored:
+            return ProvenCredit(
+                why="its feedback reads a stored error: the vector at "
+                f"{_layers(stored)} does not follow the labels of the batch"
+            )
+        changing = self._changing(found)
+        if changing:
+            return ProvenCredit(
+                why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
+                "when the batch runs again"
+            )
+        credit = [None if k is None else at[k] for at, k in zip(arrived, found, strict=True)]
+        unproven = [l for l, a in enumerate(credit) if a is None]
+        return ProvenCredit(credit, _UNPROVEN.format(_layers(unproven)) if unproven else "")
+
+    def _run(self, x: Inputs, y: Tensor) -> _Backward:
+        """Run the network's own forward and backward pass."""
+        with RngState().isolated(), thawed(self._model):
+            stream = self._tapped.forward(self._model, x)
+            seen: dict[_Place, Tensor] = {}
+            places = [_places(edge) for edge in stream.edges]
+            for node, output in {place for found in places for place in found}:
+                node.register_prehook(partial(_keep, seen, (node, output)))
+            start, _ = loss_gradient(stream.logits, y, self._loss)
+            edges = [GradientEdge(*found[0]) for found in places]
+            inputs: list[Any] = [*self._parameters, *edges]
+            found = torch.autograd.grad(stream.logits, inputs, start, allow_unused=True)
+        count = len(self._parameters)
+        arrived = []
+        for (first, *behind), at_tap in zip(places, found[count:], strict=True):
+            # a node that the pass need not go through runs no hook
+            arrived.append([seen.get(first, at_tap), *map(seen.get, behind)])
+        return _Backward(arrived, found[:count])
+
+    def _cut(self) -> CutStates:
+        return self._own.cut(self._model, self._x)
+
+    def _found(self) -> list[int | None]:
+        """For every state the first place whose vector is proven."""
+        arrived = self._backward.arrived
+        found: list[int | None] = [None] * len(arrived)
+        with thawed(self._model):
+            cut = self._cut()
+            for k in range(max(map(len, arrived))):
+                vectors = [at[k] if k < len(at) else None for at in arrived]
+                trained, total = self._trained_by(cut, vectors)
+                for l, (one, a) in enumerate(zip(trained, vectors, strict=True)):
+                    if found[l] is not None or a is None:
+                        continue
+                    if not one.parameters:
+                        proven = self._is_passed_on(l, one, found)
+                    else:
+                        proven = self._is_proven(l, k, a, one.parameters, total)
+                    if proven:
+                        found[l] = k
+        return found
+
+    def _trained_by(
+        self, cut: CutStates, vectors: Sequence[Tensor | None]
+    ) -> tuple[list[_Trained], _Gradients]:
+        """What vectors at the states make of each block, and of all parameters in all."""
+        start, _ = loss_gradient(cut.logits, self._y, self._loss)
+        by_head = _gradients(cut.logits, self._parameters, start)
+        trained = [self._trained(cut, l, a) for l, a in enumerate(vectors)]
+        return trained, _summed([by_head, *(one.gradients for one in trained)])
+
+    def _trained(self, cut: CutStates, l: int, a: Tensor | None) -> _Trained:
+        """The effect of a vector at h_l, by the plain forward."""
+        state = cut.before[l]
+        if a is None or not state.requires_grad:
+            return _Trained([None] * len(self._parameters), None)
+        # of h_0 itself for l = 0, which it does not read
+        before = cut.after[max(l - 1, 0)]
+        *gradients, passed_on = _gradients(state, [*self._parameters, before], a)
+        return _Trained(gradients, passed_on)
+
+    def _is_proven(
+        self, l: int, k: int, a: Tensor, parameters: Sequence[int], total: _Gradients
+    ) -> bool:
+        """Whether the k-th vector at h_l is what trains the block before it.
+
+        Args:
+            l: the layer.
+            k: the place.
+            a: the vector.
+            parameters: of the block.
+            total: what all vectors make of all parameters.
+        """
+        written = [_or_zero(self._backward.written[p], self._parameters[p]) for p in parameters]
+        wanted = [_or_zero(total[p], self._parameters[p]) for p in parameters]
+        floor = _NEGLIGIBLE * _length(wanted)
+        tolerance = _tolerance(a)
+        plain = [
+            same(one, other, tolerance, floor) for one, other in zip(written, wanted, strict=True)
+        ]
+        if not any(ok and bool(w.any()) for ok, w in zip(plain, written, strict=True)):
+            # a credit of 0 trains nothing, and nothing is trained
+            return all(plain) and not bool(a.any())
+        others = [p for p, ok in zip(parameters, plain, strict=True) if not ok]
+        # what lies before h_0 is no block of the stream
+        return not others or l == 0 or self._is_carried(l, k, a, others)
+
+    def _is_passed_on(self, l: int, trained: _Trained, found: Sequence[int | None]) -> bool:
+        """Whether a block without parameters hands its credit on to a proven one."""
+        k = found[l - 1] if l else None
+        if k is None or trained.passed_on is None:
+            return False
+        a = self._backward.arrived[l - 1][k]
+        return a is not None and same(a, trained.passed_on, _tolerance(a))
+
+    def _is_carried(self, l: int, k: int, a: Tensor, parameters: Sequence[int]) -> bool:
+        """Whether feedback inside the block before h_l carries a_l to some of its parameters."""
+        with RngState().isolated(), thawed(self._model):
+            stream = self._tapped.forward(self._model, self._x)
+            edge: Any = GradientEdge(*_places(stream.edges[l])[k])
+            inputs = [self._parameters[p] for p in parameters]
+            try:
+                found = torch.autograd.grad(edge, inputs, 2 * a, allow_unused=True)
+            except RuntimeError:
+                return False
+        for p, twice in zip(parameters, found, strict=True):
+            once = self._backward.written[p]
+            if once is None or twice is None or not bool(once.any()):
+                return False
+            if not same(twice, 2 * once, _tolerance(a)):
+                return False
+        return True
+
+    def _changing(self, found: Sequence[int | None]) -> list[int]:
+        """The layers whose credit is another one in the next pass of the same batch."""
+        pairs = self._pairs(found, self._run(self._x, self._y))
+        return [
+            l
+            for l, (a, b) in enumerate(pairs)
+            if a is not None and (b is None or not same(a, b, _tolerance(a)))
+        ]
+
+    def _stored(self, found: Sequence[int | None]) -> list[int]:
+        """The layers whose credit does not follow the error of the batch."""
+        classes = int(self._y.max()) + 1
+        other = torch.where(self._y == IGNORED, IGNORED, (self._y + 1) % max(classes, 2))
+        changed = self._run(self._x, other)
+        stored = []
+        for l, (a, b) in enumerate(self._pairs(found, changed)):
+            if a is not None and bool(a.any()) and b is not None and same(a, b, _tolerance(a)):
+                stored.append(l)
+        if not stored:
+            return []
+        order = torch.arange(len(self._y), device=self._y.device).roll(1)
+        moved = self._run(
+            select_samples(self._x, order.to(first_of(self._x).device)), self._y[order]
+        )
+        pairs = list(self._pairs(found, moved))
+        return [l for l in stored if not _moves(*pairs[l], order)]
+
+    def _pairs(
+        self, found: Sequence[int | None], other: _Backward
+    ) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+        """The proven vectors with those of another pass."""
+        for k, here, there in zip(found, self._backward.arrived, other.arrived, strict=True):
+            yield (None, None) if k is None else (here[k], there[k])
+
+
+_UNPROVEN = (
+    "the vector at {} is not what trains the parameters before it: its backward pass writes other "
+    "gradients to them"
+)
+
+
+def _layers(layers: Sequence[int]) -> str:
+    """``h_1, h_2``."""
+    return ", ".join(f"h_{l}" for l in layers)
+
+
+def _places(edge: Tensor | GradientEdge | None) -> list[_Place]:
+    """Where the vector at a state can be read: at the tap, then behind its copies and Functions."""
+    assert edge is not None, "all layers are asked for"
+    start = edge if isinstance(edge, GradientEdge) else get_gradient_edge(edge)
+    found: list[_Place] = [(start.node, start.output_nr)]
+    shape = _shape(*found[0])
+    for node, _ in found:
+        if node.name() not in SELECTIONS and not isinstance(node, BackwardCFunction):
+            continue
+        for source, output in node.next_functions:
+            place = (source, output)
+            if source is not None and place not in found and _shape(source, output) == shape:
+                found.append((source, output))
+    return found
+
+
+def _shape(node: Node, output: int) -> object:
+    metadata: Any = node._input_metadata
+    return tuple(metadata[output].shape)
+
+
+def _keep(seen: dict[_Place, Tensor], place: _Place, vectors: tuple[Tensor | None, ...]) -> None:
+    vector = vectors[place[1]]
+    if vector is not None:
+        seen[place] = vector.detach().clone()
+
+
+def _gradients(of: Tensor, inputs: Sequence[Tensor], vector: Tensor) -> _Gradients:
+    if not of.requires_grad:
+        return [None] * len(inputs)
+    return torch.autograd.grad(of, inputs, vector.to(of), allow_unused=True, retain_graph=True)
+
+
+def _summed(parts: Sequence[_Gradients]) -> _Gradients:
+    """Gradients of all blocks: a parameter may belong to several."""
+    total: list[Tensor | None] = []
+    for gradients in zip(*parts, strict=True):
+        known = [gradient for gradient in gradients if gradient is not None]
+        total.append(sum(known[1:], known[0]) if known else None)
+    return total
+
+
+def _or_zero(gradient: Tensor | None, parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter) if gradient is None else gradient
+
+
+def _length(tensors: Sequence[Tensor]) -> float:
+    return math.sqrt(sum(float(to_float64(t).square().sum()) for t in tensors))
+
+
+def _tolerance(a: Tensor) -> float:
+    """`TOLERANCE`, or what half precision can hold."""
+    return max(TOLERANCE, 8 * torch.finfo(a.dtype).eps)
+
+
+def same(a: Tensor, b: Tensor, tolerance: float, floor: float = 0.0) -> bool:
+    """Whether ‖a − b‖ ≤ tolerance·max(‖a‖, ‖b‖) + floor; never for NaN.
+
+    >>> same(torch.ones(2), torch.ones(2) + 1e-6, 1e-4), same(torch.ones(2), -torch.ones(2), 1e-4)
+    (True, False)
+    """
+    a, b = to_float64(a), to_float64(b)
+    longest = max(float(a.norm()), float(b.norm()))
+    return float((a - b).norm()) <= tolerance * longest + floor
+
+
+def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
+    """Whether a credit is another for other samples, and goes with them into another order."""
+    if a is None or b is None:
+        return False
+    tolerance = _tolerance(a)
+    moved = a[order]
+    return same(moved, b, tolerance) and not same(a, moved, tolerance)

@@ -1,0 +1,280 @@
+"""Whether taps are *the* stream: proven on the data flow that ran.
+
+Source: docs/protocol.md §2, *The stream, proven*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+from fa_core.errors import TapError
+from fa_core.measure.flow import ROOT, Flow, behind, chain, dominators, meet
+
+_AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
+_SCALING = re.compile("(mul|div)_?")
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What the proof of a cut leaves to say.
+
+    Attributes:
+        left_out: what lies before h_0 or behind h_L; "" for the whole stream.
+        side_inputs: what enters the blocks without passing h_0.
+    """
+
+    left_out: str = ""
+    side_inputs: Sequence[str] = ()
+
+    @property
+    def note(self) -> str:
+        """The report's note on side inputs; "" if there are none."""
+        if not self.side_inputs:
+            return ""
+        return f"side input of the blocks: {', '.join(self.side_inputs)}"
+
+
+class Tapping(Protocol):
+    """States and where they come from (see `fa_core.measure.taps.Stream`).
+
+    Attributes:
+        cuts: for every state the operation that gave it, and those of the module's other outputs,
+            which may carry the stream too (the cell of an LSTM).
+        names: names of the states in messages.
+        returned: whether a function or the network itself returned them.
+    """
+
+    @property
+    def cuts(self) -> Sequence[Sequence[int | None]]: ...
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def returned(self) -> bool: ...
+
+
+class Merges:
+    """The sums of two paths that fork at one activation, on the way from some sources.
+
+    A layer of the network lies on the way: ``h - h.mean()`` and a GELU by its formula are none.
+
+    Attributes:
+        above: the dominators (see `dominators`).
+    """
+
+    def __init__(self, flow: Flow, sources: Collection[int]) -> None:
+        self._flow = flow
+        self.above = dominators(flow, sources)
+
+    def __contains__(self, node: int) -> bool:
+        flow = self._flow
+        fork = self.above.get(node, ROOT)
+        if not flow.operations[node].adds or not flow.is_activation(fork):
+            return False
+        if sum(read in self.above for read in flow.operations[node].reads) < 2:
+            return False
+        return any(flow.operations[n].is_product for n in behind(flow, [node], {fork}) - {fork})
+
+    def on(self, path: Iterable[int]) -> list[int]:
+        """Those on a path that the readout still follows: a sum of readouts gives the logits."""
+        path = list(path)
+        products = [n for n in behind(self._flow, path[-1:]) if self._flow.operations[n].is_product]
+        last = max((n for n in products if n in self.above), default=ROOT)
+        return [node for node in path if node < last and node in self]
+
+
+def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
+    """Prove that states are a stream: every path to the logits passes them, one after the other.
+
+    Args:
+        flow: the pass.
+        logits: the operation that gave the logits.
+        stream: the states.
+
+    Raises:
+        TapError: a path bypasses a state.
+    """
+    if logits is None:
+        raise TapError(
+            "the network's logits do not depend on its input",
+            hint="its forward must compute them in torch, from the tensors it is given",
+        )
+    names = stream.names
+    used = behind(flow, [logits])
+    states = [_state(flow, used, cut) for cut in stream.cuts]
+    if not stream.returned and flow.origin(logits, states[-1]) in states[-1]:
+        raise TapError(
+            f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
+            hint="leave it out: the last block's output is h_L",
+        )
+    for l, state in enumerate(states):
+        if not used.intersection(state):
+            raise TapError(
+                f"the logits do not depend on tap {l} ({names[l]})",
+                hint="tap the tensor that the next block reads, not a by-product of it",
+            )
+    said = [f"h_{l} ({name})" if name != f"h_{l}" else name for l, name in enumerate(names)]
+    entering = _links(flow, [*states, [logits]], [*said, "the logits"])
+    return Proof(
+        left_out="; ".join(_left_out(flow, states, logits)),
+        side_inputs=_side_inputs(flow, states[0], entering),
+    )
+
+
+def _state(flow: Flow, used: Collection[int], cut: Sequence[int | None]) -> list[int]:
+    """The operations of a state; of a returned copy that nothing reads, those it copies."""
+    return [flow.origin(node, used) for node in cut if node is not None]
+
+
+def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[int]:
+    """Check that each state is reached through the one before it only.
+
+    Returns:
+        What lies between the states.
+
+    Raises:
+        TapError: two states without a path, or a path past a state.
+    """
+    sources = set(flow.sources)
+    between: set[int] = set()
+    before: dict[int, int] = {}
+    last = len(states) - 2
+    for l, (state, following) in enumerate(pairwise(states)):
+        here = set(state)
+        verb = "depend" if l == last else "depends"
+        met = behind(flow, following[:1], here | before.keys())
+        if not met & here:
+            raise _no_stream(f"{said[l + 1]} does not depend on {said[l]}")
+        passing = met & before.keys() - here
+        if passing:
+            earlier = said[before[max(passing)]]
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
+        if l == last and met & sources - here:
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
+        between |= met
+        before.update(dict.fromkeys(state, l))
+    return between
+
+
+def _no_stream(what: str) -> TapError:
+    return TapError(f"the taps are no stream: {what}")
+
+
+def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -> list[str]:
+    """Names of what enters between the states without passing h_0.
+
+    Raises:
+        TapError: it forks from an activation before h_0, so it skips the states after it.
+    """
+    before = behind(flow, first) - set(first)
+    skips = [n for n in between if n in before and flow.is_activation(n)]
+    fork = max(skips, default=ROOT)
+    if fork != ROOT and not _in_parts(flow, fork, {*before, *between, *first}):
+        what = module_of(flow, fork) or flow.operations[fork].name
+        raise _no_stream(f"past h_0, the states after it depend on what it is made of ({what})")
+    if fork != ROOT:
+        return []
+    above = dominators(flow, flow.sources)
+    inside = dominators(flow, first)
+    roots: dict[int, int] = {}
+    for node in inside.keys() & between:
+        for read in flow.operations[node].reads:
+            if read in between and read not in inside:
+                root = chain(above, read)[0]
+                roots[root] = meet(above, roots.get(root, read), read)
+    return sorted({_name_of_side_input(flow, chain(above, node)) for node in roots.values()})
+
+
+def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
+    """Whether all that read an activation read a part of it, as a cell reads its time step."""
+    reading = [flow.operations[n] for n in nodes if fork in flow.operations[n].reads]
+    return all(fork in one.parts for one in reading)
+
+
+def _name_of_side_input(flow: Flow, path: Sequence[int]) -> str:
+    """The last module on a path that gives all of it; without one, "the input"."""
+    for node in reversed(path):
+        names = [call.name for call in flow.calls if call.gave == node and call.name]
+        if names and flow.is_activation(node):
+            return min(names, key=lambda name: name.count("."))
+    return "the input"
+
+
+def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]:
+    """What of the stream lies before h_0 and behind h_L."""
+    merges = Merges(flow, flow.sources)
+    first, last = states[0], states[-1]
+    found = []
+    before = merges.on([*chain(merges.above, first[0]), logits])
+    if before:
+        found.append(f"a sum of paths before h_0{_names(flow, before)}")
+    following = Merges(flow, last)
+    later = following.on(chain(following.above, logits))
+    if later:
+        found.append(f"a sum of paths behind h_L{_names(flow, later)}")
+    norm = _final_norm(flow, merges, [state[0] for state in states], logits)
+    if norm is not None:
+        found.append(f"what the final norm reads{_names(flow, [norm])}")
+    return found
+
+
+def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) -> int | None:
+    """The final norm, if h_L is its output rather than that of a post-norm block.
+
+    With post-norm blocks every state but perhaps h_0 is normed. With L ≤ 1, the block's own norm
+    runs inside the module that runs its sum.
+    """
+    norm = normed(flow, merges.above, states[-1])
+    if norm is None:
+        return None
+    between = states[1:-1]
+    if between:
+        is_final = any(normed(flow, merges.above, node) is None for node in between)
+        return norm if is_final else None
+    sums = merges.on([*chain(merges.above, norm), logits])
+    call = flow.operations[sums[-1]].call if sums else -1
+    if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
+        return None
+    return norm
+
+
+def _names(flow: Flow, nodes: Iterable[int]) -> str:
+    names = dict.fromkeys(filter(None, (module_of(flow, node) for node in nodes)))
+    return f" ({', '.join(names)})" if names else ""
+
+
+def module_of(flow: Flow, node: int) -> str:
+    """The name of the module that ran an operation; "" for the network itself."""
+    call = flow.operations[node].call
+    return flow.calls[call].name if call >= 0 else ""
+
+
+def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
+    """The norm that gave a state, up to gains, shifts and copies; None if there is none.
+
+    A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
+    one computed from it without weights.
+    """
+    while not _is_norm(flow, above, node):
+        operation = flow.operations[node]
+        if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
+            return None
+        node = operation.reads[0]
+    return node
+
+
+def _is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
+    operations = flow.operations
+    one = operations[node]
+    smallest = min((operations[read].size for read in one.reads), default=one.size)
+    if "norm" in one.name:
+        return smallest == one.size
+    fork = above.get(node, ROOT)
+    if fork == ROOT or smallest >= one.size or not _SCALING.fullmatch(one.name):
+        return False
+    return not any(operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})

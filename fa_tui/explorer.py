@@ -1,0 +1,431 @@
+"""The screen: a tab bar, one page, the four sliders, the status line and the keys."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.widgets import ContentSwitcher
+
+from fa_tui.jobs.listing import Listed, progress_line
+from fa_tui.later import after
+from fa_tui.pages import BEFORE_AFTER, PAGES
+from fa_tui.pages.page import Page
+from fa_tui.session import Session
+from fa_tui.views.words import flip_words
+from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
+from fa_tui.widgets.painted import Place, Uniform
+from fa_tui.widgets.table import LineTable
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+    from fa_tui.pages.matrix import MatrixPage
+    from fa_tui.pages.table import TablePage
+    from fa_tui.share import Shared
+    from fa_tui.widgets.filter_line import FilterLine
+    from fa_tui.widgets.matrix import Matrix
+    from fa_tui.widgets.run_table import RunTable
+    from fa_tui.widgets.sliders_panel import SlidersPanel
+
+
+WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
+HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
+"""Minimum cells → class."""
+
+
+def classes_at(
+    size: Size, widths: Sequence[tuple[int, str]], heights: Sequence[tuple[int, str]]
+) -> list[str]:
+    """The classes of a size.
+
+    >>> classes_at(Size(80, 24), [(0, "-narrow"), (100, "-wide")], [(0, "-flat"), (10, "-low")])
+    ['-narrow', '-low']
+    """
+    sides = ((size.width, widths), (size.height, heights))
+    return [[name for least, name in classes if length >= least][-1] for length, classes in sides]
+
+
+def is_too_small(size: Size) -> bool:
+    """Whether a terminal of this size is too small."""
+    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size, WIDTHS, HEIGHTS))
+
+
+EXPLORER_KEYS: list[BindingType] = [
+    Binding(
+        "a",
+        "slider('a')",
+        "Threshold",
+        key_display="a b c d",
+        tooltip="go to the slider of a threshold",
+    ),
+    # listed with the first
+    Binding("b", "slider('b')", show=False),
+    Binding("c", "slider('c')", show=False),
+    Binding("d", "slider('d')", show=False),
+    Binding(
+        "m",
+        "measure",
+        "Measure",
+        tooltip="measure the marked runs, or this one; compare where there is an audit",
+    ),
+    Binding(
+        "slash",
+        "filter",
+        "Filter",
+        key_display="/",
+        tooltip="show only the runs that match what you type",
+    ),
+    Binding(
+        "z",
+        "fold",
+        "Fold",
+        show=False,
+        tooltip="the sliders folded, for a larger page; again: unfolded",
+    ),
+    Binding(
+        "n",
+        "next_flip",
+        "Next flip",
+        show=False,
+        tooltip="the next run that flipped with the last step",
+    ),
+    Binding(
+        "F",
+        "app.ask('flips')",
+        "Flips",
+        show=False,
+        tooltip="every run that flipped with the last step",
+    ),
+    Binding(
+        "escape",
+        "back",
+        "Back",
+        show=False,
+        tooltip="back: to the page, to the matrix; then the filter goes",
+    ),
+    *(
+        Binding(tab.key, f"go({tab.name!r})", tab.name, show=False, tooltip=tab.about)
+        for tab in (*PAGES[1:], BEFORE_AFTER)
+    ),
+    Binding(
+        "P",
+        "app.show_problems",
+        "Problems",
+        key_display="P",
+        tooltip="files, settings not read, or only in part",
+    ),
+]
+
+
+_SETTLE_SECONDS = 0.01
+"""Seconds between checks for the first paint, before the other imports."""
+
+
+class ExplorerScreen(Uniform, Screen[None]):
+    """Shows the application's snapshot on the open page and the sliders.
+
+    Args:
+        session: the first snapshot.
+        name: of the first page.
+        classes: as for any widget.
+
+    Attributes:
+        session: the shown snapshot.
+        page: the open page.
+        row: the selected run, on every page.
+        sliders: the four sliders, from the first paint on.
+    """
+
+    app: ExplorerApp
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    BINDINGS = EXPLORER_KEYS
+
+    def __init__(self, session: Session, *, name: str, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self.session = session
+        self.row: int | None = None
+        self.pages: dict[str, Page] = {}
+        self.page = self._page_called(name)
+        # widgets are attributes, since queries fail while the screen closes
+        self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name)
+        self.head = Line(id="title")
+        self.status = StatusLine(id="status")
+        self.sliders: SlidersPanel | None = None
+        self._switcher = ContentSwitcher(self.page, id="pages", initial=name)
+        self._sliders_place = Place(id="sliders-place")
+        self._filter_line: FilterLine | None = None
+        self._filter_from: int | None = None
+        self._folds: bool | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self.tabs
+        yield self.head
+        yield self._switcher
+        with self._sliders_place:
+            yield self.status
+        yield KeyBar()
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Skip the first restyling: everything is already styled."""
+        event.refresh_styles = self.stack_updates > 0
+
+    def on_mount(self) -> None:
+        self._fold()
+        self.set_focus(self.page.main)
+        self.describe()
+        after(_SETTLE_SECONDS, self, self._settle)
+
+    async def _settle(self) -> None:
+        """Fill the page and the sliders after the first paint."""
+        if not self._switcher.is_attached:
+            return  # the app is closing
+        if not self.app.painter.has_painted:
+            after(_SETTLE_SECONDS, self, self._settle)
+            return
+        from fa_tui.widgets.sliders_panel import SlidersPanel  # after the first paint
+
+        # current objects live until the end: exempt them from garbage collection
+        gc.freeze()
+        gc.enable()
+        # styles of all that opens later: a CSS_PATH of each would parse the whole sheet again
+        self.app.stylesheet.read(Path(__file__).with_name("later.tcss"))
+        self.app.stylesheet.parse()
+        self.sliders = SlidersPanel(self.session, id="sliders")
+        self._selected()
+        with self.app.batch_update():
+            await self.page.complete()
+            await self._sliders_place.mount(self.sliders, before=self.status)
+
+    # Pages
+
+    def _page_called(self, name: str) -> Page:
+        """A page, made when it is opened first."""
+        if name not in self.pages:
+            tab = next(tab for tab in (*PAGES, BEFORE_AFTER) if tab.name == name)
+            self.pages[name] = tab.load()(self.session, self.row)
+            self.pages[name].id = name
+        return self.pages[name]
+
+    async def action_go(self, name: str) -> None:
+        """Open a page; the one that is open gives way to the first."""
+        if name == self.page.id:
+            name = PAGES[0].name
+        await self.open(name)
+
+    @on(TabBar.Chosen)
+    async def _tab_chosen(self, message: TabBar.Chosen) -> None:
+        await self.open(message.name)
+
+    async def open(self, name: str) -> None:
+        """Open a page, with the selected run."""
+        self.app.painter.hold()
+        page = self._page_called(name)
+        is_new = not page.is_attached
+        self.page = page
+        self.tabs.open(name)
+        if is_new:
+            await self._switcher.add_content(page, set_current=True)
+            await page.complete()
+        else:
+            self._switcher.current = name
+            if page.session is not self.session:
+                page.show(self.session)
+        if self.row is not None:
+            page.go_to(self.row)
+        self._fold()
+        self.set_focus(page.main)
+        self._selected()
+        self.describe()
+
+    async def open_at(self, name: str, row: int) -> None:
+        """Open a page at a run."""
+        self.row = row
+        await self.open(name)
+
+    def describe(self) -> None:
+        """Show what the open page says of itself."""
+        if is_too_small(self.size):
+            few = " < 40x10" if self.size.width < 24 else " 40x10 at least"
+            self.head.set(("too small,", "warn"), (few, ""))
+            return
+        self.head.set(*self.page.title())
+        self.status.explain(self.page.legend())
+
+    @property
+    def matrix(self) -> Matrix:
+        """The matrix."""
+        return cast("MatrixPage", self._page_called("Matrix")).view
+
+    @property
+    def table(self) -> RunTable:
+        """The table."""
+        return cast("TablePage", self._page_called("Table")).view
+
+    # The snapshot
+
+    def show(self, now: Session) -> None:
+        """Show another snapshot."""
+        before, self.session = self.session, now
+        if self.sliders is not None:
+            self.sliders.show(now)
+        self.page.show(now)
+        if now.is_step_from(before):
+            return
+        self.describe()
+        if self._filter_line is not None and self._filter_from is not None:
+            # the cursor returns to its run once that is in scope again
+            self.page.go_to(self._filter_from)
+        if now.seen is not before.seen or now.marked != before.marked:
+            self._selected()
+
+    @property
+    def chosen(self) -> list[int]:
+        """The marked runs, or the selected one."""
+        return sorted(self.session.marked) or ([] if self.row is None else [self.row])
+
+    @on(LineTable.Moved)
+    def _selected(self) -> None:
+        """The cursor of the page is on another run."""
+        row = self.page.row
+        if row is not None or self.page.id in ("Matrix", "Table"):
+            self.row = row
+        if self.sliders is not None:
+            shown = None if self.row is None else self.session.rows[self.row]
+            self.sliders.show_intervals(shown)
+        self.refresh_bindings()
+
+    def select(self, row: int) -> None:
+        """Put the cursor on a run."""
+        self.row = row
+        self.page.go_to(row)
+
+    def action_next_flip(self) -> None:
+        """Go to the next run that flipped with the last step."""
+        turned = self.session.turned
+        if not turned:
+            self.say(
+                "no run flipped with the last step: { } move a slider to the next verdict that "
+                "does",
+                "dim",
+            )
+            return
+        rows = [flip.row for flip in turned]
+        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        self.select(rows[place])
+        words = flip_words(self.session, turned[place])
+        self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
+
+    # Keys
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether the screen is complete and the last closed widget is gone."""
+        closing = self._filter_line is not None and self._filter_line.is_done
+        return self.sliders is not None and self.sliders.is_mounted and not closing
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        line = self._filter_line
+        return action != "filter" or line is None or not line.has_focus_within
+
+    def action_slider(self, letter: str) -> None:
+        """Focus a threshold's slider."""
+        if self.sliders is not None:
+            # at once, so that the next keys go to the slider
+            self.set_focus(self.sliders.slider(letter))
+
+    def action_fold(self) -> None:
+        """Fold the sliders, or unfold them, on every page; again: as each page has room."""
+        self._folds = None if self._folds is not None else not self._folds_by_itself
+        self._fold()
+
+    @property
+    def _folds_by_itself(self) -> bool:
+        return self.app.size.height < self.page.FOLDS_BELOW
+
+    def _fold(self) -> None:
+        folds = self._folds_by_itself if self._folds is None else self._folds
+        self._sliders_place.set_class(folds, "-folded")
+
+    async def action_back(self) -> None:
+        """Go back: from the sliders to the page, within the page, to the matrix; then the filter
+        goes."""
+        on_sliders = self.sliders is not None and self.sliders.has_focus_within
+        if on_sliders or self.focused is None:
+            self.set_focus(self.page.main)
+        elif self.page.back():
+            pass
+        elif self.page.id != PAGES[0].name:
+            await self.open(PAGES[0].name)
+        elif self.session.filter is not None:
+            self.app.action_widen()
+
+    def action_measure(self) -> None:
+        """Measure the marked runs, or the selected one; ask first what is not known."""
+        if self.app.jobs.unknown(self.chosen):
+            self.app.action_ask("measure")
+        else:
+            self.app.jobs.measure(self.chosen)
+
+    async def action_filter(self) -> None:
+        """Open the filter line, or focus it."""
+        from fa_tui.widgets.filter_line import FilterLine  # after the first paint
+
+        if self._filter_line is not None and not self._filter_line.is_done:
+            self.set_focus(self._filter_line.entry)
+            return
+        line, self._filter_from = FilterLine(self.session), self.row
+        self._filter_line = line
+        await self.mount(line, after=self._sliders_place)
+        self.set_focus(line.entry)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Close the filter line when it loses the focus: no key would close it any more."""
+        line = self._filter_line
+        if line is not None and line not in event.widget.ancestors:
+            line.leave()
+
+    async def on_filter_line_closed(self) -> None:
+        line = self._filter_line
+        # focus first: otherwise the removed widget's focus moves to a slider
+        if self.focused is None or line in self.focused.ancestors:
+            self.set_focus(self.page.main)
+        if line is not None:
+            await line.remove()
+        self._filter_line = None
+        self.refresh_bindings()
+
+    # Other news
+
+    def say(self, text: str, tone: str = "") -> None:
+        """Show a message in the status line."""
+        self.status.say(text, tone)
+
+    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        """Show the progress of the jobs."""
+        self.status.show_progress(progress_line(jobs))
+        if self.page.id == "Jobs":
+            self.page.show(self.session)
+
+    def shared(self) -> Shared:
+        """What the open page offers to copies and exports."""
+        return self.page.shared()
+
+    def on_resize(self) -> None:
+        self._fold()
+        self.describe()
+        self.call_after_refresh(self._resized)
+
+    def _resized(self) -> None:
+        # a tiny terminal hid the focused widget: restore a focus for the keys
+        if self.focused is None and not is_too_small(self.size):
+            self.set_focus(self.page.main)

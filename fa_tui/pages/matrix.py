@@ -1,0 +1,47 @@
+"""Matrix: methods down, seeds across, with the run under the cursor."""
+
+from __future__ import annotations
+
+from textual import on
+
+from fa_core.report.verdict_cell import cell_legend
+from fa_tui.pages.runs import RunsPage
+from fa_tui.session import Session
+from fa_tui.views.columns import CELLS, NORMS
+from fa_tui.views.words import Overview
+from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.run_cells import RunsView, norm_legend
+
+
+class MatrixPage(RunsPage):
+    """The matrix, and the run under its cursor."""
+
+    view: Matrix
+
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        look = self.app.begins
+        self.view = Matrix(session, CELLS.get(look.show))
+        self.view.id = "matrix"
+
+    @on(RunsView.ShowsChanged)
+    def _shows_changed(self) -> None:
+        self.app.say("")
+        self.app.explorer.describe()
+
+    def overview(self) -> Overview:
+        quantity = self.view.quantity
+        return Overview(quantity=quantity.title if quantity else "")
+
+    def legend(self) -> Row:
+        quantity, seen = self.view.quantity, self.session.seen
+        if quantity is None:
+            controls = len(seen.counted) < len(seen.indices)
+            return [(f" {cell_legend(controls=controls)}", "dim")]
+        glyphs = self.app.terminal.glyphs
+        if not self.view.cells.known(quantity):
+            return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]
+        if quantity is NORMS:
+            return [(" ", ""), *norm_legend(self.view.cells.bars, glyphs)]
+        return self.view.cells.legend(quantity, shaded=bool(self.view.style_of("shade-0")))

@@ -1,0 +1,75 @@
+"""What every page of the screen offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.widget import Widget
+
+from fa_tui.session import Session
+from fa_tui.widgets.painted import Place, Row
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+    from fa_tui.share import Shared
+
+
+class Page(Place):
+    """A page: it shows a snapshot, and the selected run in it.
+
+    Args:
+        session: the snapshot.
+        row: the selected run.
+
+    Attributes:
+        session: the shown snapshot.
+        asked_for: the run to select once the page is open.
+    """
+
+    HELP: ClassVar[str] = ""
+    """A title line, and what the page shows, for the help."""
+    FOLDS_BELOW: ClassVar[int] = 34
+    """Lines of the terminal below which the sliders are folded."""
+
+    app: ExplorerApp
+
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__()
+        self.session = session
+        self.asked_for = row
+
+    def show(self, now: Session) -> None:
+        """Show another snapshot."""
+        raise NotImplementedError
+
+    async def complete(self) -> None:
+        """Mount what the first paint does without."""
+
+    @property
+    def main(self) -> Widget:
+        """The widget that gets the focus."""
+        raise NotImplementedError
+
+    @property
+    def row(self) -> int | None:
+        """The run under the cursor, if the cursor is on a single one."""
+        return None
+
+    def go_to(self, row: int) -> None:
+        """Put the cursor on a run, if the page has it."""
+
+    def title(self) -> Row:
+        """The line above the page."""
+        raise NotImplementedError
+
+    def legend(self) -> Row:
+        """What the status line says where there is no message."""
+        return [(" a b c d: a slider   z: all four, or none   esc: back", "dim")]
+
+    def back(self) -> bool:
+        """Close what is open on the page; False if nothing is."""
+        return False
+
+    def shared(self) -> Shared:
+        """What can be copied and exported."""
+        raise NotImplementedError

@@ -1,0 +1,258 @@
+"""The two pages of all runs: a view of them, and the run under its cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.widget import Widget
+
+from fa_core.errors import FaError
+from fa_tui.later import Later
+from fa_tui.pages.page import Page
+from fa_tui.session import Session, changed_cells
+from fa_tui.settings import remember
+from fa_tui.share import Shared
+from fa_tui.views.run_work import work_lines
+from fa_tui.views.text import short_paths
+from fa_tui.views.words import Overview, title_pieces
+from fa_tui.widgets.painted import Place, Row
+from fa_tui.widgets.run_cells import RunsView
+from fa_tui.widgets.table import LineTable
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+    from fa_tui.widgets.detail import DetailPane
+    from fa_tui.widgets.matrix import Matrix
+    from fa_tui.widgets.run_table import RunTable
+
+_LEAST_SIDE, _LEAST_RUNS = 24, 30
+"""Minimum cells of the detail pane and of the runs left of it."""
+_KEEP_SECONDS = 0.5
+_FLUSH_SECONDS = 0.001
+
+
+class SidePane(Place):
+    """Pane of the run under the cursor, beside the runs, or below them on a narrow screen.
+
+    Dragging its left border changes its width, which is saved.
+    """
+
+    app: ExplorerApp
+
+    def __init__(self) -> None:
+        super().__init__(id="detail-place")
+        self.chosen = 0
+        self._keep_later = Later(_KEEP_SECONDS, self, self._keep)
+
+    def on_mount(self) -> None:
+        if self.app.settings.side:
+            self._widen(self.app.settings.side)
+
+    @property
+    def is_below(self) -> bool:
+        """Whether it is below the runs."""
+        return self.screen.has_class("-narrow")
+
+    def fit(self) -> None:
+        """Take the chosen width, where the pane has one."""
+        alone = self.parent is not None and self.parent.has_class("-run-alone")
+        if self.is_below or alone:
+            self.styles.width = None
+        else:
+            self.styles.width = self.chosen or None
+
+    def divide(self, cells: int) -> None:
+        """Take so many cells from the runs, and save the width."""
+        self._widen(self.size.width + 2 + cells)
+        self._keep_later()
+
+    def _widen(self, width: int) -> None:
+        self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
+        if self.parent is not None:
+            self.parent.add_class("-divided")
+        self.fit()
+
+    def _keep(self) -> None:
+        # the width is no reason for an error message
+        with suppress(FaError, OSError):
+            remember("side", self.chosen)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and event.x == 0 and not self.is_below:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._widen(self.region.right - int(event.screen_x))
+
+    def on_mouse_up(self) -> None:
+        if self.app.mouse_captured is self:
+            self.release_mouse()
+            self._keep()
+
+
+class RunsPage(Page):
+    """A view of all runs, and the pane of the run under its cursor.
+
+    Attributes:
+        view: of the runs.
+        side: holds the pane.
+        detail: the pane, from its first use.
+        detail_later: shows the run under the cursor.
+    """
+
+    FOLDS_BELOW = 16
+
+    BINDINGS = [
+        Binding(
+            "less_than_sign",
+            "divide(4)",
+            "Wider",
+            show=False,
+            key_display="<",
+            tooltip="the run's pane wider",
+        ),
+        Binding(
+            "greater_than_sign",
+            "divide(-4)",
+            "Narrower",
+            show=False,
+            key_display=">",
+            tooltip="its pane narrower",
+        ),
+    ]
+
+    view: Matrix | RunTable
+
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        self.side = SidePane()
+        self.detail: DetailPane | None = None
+        self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+        yield self.side
+
+    async def complete(self) -> None:
+        from fa_tui.widgets.detail import DetailPane  # after the first paint
+
+        self.detail = DetailPane(id="detail")
+        self.show_detail()
+        await self.side.mount(self.detail)
+
+    @property
+    def main(self) -> Widget:
+        if self.is_open and self.detail is not None:
+            return self.detail
+        return self.view
+
+    @property
+    def row(self) -> int | None:
+        return self.view.row
+
+    def go_to(self, row: int) -> None:
+        self.view.go_to(row)
+
+    def show(self, now: Session) -> None:
+        before, self.session = self.session, now
+        self.view.session = now
+        if now.seen is not before.seen:
+            self.view.lay_out()
+        elif rows := changed_cells(before, now):
+            self.view.show_changed(rows, is_step=now.since is not before.since)
+        if not now.is_step_from(before):
+            self.show_detail()
+        elif self.detail is not None and self.side.display:
+            self.detail.judge(now)
+
+    def show_detail(self) -> None:
+        """Show the run under the cursor in its pane."""
+        self.detail_later.cancel()
+        row, now = self.row, self.session
+        if self.detail is not None and self.side.display:
+            work: list[tuple[str, str]] = []
+            if row is not None:
+                work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
+            self.detail.show(now, row, work)
+
+    @on(LineTable.Moved)
+    def _moved(self) -> None:
+        self.detail_later()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run has the whole page."""
+        return self.has_class("-run-alone")
+
+    @on(RunsView.Opened)
+    def action_open_run(self) -> None:
+        """Show the run under the cursor on the whole page; Esc goes back."""
+        if self.row is None or self.detail is None:
+            self.app.say("no run here", "dim")
+            return
+        self.add_class("-run-alone")
+        self.side.fit()
+        self.call_after_refresh(self._open)
+
+    def _open(self) -> None:
+        # Esc may have been typed ahead
+        if self.is_open and self.detail is not None:
+            self.show_detail()
+            self.screen.set_focus(self.detail)
+
+    def back(self) -> bool:
+        if self.is_open:
+            self.remove_class("-run-alone")
+            self.side.fit()
+        elif self.view.has_focus:
+            return False
+        self.screen.set_focus(self.view)
+        return True
+
+    def action_divide(self, cells: int) -> None:
+        """Move the border of the run's pane; its position is saved."""
+        if self.side.is_below:
+            self.app.say("the run has all of the width below the runs", "dim")
+        else:
+            self.side.divide(cells)
+
+    def on_resize(self) -> None:
+        self.side.fit()
+        self.call_after_refresh(self.show_detail)
+
+    def overview(self) -> Overview:
+        """The view's settings in the title."""
+        raise NotImplementedError
+
+    def title(self) -> Row:
+        app = self.app
+
+        def opened(room: int) -> str:
+            return app.opened or short_paths(app.paths, room, app.terminal.glyphs.ellipsis)
+
+        return title_pieces(self.overview(), self.session, app.size.width, opened)
+
+    def shared(self) -> Shared:
+        """The cell under the cursor, and the runs in scope."""
+        from fa_tui.screens.dialogs import command_for  # after the first paint
+
+        command = command_for(self.app, "show", *self.options())
+        return Shared(self.cell_text(), command, self.session.scoped)
+
+    def options(self) -> Sequence[str]:
+        """The options of `fa-tui show` for what is seen here."""
+        return ()
+
+    def cell_text(self) -> str:
+        """Text of the cell under the cursor."""
+        view, glyphs = self.view, self.app.terminal.glyphs
+        if view.row is None:
+            return ""
+        text = "".join(text for text, _ in view.cell(view.line, view.column))
+        return text.strip().rstrip(glyphs.marked + glyphs.gone).strip()

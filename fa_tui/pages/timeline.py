@@ -1,0 +1,251 @@
+"""Timeline: the seeds of a method over their epochs, and where each diagnostic first fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from math import ceil
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal
+from textual.widget import Widget
+
+from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
+from fa_core.formats.trace import Trace
+from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.numbers import count_text
+from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.records import timeline_record
+from fa_core.reporting.sections.analyses import timeline_blocks
+from fa_tui.later import Later
+from fa_tui.pages.page import Page
+from fa_tui.screens.dialogs import command_for
+from fa_tui.session import Session
+from fa_tui.share import Shared, Table
+from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
+from fa_tui.views.looks import SeedLooks
+from fa_tui.views.words import limit_words
+from fa_tui.widgets.chart import Canvas
+from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, points_of
+from fa_tui.widgets.line import Line, TabBar, TextLines
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.table import GridTable, LineTable
+
+_FLUSH_SECONDS = 0.001
+_HOW_TO = (
+    "# Where traces come from",
+    "fa-tui train writes trace.jsonl into every run folder.",
+    "A log with a value per epoch is a trace: CSV, JSON lines, TensorBoard, Weights & Biases.",
+    "In your own training loop, ProtocolMonitor writes them.",
+    "Open the folder or the log: fa-tui PATH.",
+)
+
+
+def _same(one: Timeline | Trace, other: Timeline | Trace) -> bool:
+    """Whether both are of one run."""
+    return (one.source, one.method, one.seed, one.axes) == (
+        other.source,
+        other.method,
+        other.seed,
+        other.axes,
+    )
+
+
+class TimelinePage(Page):
+    """A chart of one quantity, and the table of first fires, whose line the chart shows.
+
+    Attributes:
+        judge_later: finds the first fires again.
+    """
+
+    HELP = """
+The runs over their epochs
+Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
+(–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end. \
+Above, the seeds of the line under the cursor, each with its mark and colour. ✗ is the epoch at \
+which a seed first fires (∞ at the top: its value is not finite there). Dashed across: the \
+threshold; of (d) each seed has its own. A mark whose place is taken stands further back on its \
+curve. Epochs are recorded without intervals, so nothing is undecided (~) here.
+
+  1 to 5        ‖h_L‖, ‖g_L‖, growth, accuracy, training loss
+  ↑ ↓ or k j    another method
+  ← → or h l    the columns of the table
+"""
+    DEFAULT_CSS = """
+    TimelinePage {
+        & #quantities { height: 1; }
+        & TabBar { width: auto; background: $background; }
+        & #about { width: 1fr; }
+        & GridTable { height: 1fr; }
+        & #notes { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
+        & #notes.-empty { display: none; }
+        &.-empty #quantities, &.-empty Canvas, &.-empty GridTable { display: none; }
+        &.-empty #notes { height: 1fr; max-height: 100%; padding: 1 1; }
+    }
+    """
+
+    BINDINGS = [
+        Binding(
+            str(place),
+            f"open({shown.label!r})",
+            shown.label,
+            show=False,
+            tooltip=f"{shown.label} over the epochs",
+        )
+        for place, shown in enumerate(SHOWN, 1)
+    ]
+
+    def __init__(self, session: Session, row: int | None) -> None:
+        super().__init__(session, row)
+        self._shown = SHOWN[0]
+        self._found: list[Timeline] = []
+        self._lines: list[tuple[str, list[Timeline]]] = []
+        self._blocks: list[Block] = []
+        keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
+        self.tabs = TabBar(keys, self._shown.label)
+        self.about, self.canvas = Line(id="about"), Canvas()
+        self.table, self.notes = GridTable(), TextLines(id="notes")
+        self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
+        self._read()
+
+    def compose(self) -> ComposeResult:
+        yield Horizontal(self.tabs, self.about, id="quantities")
+        yield self.canvas
+        yield self.table
+        yield self.notes
+
+    def on_mount(self) -> None:
+        self._judge()
+
+    def on_resize(self) -> None:
+        # a larger terminal has a larger chart, whatever else it shows
+        self.canvas.styles.height = ceil(self.app.size.height / 2)
+
+    @property
+    def main(self) -> Widget:
+        return self.table if self._traces else self.notes
+
+    def show(self, now: Session) -> None:
+        before, self.session = self.session, now
+        if now.seen is not before.seen or now.traces is not before.traces:
+            self._read()
+        # a held key must not queue work
+        self.judge_later()
+
+    def _read(self) -> None:
+        """Read the traces of the runs in scope."""
+        session = self.session
+        self._traces = traces_in_scope(session)
+        baselines = frozen_baselines(self._traces, session.table, session.baseline)
+        self._replay = Replay(self._traces, baselines)
+        self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
+
+    def _judge(self) -> None:
+        # new runs may come before the line under the cursor
+        chosen = self._drawn
+        self._found = self._replay.timelines(self.session.thresholds)
+        self._lines = by_condition(self._found)
+        self._blocks = list(timeline_blocks(self._found))
+        for block in self._blocks[:1]:
+            if isinstance(block, Grid):
+                self.table.set_grid(block)
+        # an empty table has no headings to draw
+        self.set_class(not self._lines, "-empty")
+        self._go_to(chosen)
+        self._draw()
+        if self.has_focus_within or self.screen.focused is None:
+            self.screen.set_focus(self.main)
+
+    def go_to(self, row: int) -> None:
+        self._go_to(traces_of([self.session.rows[row]], self._traces))
+
+    def _go_to(self, wanted: Sequence[Timeline | Trace]) -> None:
+        """Put the cursor on the line of some runs."""
+        for line, (_, runs) in enumerate(self._lines):
+            if any(_same(run, one) for run in runs for one in wanted):
+                self.table.move_to(line)
+                return
+
+    def action_open(self, label: str) -> None:
+        """Draw another quantity."""
+        self._shown = next(shown for shown in SHOWN if shown.label == label)
+        self.tabs.open(label)
+        self._draw()
+
+    def on_tab_bar_chosen(self, message: TabBar.Chosen) -> None:
+        message.stop()
+        self.action_open(message.name)
+
+    @property
+    def _drawn(self) -> Sequence[Timeline]:
+        """The runs of the line under the cursor."""
+        if not self._lines:
+            return ()
+        return self._lines[self.table.line][1]
+
+    @on(LineTable.Moved)
+    def _draw(self) -> None:
+        runs = self._drawn
+        if runs:
+            looks = self._looks.drawn(runs)
+            session, glyphs = self.session, self.app.terminal.glyphs
+            chart = epoch_chart(self._shown, runs, looks, session.thresholds, glyphs)
+            self.canvas.set_chart(chart)
+            self.about.set(*self._about(runs))
+            notes = dict.fromkeys(note for run in runs for note in run.skipped)
+            self.notes.set_lines(["; ".join(notes)])
+            self.notes.set_class(not notes, "-empty")
+        else:
+            self.notes.set_class(False, "-empty")
+            self.notes.set_lines([f"{without_traces(self.session).hint}.", "", *_HOW_TO])
+        self.app.explorer.describe()
+
+    def title(self) -> Row:
+        runs, session = self._drawn, self.session
+        if not runs:
+            return [(" timeline ", "accent"), (f" {without_traces(session).what} ", "strong")]
+        legend = []
+        for run, look in zip(runs, self._looks.drawn(runs), strict=True):
+            name = run.key if run.seed is None else f"s{run.seed}"
+            legend.append((f" {look.mark} {name} ", look.style))
+        skipped = self._skipped(runs)
+        more = []
+        if session.scope_text:
+            more.append((f" {session.scope_text}", "dim"))
+        if any(run.unfinished for run in runs):
+            more.append(("  still growing", "accent"))
+        if skipped:
+            more.append((f"  {count_text(skipped, 'line')} skipped (P)", "warn"))
+        name = self.table.text[self.table.line + 1][0]
+        return [(" timeline ", "accent"), (f" {name} ", "strong"), *legend, *more]
+
+    def _skipped(self, runs: Iterable[Timeline]) -> int:
+        """The number of lines of their traces that were not read."""
+        sources = {run.source for run in runs}
+        return sum(problem.path in sources for problem in self.session.problems)
+
+    def _about(self, runs: Sequence[Timeline]) -> Iterable[tuple[str, str]]:
+        """What the chart shows of the quantity."""
+        shown = self._shown
+        if not any(value == value for run in runs for _, value in points_of(run, shown)):
+            yield "not recorded", "warn"
+            return
+        if shown.log:
+            yield "log  ", "dim"
+        if shown.letter or shown.marks == "d":
+            one = DIAGNOSTICS[shown.marks]
+            unit = " pp over frozen" if shown.marks == "d" else ""
+            yield limit_words(one, self.session.thresholds) + unit, "bad"
+        if any(run.first_fire.get(shown.marks) is not None for run in runs):
+            yield f"  {self.app.terminal.glyphs.fires} ({shown.marks}) first fires", "bad"
+
+    def shared(self) -> Shared:
+        """The runs with a trace, and the table of first fires."""
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        if not grids:
+            return Shared()
+        table = Table(grids[0], partial(timeline_record, self._found))
+        command = command_for(self.app, "timeline")
+        return Shared(self.table.text_here, command, self.session.scoped, table)

@@ -1,0 +1,121 @@
+"""The stream, proven: guessed and named taps against states kept by hand, and what is refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from fa_core import diagnose
+from fa_core.errors import FaError, TapError
+from fa_core.measure.flow import Flow
+from tests.fa_core.measure import foreign
+from tests.fa_core.measure.foreign import CLASSES, D
+
+
+def batch_of(net, size=16):
+    x, y = foreign.inputs(type(net), size), torch.randint(CLASSES, (size,))
+    if isinstance(x, dict):
+        return x, {**x, "labels": y}
+    x = x.double() if x.is_floating_point() else x
+    return {"x": x}, (x, y)
+
+
+def kept(net, x):
+    """The states that a network keeps, in float64."""
+    net.kept = []
+    net(*x.values()) if "x" in x else net(**x)
+    return net.kept
+
+
+@pytest.mark.parametrize("kind", foreign.GUESSED)
+def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
+    torch.manual_seed(1)
+    net = kind().double().eval()
+    x, batch = batch_of(net)
+    report = diagnose(net, [batch])
+    states = kept(net, x)
+    token = {"cls token": 0, "last token": -1}.get(report.flatten)
+    rows = [h if token is None else h[:, token] for h in states]
+    assert report.residual_norms == [float(h.flatten(1).norm(dim=1).median()) for h in rows]
+    again = diagnose(net, [batch], taps=report.provenance["guessed_taps"])
+    assert again.bp_grad_norms == report.bp_grad_norms and not again.partial_stream
+
+
+REFUSED = {
+    foreign.UNet: (None, "it is no single stream: a path to its logits passes by .*down.*up"),
+    foreign.Trunks: (None, r"'left\.\*' or 'right\.\*'"),
+    foreign.Catted: (None, r"'left\.\*' or 'right\.\*'"),
+    foreign.Spiking: (["embed", "inner"], "keeps state between calls"),
+    foreign.OverTheBatch: (["embed"], "samples of a batch depend on each other"),
+    foreign.AddsItself: (
+        ["embed", "blocks.*"],
+        r"past h_1 \(blocks.0\), h_2 \(blocks.1\) .*; these are one: 'blocks.\*:in,head:in'",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_no_stream_or_no_batch_is_refused_in_one_line(kind):
+    taps, said = REFUSED[kind]
+    net = kind().double().eval()
+    batch = batch_of(net)[1]
+    with pytest.raises(FaError, match=said) as caught:
+        diagnose(net, [batch], taps=taps)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_on_the_second_axis_is_named():
+    ids = torch.randint(1, 11, (6, 16))
+    with pytest.raises(FaError, match=r"axis 1 of \(6, 16\), not axis 0.*x.transpose\(0, 1\)"):
+        diagnose(foreign.SequenceFirst(), [(ids, torch.randint(CLASSES, (6, 16)))], taps="emb, rnn")
+
+
+@pytest.mark.parametrize(
+    ("taps", "left"),
+    [
+        ("mid, dec.*", "a sum of paths before h_0 (enc.0, enc.1, enc.2, enc.3)"),
+        ("emb, enc.*", "a sum of paths behind h_L (dec.0, dec.1)"),
+        ("emb, enc.*, mid, dec.*", ""),
+    ],
+)
+def test_blocks_that_named_taps_leave_out_are_said(taps, left):
+    net = foreign.EncMapDec().double()
+    report = diagnose(net, [batch_of(net)[1]], taps=taps)
+    assert report.partial_stream == left
+    assert not left or {report.states[letter] for letter in "ab"}.isdisjoint({"passes"})
+
+
+def test_a_view_of_a_state_that_is_read_in_another_form_is_refused():
+    class Reshaped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
+            self.blocks = nn.ModuleList(nn.Conv1d(3, 3, 1) for _ in range(2))
+
+        def forward(self, x):
+            h = self.embed(x)
+            for block in self.blocks:
+                h = h + block(h.view(len(h), 3, 4)).flatten(1)
+            return self.head(h)
+
+    data = [(torch.randn(16, 8), torch.randint(CLASSES, (16,)))]
+    with pytest.raises(TapError, match="is a view, and the network also reads"):
+        diagnose(Reshaped(), data, taps="blocks.*:in, head:in")
+    # the guess does without such a view or is not made
+    with pytest.raises(TapError, match="no module gives or reads one of its states"):
+        diagnose(Reshaped(), data)
+
+
+def test_the_recorder_follows_writes_and_views():
+    x = torch.randn(4, 6)
+    with Flow(nn.Identity(), x) as flow:
+        rows = torch.zeros(2, 4, 6)
+        rows[0] = x.exp()
+        first = rows[0].sin()
+        rows[1] = x.cos()
+        both = rows.sum()
+        unread = torch.ones(3) + 1
+    operations = {one.name: one for one in flow.operations}
+    writes = [node for node, one in enumerate(flow.operations) if one.name == "copy_"]
+    assert operations["sin"].reads == (writes[0],) and operations["sum"].reads == (writes[1],)
+    assert flow.made(first) is not None and flow.made(both) == len(flow.operations) - 1
+    assert flow.made(unread) is None

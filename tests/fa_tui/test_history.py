@@ -1,0 +1,74 @@
+"""Undo and redo: a list of snapshots."""
+
+from __future__ import annotations
+
+from fa_core.report.thresholds import DiagnosticThresholds
+from fa_tui.session import History, Session
+
+
+class Steps(History):
+    """A history of thresholds of (a)."""
+
+    def __init__(self) -> None:
+        super().__init__(Session())
+
+    def step(self, ratio: float, series: str | None, at: float, *, is_drag: bool = False) -> None:
+        thresholds = DiagnosticThresholds(h_norm_explosion_ratio=ratio)
+        self.record(self.now.but(thresholds=thresholds), series, at, is_drag=is_drag)
+
+    def back(self) -> float:
+        return self.undo().thresholds.h_norm_explosion_ratio
+
+    def on(self) -> float:
+        return self.redo().thresholds.h_norm_explosion_ratio
+
+
+def test_a_held_key_is_one_change_and_a_pause_ends_it() -> None:
+    history = Steps()
+    for tick in range(10):
+        history.step(51 + tick, "a", at=0.03 * tick)
+    history.step(100, "a", at=5.0)
+    assert [history.back(), history.back()] == [60, 50]
+
+
+def test_two_presses_half_a_second_apart_are_two_changes() -> None:
+    history = Steps()
+    for ratio, at in ((51, 0.0), (52, 0.5), (53, 0.7)):
+        history.step(ratio, "a", at)
+    assert [history.back(), history.back(), history.back()] == [52, 51, 50]
+
+
+def test_a_drag_is_one_change_with_its_pauses_and_counts_flips_from_its_beginning() -> None:
+    history = Steps()
+    history.step(51, "a drag 1", at=0.0, is_drag=True)
+    history.step(52, "a drag 1", at=5.0, is_drag=True)
+    since = history.now.since
+    assert since is not None and since.thresholds == DiagnosticThresholds()
+    assert history.back() == 50
+
+
+def test_another_slider_and_what_is_no_series_are_changes_of_their_own() -> None:
+    history = Steps()
+    history.step(60, None, at=0.0)
+    history.step(70, None, at=0.1)
+    history.step(71, "a step", at=0.2)
+    history.step(72, "a step", at=0.3)
+    history.step(73, "b step", at=0.3)
+    assert [history.back() for _ in range(4)] == [72, 70, 60, 50]
+
+
+def test_a_new_change_drops_what_was_undone_and_at_the_ends_nothing_happens() -> None:
+    history = Steps()
+    assert (history.back(), history.on()) == (50, 50)
+    history.step(60, "a", at=0.0)
+    history.back()
+    history.step(70, "a", at=0.1)
+    assert (history.on(), history.back()) == (70, 50)
+
+
+def test_undo_leaves_what_was_read_and_marked_since_and_no_flips() -> None:
+    history = Steps()
+    history.step(60, "a", at=0.0)
+    history.now = history.now.but(marked=frozenset([1]))
+    history.back()
+    assert history.now.marked == {1} and not history.now.flips
