@@ -311,18 +311,18 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def action_next_flip(self) -> None:
         """Go to the next run that flipped with the last step."""
-        turned = self.session.turned
-        if not turned:
+        flips = self.session.flips
+        if not flips:
             self.say(
                 "no run flipped with the last step: { } move a slider to the next verdict that "
                 "does",
                 "dim",
             )
             return
-        rows = [flip.row for flip in turned]
+        rows = [flip.row for flip in flips]
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.select(rows[place])
-        words = flip_words(self.session, turned[place])
+        words = flip_words(self.session, flips[place])
         self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
     # Keys

@@ -308,5 +308,5 @@ def news_of(before: Session, now: Session, news: News, own_rows: Collection[int]
 def _looks_changed(before: Session, now: Session, row: int, own_rows: Collection[int]) -> bool:
     if row in own_rows:
         return False
-    then = before.flags[row], before.coverage[row]
-    return then != (now.flags[row], now.coverage[row])
+    sides = [(one.flags[row], one.undecided[row], one.coverage[row]) for one in (before, now)]
+    return sides[0] != sides[1]

@@ -5,6 +5,7 @@ No terminal code, no torch, and NumPy only for a table of columns.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -20,7 +21,7 @@ from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import differing_axes, run_place
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import standing, verdict_text
+from fa_core.report.verdict import standing
 from fa_core.report.verdict_cell import cell_text
 from fa_core.report.verdict_text import doubt_text, verdict_words
 
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
 
 
 class Flip(NamedTuple):
-    """A changed cell: index of the row, letters that fire before and after, which are equal if only
-    undecided letters changed.
+    """A changed cell: index of the row, and the masks of its firing and undecided letters before
+    and after.
     """
 
     row: int
-    before: int
-    after: int
+    before: tuple[int, int]
+    after: tuple[int, int]
 
 
 class RunFilter(Protocol):
@@ -142,6 +143,7 @@ class Scope:
         self._runs = runs
         self.rows = rows
         self.values = cache(self._values)
+        self.points = cache(self._points)
 
     @cached_property
     def indices(self) -> Sequence[int]:
@@ -174,6 +176,10 @@ class Scope:
         """A diagnostic's numbers of these runs, rising, then a NaN for each run that fires at every
         threshold."""
         return self._runs.judge.values(letter, self.compared)
+
+    def _points(self, letter: str) -> Sequence[float]:
+        """The thresholds at which a state of these runs changes, rising."""
+        return self._runs.judge.points(letter, self.compared)
 
 
 class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
@@ -310,23 +316,20 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         rows: Iterable[int] = range(len(self))
         if self.scope is not None and self.since.scope is not None:
             rows = sorted({*self.scope, *self.since.scope})
-        then, now = self.since.flags, self.flags
         differ = _differing(self.since, self)
-        return [Flip(row, then[row], now[row]) for row in rows if differ[row]]
+        return [Flip(row, self.since._masks(row), self._masks(row)) for row in rows if differ[row]]
+
+    def _masks(self, row: int) -> tuple[int, int]:
+        return self.flags[row], self.undecided[row]
 
     def is_step_from(self, before: Session) -> bool:
         """Whether only thresholds moved since an earlier snapshot; the scope stayed."""
         return self.thresholds is not before.thresholds and self.seen is before.seen
 
-    @property
-    def turned(self) -> list[Flip]:
-        """The runs whose letters changed with the last step."""
-        return [flip for flip in self.flips if flip.before != flip.after]
-
     @cached_property
-    def turned_rows(self) -> frozenset[int]:
-        """Indices of the runs whose letters changed with the last step."""
-        return frozenset(flip.row for flip in self.turned)
+    def flipped_rows(self) -> frozenset[int]:
+        """Indices of the runs that flipped with the last step."""
+        return frozenset(flip.row for flip in self.flips)
 
     def counts(self) -> Counts:
         """Runs in scope without controls, by what is known of them."""
@@ -346,15 +349,27 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         each run that fires at every threshold."""
         return self.seen.values(letter)
 
+    def points(self, letter: str) -> Sequence[float]:
+        """The thresholds at which the diagnostic changes on a compared run, rising: the ends of
+        intervals, and the numbers without one."""
+        return self.seen.points(letter)
+
     def values_in_scope(self, letter: str) -> Sequence[float]:
         """Like `values`, with controls."""
         return self.runs.judge.values(letter, self.scope)
 
     def deciding(self, letter: str) -> Sequence[float]:
-        """Like `values`, for runs whose verdict depends on this diagnostic: no other one fires."""
+        """The `points` at which a judgement changes: no other diagnostic fires on the run, and
+        where another one is undecided, this one fires beyond them."""
         others = ALL & ~BIT[letter]
-        rows = [row for row in self.seen.compared if not self.flags[row] & others]
-        return self.runs.judge.values(letter, rows)
+        sure, possible = self.runs.judge.ends(letter)
+        found = set[float]()
+        for row in self.seen.compared:
+            if not self.flags[row] & others:
+                found.add(sure[row])
+                if not self.undecided[row] & others:
+                    found.add(possible[row])
+        return sorted(filter(math.isfinite, found))
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure, of a run that is not in training."""
@@ -376,10 +391,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             if run_place(trace.source) == self.rows[index].source:
                 return trace.epochs
         return []
-
-    def verdict(self, index: int) -> str:
-        """The verdict text of a run under the thresholds."""
-        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
 
     def standing(self, index: int) -> str:
         """A run's standing (`fa_core.report.verdict.standing`)."""
@@ -446,7 +457,7 @@ def changed_cells(then: Session, now: Session) -> set[int]:
     if then._judged is not now._judged:
         rows |= {row for row, differs in enumerate(_differing(then, now)) if differs}
     if then.since is not now.since:
-        rows |= {flip.row for flip in (*then.turned, *now.turned)}
+        rows |= then.flipped_rows | now.flipped_rows
     return rows
 
 

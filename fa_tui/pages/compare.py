@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import and_, or_
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +12,7 @@ from textual.widget import Widget
 from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
+from fa_core.report.verdict import standing
 from fa_core.report.verdict_cell import cell_text
 from fa_tui.pages.page import Page
 from fa_tui.screens.dialogs import command_for
@@ -29,7 +28,7 @@ from fa_tui.views.comparison import (
     groups_of,
     place_of,
 )
-from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.looks import Look, SeedLooks, tone_of
 from fa_tui.views.words import scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
@@ -261,14 +260,19 @@ only of one \
                 )
             ]
         session = self.session
-        judged = [(session.flags[row], session.coverage[row]) for row in group.rows]
-        if not any(coverage for _, coverage in judged):
+        judged = [
+            (session.flags[row], session.undecided[row], session.coverage[row])
+            for row in group.rows
+        ]
+        if not any(coverage for *_, coverage in judged):
             return [(" none of these runs is measured", "warn")]
         found = agreement(judged)
         who = "seeds" if are_seeds(session, group) else "runs"
         if group.left_out:
             who = f"the first {len(group.rows)} {who}"
         partly = found.partly()
+        doubted = [f"{letter} on {count}" for letter, count in found.undecided.items()]
+        doubt = f"  undecided: {', '.join(doubted)} of {found.runs}" if doubted else ""
         if found.disagree:
             fired = (
                 f"{letter} fires on {fires} of {of}"
@@ -276,32 +280,26 @@ only of one \
             )
             same = [*found.everywhere, *partly]
             rest = f"; agree on {', '.join(same)}" if same else ""
-            return [(f" {who} disagree: {', '.join(fired)}", "warn"), (rest, "dim")]
-        # for agreed letters one run represents all
-        flags = letters_of(session.flags[group.rows[0]])
-        doubts = [session.undecided[row] for row in group.rows]
-        doubt = letters_of(reduce(and_, doubts))
-        doubted = letters_of(reduce(or_, doubts) & ~reduce(and_, doubts))
+            disagree = f" {who} disagree: {', '.join(fired)}"
+            return [(disagree, "warn"), (rest, "dim"), (doubt, "warn")]
         agree = found.everywhere
         if not agree:
             if partly:
                 text = f" {who} agree on {', '.join(partly)}"
             else:
                 text = f" no diagnostic on two of these {who}"
-            return [(text, "dim")]
-        if any(letters_of(coverage) != agree for _, coverage in judged if coverage):
-            # no common verdict: the runs may be measured on different diagnostics
-            return [(f" {who} agree on {', '.join([*agree, *partly])}", "dim")]
-        flags = "".join(letter for letter in flags if letter in agree)
+            return [(text, "dim"), (doubt, "warn")]
+        if any(letters_of(coverage) != agree for *_, coverage in judged if coverage):
+            # no common verdict: the runs may be decided on different diagnostics
+            text = f" {who} agree on {', '.join([*agree, *partly])}"
+            return [(text, "dim"), (doubt, "warn")]
+        # one run represents all
+        flags = "".join(x for x in letters_of(session.flags[group.rows[0]]) if x in agree)
         control = all(session.rows[row].is_control for row in group.rows)
-        cell = cell_text(
-            flags, agree, doubt, control=control, ascii_only=not self.app.terminal.unicode
-        )
-        tone = "bad" if flags else "good"
-        agreed = [(f" {who} agree: ", "dim"), (cell, "dim" if control else tone)]
-        if doubted:
-            agreed.append((f"  {', '.join(doubted)} undecided on some", "warn"))
-        return agreed
+        ascii_only = not self.app.terminal.unicode
+        cell = cell_text(flags, agree, control=control, ascii_only=ascii_only)
+        tone = tone_of(standing(flags, agree, control=control))
+        return [(f" {who} agree: ", "dim"), (cell, tone)]
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

@@ -249,15 +249,15 @@ async def choose_order(app: ExplorerApp) -> None:
 async def choose_flip(app: ExplorerApp) -> None:
     """List the runs that flipped with the last step, and go to the chosen one."""
     session, explorer = app.session, app.explorer
-    turned = session.turned
-    if not turned or session.since is None:
+    flips = session.flips
+    if not flips or session.since is None:
         app.say("no run flipped with the last step", "dim")
         return
-    rows = [session.rows[flip.row] for flip in turned]
+    rows = [session.rows[flip.row] for flip in flips]
     names = [method + rest for method, rest in disambiguate(rows)]
     homes = homes_of([row.source for row in session.rows])
     choices = []
-    for name, flip in zip(names, turned, strict=True):
+    for name, flip in zip(names, flips, strict=True):
         note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     title = "Flipped"

@@ -231,21 +231,23 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
 
 
 class Agreement(NamedTuple):
-    """Agreement of runs on each diagnostic that at least two of them measured.
+    """Agreement of runs on each diagnostic that is decided on at least two of them.
 
     Attributes:
         runs: number of runs.
         agree: letter → number of runs with it, if they all agree.
         disagree: letter → number of runs it fires on, and of runs with it.
+        undecided: letter → number of runs on which it is undecided.
     """
 
     runs: int
     agree: dict[str, int]
     disagree: dict[str, tuple[int, int]]
+    undecided: dict[str, int]
 
     @property
     def everywhere(self) -> str:
-        """The letters measured on every run on which all agree."""
+        """The letters decided on every run on which all agree."""
         return "".join(name for name, measured in self.agree.items() if measured == self.runs)
 
     def partly(self) -> list[str]:
@@ -257,32 +259,37 @@ class Agreement(NamedTuple):
         return texts
 
 
-def agreement(judged: Iterable[tuple[int, int]]) -> Agreement:
+def agreement(judged: Iterable[tuple[int, int, int]]) -> Agreement:
     """Agreement of some runs.
 
     Args:
-        judged: per run, the masks (`fa_core.report.diagnostics.BIT`) of the letters that fire
-            and of those measured.
+        judged: per run, the masks (`fa_core.report.diagnostics.BIT`) of the letters that fire,
+            are undecided, and were measured.
 
-    >>> agreement([(0b001, 0b111), (0b000, 0b011), (0b000, 0b010)])
-    Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)})
+    >>> agreement([(0b001, 0b100, 0b111), (0b000, 0b000, 0b011), (0b000, 0b000, 0b010)])
+    Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)}, undecided={'c': 1})
     """
     # many runs share few verdicts
     counts = Counter(judged)
     agree = {}
     disagree = {}
+    doubts = {}
     for letter, bit in BIT.items():
-        measured = fires = 0
-        for (flags, coverage), count in counts.items():
-            if coverage & bit:
-                measured += count
-            if coverage & flags & bit:
+        decided = fires = doubtful = 0
+        for (flags, undecided, coverage), count in counts.items():
+            if undecided & bit:
+                doubtful += count
+            elif coverage & bit:
+                decided += count
+            if flags & bit:
                 fires += count
-        if 0 < fires < measured:
-            disagree[letter] = (fires, measured)
-        elif measured > 1:
-            agree[letter] = measured
-    return Agreement(counts.total(), agree, disagree)
+        if doubtful:
+            doubts[letter] = doubtful
+        if 0 < fires < decided:
+            disagree[letter] = (fires, decided)
+        elif decided > 1:
+            agree[letter] = decided
+    return Agreement(counts.total(), agree, disagree, doubts)
 
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:

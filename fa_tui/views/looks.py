@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 from fa_tui.views.glyphs import Glyphs
 
 COLOURS = 6
+
+
+_TONES = {WALKS_BACK: "bad", UNDECIDED: "warn", TRUSTWORTHY: "good"}
+
+
+def tone_of(judgement: str) -> str:
+    """The tone of a judgement; of controls and unmeasured runs ``"dim"``."""
+    return _TONES.get(judgement, "dim")
 
 
 class Seeded(Protocol):

@@ -176,17 +176,17 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
 
-    Runs whose verdict changed come first. The others are marked as still walked back.
+    Runs whose judgement changed come first. The others are marked by what they still are.
     """
-    flips = [flip for flip in flips if flip.before != flip.after]
     if len(flips) > limit:
         return _counted_flips(session, flips, limit)
     turned = []
     still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
-        if flip.before and flip.after:
-            still.append(f"{text} (still ✗)")
+        before, after = map(_mark, (flip.before, flip.after))
+        if before == after:
+            still.append(f"{text} (still {after})")
         else:
             turned.append(text)
     return ", ".join(turned + still)
@@ -247,19 +247,29 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
     return name
 
 
+def _mark(masks: tuple[int, int]) -> str:
+    """The mark of a run by its firing and its undecided letters."""
+    flags, undecided = masks
+    return "✗" if flags else "~" if undecided else "✓"
+
+
 def change_words(flip: Flip) -> str:
-    """Letters that fire now or no longer: ``+a −b``."""
+    """Letters that fire now, are undecided now, and do neither any more: ``+a ~c −b``."""
     return _turned(flip.before, flip.after)
 
 
 @cache
-def _turned(before: int, after: int) -> str:
+def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
     """Cached by masks: many flips share few pairs."""
-    gained = letters_of(after & ~before)
-    lost = letters_of(before & ~after)
-    signed = [f"+{letter}" for letter in gained]
-    signed += [f"−{letter}" for letter in lost]
-    return " ".join(signed)
+    (fired, was_open), (fires, is_open) = before, after
+    changes = {
+        "+": fires & ~fired,
+        "~": is_open & ~was_open,
+        "−": (fired | was_open) & ~(fires | is_open),
+    }
+    return " ".join(
+        f"{sign}{letter}" for sign, mask in changes.items() for letter in letters_of(mask)
+    )
 
 
 _KEYS = {

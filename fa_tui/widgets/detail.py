@@ -15,6 +15,7 @@ from fa_core.report.cause_text import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
+from fa_core.report.flips import flips_texts
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -27,7 +28,7 @@ from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import percent, short
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_core.report.verdict import WALKS_BACK
 from fa_core.report.verdict_cell import run_cell
 from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
 from fa_tui.session import Session
@@ -35,6 +36,7 @@ from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import axes_text
+from fa_tui.views.looks import tone_of
 from fa_tui.views.scale import covering
 from fa_tui.views.sparklines import sparkline
 from fa_tui.views.text import cut, cut_start, folded, padded, width_of
@@ -244,16 +246,9 @@ class RunPage:
         report = self._report
         if not report.flags or self._row.is_control:
             return [self._say(verdict_words(report, self._row.is_control))]
-        sure = sorted(report.flags - report.undecided)
-        doubtful = sorted(report.flags & report.undecided)
-        parts = []
-        if sure:
-            fire = "fires" if len(sure) == 1 else "fire"
-            parts.append(f"{', '.join(sure)} {fire}")
-        if doubtful:
-            parts.append(f"{', '.join(doubtful)} undecided")
+        fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
-        return [self._say(f"{short}: {'; '.join(parts)}"), short]
+        return [f"{short}: {', '.join(sorted(report.flags))} {fire}", short]
 
     def _seed(self, room: int) -> str:
         if self._row.seed is None:
@@ -265,9 +260,7 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        standing = self._report.standing(self._row.is_control)
-        tones = {WALKS_BACK: "bad", TRUSTWORTHY: "good", UNDECIDED: "warn"}
-        return tones.get(standing, "dim")
+        return tone_of(self._report.standing(self._row.is_control))
 
     def _verdict(self) -> list[Row]:
         """The protocol's words for the verdict, its cause, and what the file recorded."""
@@ -279,6 +272,9 @@ class RunPage:
             if known != f"{LETTERS} measured":
                 words = f"{words}; {known}"
             lines += self._wrapped(words, self._tone)
+        flips = [] if self._row.is_control else flips_texts(report)
+        if flips:
+            lines += self._wrapped(f"To flip this run: {'; '.join(flips)}", "note")
         cause = failure_mode(report, cosine=False)
         if cause:
             lines += self._wrapped(f"cause: {cause}", "note")

@@ -34,7 +34,7 @@ from fa_tui.views.columns import (
     written,
 )
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import SeedLooks
+from fa_tui.views.looks import SeedLooks, tone_of
 from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import Scale
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
@@ -83,12 +83,10 @@ def _sign_tone(place: int, sign: str) -> str:
 
 
 def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
-    """A run's cell: the mark and the letters in the verdict's colour."""
+    """A run's cell: the mark and the letters in the judgement's tone."""
     if not session.coverage[row] and session.is_trained(row):
         return [(cell_so_far(session, row, ascii_only=glyphs.name == "ascii"), "accent")]
-    own = "dim"
-    if session.coverage[row] and not session.rows[row].is_control:
-        own = "bad" if session.flags[row] else "good"
+    own = tone_of(session.standing(row))
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
     return [(text, tone or own) for text, tone in pieces]
 
@@ -172,7 +170,7 @@ class RunsView(LineTable):
     @property
     def flipped(self) -> AbstractSet[int]:
         """The runs that flipped with the last step."""
-        return self.session.turned_rows
+        return self.session.flipped_rows
 
     def show_changed(self, rows: Collection[int], *, is_step: bool) -> None:
         """Repaint runs whose cells changed; after a step bring the first of a few flipped runs into
@@ -424,6 +422,8 @@ class RunCells:
             return "text"
         if session.flags[row] & bit:
             return "bad"
+        if session.undecided[row] & bit:
+            return "warn"
         if session.coverage[row] & bit:
             return "text"
         return "dim"

@@ -230,6 +230,8 @@ class RunTable(RunsView):
         tone = "text"
         if kind.letter and self.session.flags[row] & BIT[kind.letter]:
             tone = "bad"
+        elif kind.letter and self.session.undecided[row] & BIT[kind.letter]:
+            tone = "warn"
         elif text == self._glyphs.unmeasured:
             tone = "dim"
         return [(self._fitted(text, kind), tone)]

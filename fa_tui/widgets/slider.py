@@ -35,7 +35,7 @@ class Flips:
     verdicts are constant for t in [x_i, x_{i+1}); if below, in (x_i, x_{i+1}].
 
     Args:
-        values: the runs' finite values, from `finite`; others never flip.
+        values: finite, rising.
         above: whether runs fire above the threshold.
     """
 
@@ -141,7 +141,7 @@ class ThresholdSlider(Dragged, can_focus=True):
     Attributes:
         letter: of the diagnostic.
         value: the threshold.
-        deciding: returns the values of the runs whose verdict depends on this threshold alone.
+        deciding: returns the values, rising, at which a judgement changes.
     """
 
     BINDINGS = [
@@ -183,7 +183,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._flush_later = Later(_FLUSH_SECONDS, self, self._flush)
         self._catch_up_later = Later(_FRAME_SECONDS, self, self.repaint)
         self._offers_default = False
-        self._tracked: tuple[Sequence[float], float] = (), math.nan
+        self._tracked: tuple[Sequence[float], Sequence[float], float] = (), (), math.nan
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._interval: Interval | None = None
@@ -207,18 +207,25 @@ class ThresholdSlider(Dragged, can_focus=True):
             self._catch_up_later.cancel()
             self.repaint()
 
-    def set_runs(self, values: Sequence[float]) -> None:
-        """Show the runs' measured values on a track that holds them all."""
-        if (values, self.value) == self._tracked:
+    def set_runs(self, values: Sequence[float], points: Sequence[float]) -> None:
+        """Show the runs' measured values on a track that holds them all.
+
+        Args:
+            values: of the runs.
+            points: the thresholds at which a run flips, rising.
+        """
+        if (values, points, self.value) == self._tracked:
             return
-        self._tracked = values, self.value
+        self._tracked = values, points, self.value
         one = self._diagnostic
-        scale = covering(chain(values, [self.value]), log=one.quantity.log, at_least=one.span)
+        scale = covering(
+            chain(values, points, [self.value]), log=one.quantity.log, at_least=one.span
+        )
         if scale is not None:
             self._track = Track(scale, one.step)
         self._ticks = finite(values)
         self._nonfinite = len(values) - len(self._ticks)
-        self._flips = Flips(self._ticks, above=one.fires_above)
+        self._flips = Flips(points, above=one.fires_above)
         self._marks = []
         self.repaint()
 
@@ -398,11 +405,11 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._set_pending(target)
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
-        """Move to the next value at which a run's letters change, or its verdict."""
+        """Move to the next value at which a run's letters change, or its judgement."""
         flips = self._flips
         what = "no run flips"
         if verdict:
-            flips = Flips(finite(self.deciding()), above=self._diagnostic.fires_above)
+            flips = Flips(self.deciding(), above=self._diagnostic.fires_above)
             what = "no verdict changes"
         target = flips.next(self._pending, upward=direction > 0)
         if target is not None:

@@ -62,7 +62,7 @@ class SlidersPanel(Vertical):
         for letter, one in DIAGNOSTICS.items():
             slider = ThresholdSlider(one, one.limit(session.thresholds), id=f"slider-{letter}")
             slider.deciding = partial(self._deciding, letter)
-            slider.set_runs(session.values(letter))
+            slider.set_runs(session.values(letter), session.points(letter))
             self._sliders[letter] = slider
         self._sliders["a"].add_class("-expanded")
 
@@ -85,7 +85,7 @@ class SlidersPanel(Vertical):
             if limit != slider.value:
                 slider.set_value(limit)
             if now.seen is not before.seen:
-                slider.set_runs(now.values(letter))
+                slider.set_runs(now.values(letter), now.points(letter))
             slider.catch_up()
         is_step = now.is_step_from(before)
         if now.flips or not is_step or before.flips:

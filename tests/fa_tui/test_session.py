@@ -13,7 +13,7 @@ from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import letters_of
+from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.reading import Reading
 from fa_tui.session import Session, UnreadTraces, merged, with_rows
@@ -43,7 +43,7 @@ def at(session: Session, **limits: float) -> Session:
 def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Session) -> None:
     now = at(session, h_norm_explosion_ratio=5.0)
     assert {now.rows[flip.row].key for flip in now.flips} == {EP_123, EP_456}
-    assert all((letters_of(flip.before), letters_of(flip.after)) == ("", "a") for flip in now.flips)
+    assert all((flip.before, flip.after) == ((0, 0), (BIT["a"], 0)) for flip in now.flips)
     assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 

@@ -144,15 +144,17 @@ def test_only_runs_of_one_network_have_a_mean() -> None:
 
 
 def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
-    calm, burst = (mask_of(""), mask_of("ab")), (mask_of("ac"), mask_of("abc"))
+    calm = mask_of(""), mask_of(""), mask_of("abd")
+    burst = mask_of("ac"), mask_of("d"), mask_of("abcd")
     found = agreement([calm, burst, burst])
     assert (found.agree, found.disagree) == ({"b": 3, "c": 2}, {"a": (2, 3)})
     assert (found.everywhere, found.partly()) == ("b", ["c on 2 of 3"])
-    assert agreement([]) == (0, {}, {})
+    assert found.undecided == {"d": 2}
+    assert agreement([]) == (0, {}, {}, {})
 
 
 def test_what_one_run_measured_is_no_agreement() -> None:
-    with_d, without = (mask_of("ad"), mask_of("abcd")), (mask_of("a"), mask_of("abc"))
+    with_d, without = (mask_of("ad"), 0, mask_of("abcd")), (mask_of("a"), 0, mask_of("abc"))
     assert agreement([with_d, without]).agree == {"a": 2, "b": 2, "c": 2}
 
 

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 import fa_tui
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
-from fa_tui.widgets.slider import ThresholdSlider, widths
+from fa_tui.widgets.slider import ThresholdSlider, finite, widths
 from tests.fa_tui.waiting import until
 
 GROWTH = replace(DIAGNOSTICS["a"], span=(0.1, 1e5))
@@ -38,7 +38,7 @@ class Stage(App[None]):
         yield self.slider
 
     def on_mount(self) -> None:
-        self.slider.set_runs(self.ticks)
+        self.slider.set_runs(self.ticks, finite(self.ticks))
         self.slider.focus()
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:

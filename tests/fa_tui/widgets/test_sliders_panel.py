@@ -67,7 +67,7 @@ async def test_tracks_grow_to_hold_every_run() -> None:
     app = Stage()
     async with app.run_test() as pilot:
         slider = app.panel.slider("a")
-        slider.set_runs([1.0, 3e7])
+        slider.set_runs([1.0, 3e7], [1.0, 3e7])
         slider.focus()
         await pilot.press("]")
         await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio > 3e7)
