@@ -391,7 +391,7 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         asked.append(runs)
         return ["cpu"] * min(runs, 2)
 
-    monkeypatch.setattr("fa_core.audit.devices.workers_for", workers_for)
+    monkeypatch.setattr("fa_tui.jobs.measuring.workers_for", workers_for)
     monkeypatch.setattr("fa_core.audit.audit.workers_for", workers_for)
     app = measuring_app("wait", "wait2")
     async with app.run_test(size=SIZE) as pilot:
