@@ -109,7 +109,9 @@ class RunTable(RunsView):
         seed = max(5, _longest(seeds) + _MARK) + 2
         source = 0
         if len(session) <= _MANY:
-            places = {place_label(row) for row in session.rows}
+            # one run of each file or folder
+            firsts = [next(iter(keys.values())) for keys in session.runs.places.values()]
+            places = {place_label(session.rows[row]) for row in firsts}
             if len(places) > 1:
                 source = min(_SOURCE_LIMIT, _longest(places)) + 2
         self._whole = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
