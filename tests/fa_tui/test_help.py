@@ -91,16 +91,6 @@ async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) 
         assert isinstance(app.screen, HelpScreen)
 
 
-async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await go(pilot, app)
-        (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
-        assert all(kind in line for kind in ("not read", "in part", "settings"))
-        assert "opened" not in line
-
-
 @pytest.mark.parametrize("letter", DIAGNOSTICS)
 def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
     diagnostic = DIAGNOSTICS[letter]

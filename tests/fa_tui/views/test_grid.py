@@ -13,17 +13,6 @@ def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -
     return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, axes=axes)
 
 
-rows = st.lists(
-    st.builds(
-        row,
-        st.sampled_from(["bp", "dfa"]),
-        st.sampled_from([None, 42, 7]),
-        st.sampled_from(["a.json", "b.json", "runs/x"]),
-        lam=st.sampled_from([1e-3, 1e-2]),
-    )
-)
-
-
 def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
     assert [line.is_heading for line in build_grid([row("bp", 1)]).lines] == [False]
     two = build_grid(
