@@ -242,13 +242,13 @@ class LostGradientRecorder(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is Tensor.register_hook:
             self.hooks["tensor hook"] = None
-        elif func == _GRAD_FN.__get__:
-            self.hooks[NODE_HOOK] = None
         if func.__name__ in _LEAVING:
             self.leaves_torch = True
         # before the call: afterwards the tensor requires no gradient
         detached = func is Tensor.detach_ and self._requires_grad(args)
         output = func(*args, **kwargs)
+        if func == _GRAD_FN.__get__ and output is not None:
+            self.hooks[NODE_HOOK] = None
         _mark_weights(output, (args, kwargs))
         written = _written(func, args, kwargs)
         if self._shared and written is not None and storage(written) in self._shared:
