@@ -199,6 +199,6 @@ def test_pages_of_the_reference_are_made_from_the_program() -> None:
     page = "\n".join(build.commands_page())
     assert re.findall(r"^## (.*)$", page, re.M) == list(COMMANDS)
     assert "--frozen-baseline" in page
-    assert "<kbd>t</kbd> | the long view" in "\n".join(build.keys_page())
+    assert "<kbd>t</kbd> | all columns of all runs" in "\n".join(build.keys_page())
     assert "`thresholds.g_norm_floor` | `1e-7`" in "\n".join(build.settings_page())
     assert "::: fa_core.diagnose" in "\n".join(build.api_page())

@@ -29,6 +29,7 @@ from fa_core.formats.rows import AuditRow
 from fa_core.option_values import listed, nearest, unknown_name
 from fa_core.report.diagnostics import BOUND
 from fa_core.report.names import canonical_method
+from fa_core.report.numbers import exact
 from fa_core.report.quantities import BY_NAME
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.sanitize import sanitize
@@ -63,11 +64,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     axes: Json = {}
 
     @property
+    def limit(self) -> float | None:
+        """The number that is claimed."""
+        return self.at_most if self.at_least is None else self.at_least
+
+    @property
     def needs(self) -> str:
         """The condition: ``≥ 2``, ``≤ 50``."""
         if self.at_least is not None:
-            return f"≥ {self.at_least:g}"
-        return f"≤ {self.at_most:g}"
+            return f"≥ {exact(self.at_least)}"
+        return f"≤ {exact(self.at_most or 0.0)}"
 
     @property
     def title(self) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 import numpy as np
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
+from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable, Mask
 from fa_core.option_values import nearest
 from fa_core.report.controls import CONTROLS
+from fa_core.report.diagnostics import ASSUMED
 from fa_core.report.names import canonical_method, differing_axes, homes
 
 GROUPS = HEALTHY, DEGENERATE = "healthy", "degenerate"
@@ -130,9 +133,101 @@ def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
     return chosen
 
 
-def varying_axes(table: AuditTable) -> tuple[str, ...]:
-    """Names of the axes (λ, d, L, arch, …) with more than one value; a missing value counts."""
-    return tuple(sorted(differing_axes(("", axes) for axes in table.axes).get("", ())))
+class Condition(NamedTuple):
+    """What runs that are seeds of one method share (`conditions`).
+
+    Attributes:
+        method: canonical name.
+        axes: their second axes, and what else tells them from the method's other runs: a part of
+            the network or the data, ``layers``, ``source`` (``audit``, ``record``, ``log``).
+        collection: their file or folder, if several hold the same runs; else ``""``.
+    """
+
+    method: str
+    axes: Json
+    collection: str
+
+    @property
+    def all_axes(self) -> Json:
+        """The axes, with the name of the file or folder as one of them."""
+        return {**self.axes, "from": PurePath(self.collection).name or None}
+
+
+def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
+    """Conditions with the rows of their seeds, in order of first appearance.
+
+    Runs are seeds of one method if source kind, network, data and axes agree. A fact that a run
+    does not record is that of the runs that agree with it in everything before, if they have one.
+
+    Source: docs/protocol.md §9, seeds.
+    """
+    methods = [str(method) for method in table.method]
+    axes = list(differing_axes(("", axes) for axes in table.axes).get("", ()))
+    names = [*zip(methods, *([repr(row.get(x)) for row in table.axes] for x in axes), strict=True)]
+    places = collections(names, table.seed.tolist(), table.source.tolist())
+    keys: list[Hashable] = list(zip(names, places, strict=True))
+    facts = [_setup(row) | row.axes for row in table.rows()]
+    for fact in dict.fromkeys(name for found in facts for name in found):
+        finer = _parted(keys, [found.get(fact) for found in facts])
+        if fact not in axes and len(set(finer)) > len(set(keys)):
+            keys = finer
+            axes.append(fact)
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for run, key in enumerate(keys):
+        members[key].append(run)
+    found = []
+    for rows in members.values():
+        # facts that only some runs record are those of all
+        known = {x: v for i in reversed(rows) for x, v in facts[i].items() if v is not None}
+        values = {x: known.get(x) for x in axes}
+        found.append((Condition(methods[rows[0]], values, places[rows[0]]), rows))
+    return found
+
+
+def collections(
+    names: Sequence[Hashable], seeds: Sequence[object], sources: Sequence[str]
+) -> list[str]:
+    """The file or folder of every run (`homes`) if the same run is in two of them; else ``""``.
+
+    >>> collections(["dfa", "dfa"], [1, 1], ["old/dfa_s1", "new/dfa_s1"])
+    ['old', 'new']
+    >>> collections(["dfa", "dfa"], [1, 2], ["old/dfa_s1", "new/dfa_s2"])
+    ['', '']
+    """
+    places = homes(sources)
+    runs = list(zip(names, seeds, strict=True))
+    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
+        return [""] * len(runs)
+    return places
+
+
+def _parted(keys: Sequence[Hashable], values: Sequence[object]) -> list[Hashable]:
+    """Keys with a further fact; an unknown one is the only one known of its key."""
+    texts = ["" if value is None else repr(value) for value in values]
+    known: dict[Hashable, set[str]] = defaultdict(set)
+    for key, text in zip(keys, texts, strict=True):
+        if text:
+            known[key].add(text)
+    parted: list[Hashable] = []
+    for key, text in zip(keys, texts, strict=True):
+        only = next(iter(known[key])) if len(known[key]) == 1 else ""
+        parted.append((key, text or only))
+    return parted
+
+
+def _setup(row: AuditRow) -> Json:
+    """What a run's report tells of its network, its data and its own kind."""
+    report = row.report
+    facts = report.provenance
+    inexact = set(report.kinds.values()) - {ASSUMED}
+    args = facts.get("arch_args")
+    found = dict(args) if isinstance(args, Mapping) else {}
+    found |= {name: facts.get(name) for name in ("arch", "data", "data_hash")}
+    if report.coverage:
+        found["source"] = "log" if inexact else "audit" if facts else "record"
+    if report.residual_norms and not inexact:
+        found["layers"] = len(report.residual_norms) - 1
+    return found
 
 
 SETUP = ("arch", "arch_args", "data", "data_hash")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from typing import TypeAlias
+from collections import Counter
 
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import baseline_hint, varying_axes
+from fa_core.analysis.method_groups import Condition, baseline_hint, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
 from fa_core.option_values import listed
 from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
-from fa_core.report.names import homes
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
@@ -53,11 +51,13 @@ class Stat(Result, frozen=True, kw_only=True):
 
 
 class SeedGroup(Result, frozen=True, kw_only=True):
-    """One method at one value of each second axis, over its seeds.
+    """One method under one condition (`fa_core.analysis.method_groups.conditions`), over its
+    seeds.
 
     Attributes:
         method: canonical name.
-        axes: second axes, e.g. ``{"lam": 0.01}``; None for an axis that is not set.
+        axes: second axes, e.g. ``{"lam": 0.01}``, and what else tells it from the method's other
+            conditions; None for what is not set.
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in table order; None for a run without a seed.
         stats: column of `AuditTable`, of `AVERAGED` and `CREDIT` → `Stat`.
@@ -113,44 +113,16 @@ def over_seeds(
 
     Source: docs/protocol.md §9, seeds.
     """
-    axes, members = _members(table)
     t = thresholds or DiagnosticThresholds()
-    groups: list[SeedGroup] = []
-    for (home, *_), rows in members.items():
-        groups.append(_group(table.select(rows), axes, home, t))
+    groups = [_group(table.select(rows), one, t) for one, rows in conditions(table)]
     notes = [*table.assumed_notes, *table.uneven_notes]
     if not groups:
         notes.append("no runs: nothing to average")
-    return SeedTable(by=axes, groups=tuple(groups), notes=tuple(notes))
+    by = tuple(groups[0].axes) if groups else ()
+    return SeedTable(by=by, groups=tuple(groups), notes=tuple(notes))
 
 
-_Key: TypeAlias = tuple[str, ...]
-"""A condition: collection, method, and the values of the second axes as text."""
-
-
-def _members(table: AuditTable) -> tuple[tuple[str, ...], dict[_Key, list[int]]]:
-    """The second axes that vary, and the rows of every condition."""
-    axes = varying_axes(table)
-    places = homes(table.source.tolist())
-    names: list[_Key] = []
-    for method, row in zip(table.method, table.axes, strict=True):
-        levels = [repr(row.get(axis)) for axis in axes]
-        names.append((str(method), *levels))
-    # collections are distinguished only if a run is in two of them
-    runs = set(zip(names, table.seed, strict=True))
-    runs_by_home = set(zip(names, table.seed, places, strict=True))
-    if len(runs_by_home) == len(runs):
-        places = [""] * len(table)
-    members: dict[_Key, list[int]] = defaultdict(list)
-    for i, (home, condition) in enumerate(zip(places, names, strict=True)):
-        key = (home, *condition)
-        members[key].append(i)
-    return axes, members
-
-
-def _group(
-    runs: AuditTable, axes: tuple[str, ...], home: str, thresholds: DiagnosticThresholds
-) -> SeedGroup:
+def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
@@ -163,9 +135,9 @@ def _group(
     for name, values in zip(CREDIT, runs.credit.T, strict=True):
         stats[name] = stat_of(values if pooled else values[:0], geometric=False)
     return SeedGroup(
-        method=str(runs.method[0]),
-        axes={name: runs.axes[0].get(name) for name in axes},
-        collection=home,
+        method=condition.method,
+        axes=condition.axes,
+        collection=condition.collection,
         seeds=tuple(runs.seed),
         stats=stats,
         verdicts=dict(Counter(runs.verdicts(thresholds))),

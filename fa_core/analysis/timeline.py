@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
+from fa_core.analysis.method_groups import collections
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
@@ -21,7 +22,7 @@ from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.gamma import deep_over_epochs, null_band
-from fa_core.report.names import homes, named_place, run_names, run_place
+from fa_core.report.names import named_place, run_names, run_place
 from fa_core.report.numbers import brief
 from fa_core.report.thresholds import DiagnosticThresholds
 
@@ -106,6 +107,7 @@ class Timeline(Result, frozen=True, kw_only=True):
         points: the epochs.
         null: mean and standard deviation of deep Γ under random feedback (`null_band`), from the
             run's audit; None without one.
+        null_gamma: Γ_l under random feedback, from the run's audit; empty without one.
         unfinished: whether the trace was still being written.
         skipped: what could not be judged, the missing inputs, and the trace's `notes`.
         unit: what numbers the records, see `Trace`.
@@ -124,6 +126,7 @@ class Timeline(Result, frozen=True, kw_only=True):
     final_acc: float | None
     points: tuple[EpochPoint, ...]
     null: tuple[float, float] | None = None
+    null_gamma: tuple[float | None, ...] = ()
     unfinished: bool = False
     skipped: tuple[str, ...] = ()
     unit: str = EPOCH
@@ -240,27 +243,34 @@ def timelines(
         assumed: see `frozen_baselines`.
     """
     replay = Replay(traces, frozen_baselines(traces, table, assumed))
-    nulls = _null_bands(traces, table)
+    nulls = _nulls(traces, table)
     found = []
-    for one, null in zip(replay.timelines(thresholds, stop_on, total_epochs), nulls, strict=True):
+    judged = replay.timelines(thresholds, stop_on, total_epochs)
+    for one, (null, layers) in zip(judged, nulls, strict=True):
         if all(point.deep_gamma is None for point in one.points):
             null = None
-        found.append(msgspec.structs.replace(one, null=null))
+        found.append(msgspec.structs.replace(one, null=null, null_gamma=layers))
     return found
 
 
-def _null_bands(traces: Sequence[Trace], table: AuditTable) -> list[tuple[float, float] | None]:
-    """`fa_core.report.gamma.null_band` per trace, from the run's audit; None unless one audit is
-    certainly the run's."""
+_Nulls: TypeAlias = tuple[tuple[float, float] | None, tuple[float | None, ...]]
+"""`Timeline.null` and `Timeline.null_gamma`."""
+
+
+def _nulls(traces: Sequence[Trace], table: AuditTable) -> list[_Nulls]:
+    """Γ under random feedback per trace, from the run's audit; none unless one audit is clearly
+    its own."""
     audits = _audits(table)
-    found: list[tuple[float, float] | None] = []
+    found: list[_Nulls] = []
     for trace in traces:
         audit = _audit_of(trace, audits)
         if audit is None:
-            found.append(None)
-        else:
-            report = table.report(audit)
-            found.append(null_band(report.credit, trace.method, report.provenance))
+            found.append((None, ()))
+            continue
+        report = table.report(audit)
+        drawn = (report.credit or {}).get("null") or {}
+        band = null_band(report.credit, trace.method, report.provenance)
+        found.append((band, tuple(drawn.get("gamma") or ())))
     return found
 
 
@@ -360,11 +370,9 @@ def by_condition(timelines: Sequence[Timeline]) -> list[tuple[str, list[Timeline
 
     Files and folders are told apart, and named, only if the same run is in two of them.
     """
-    places = homes([one.source for one in timelines])
     names = [(one.method, repr(sorted(one.axes.items(), key=str))) for one in timelines]
-    runs = [(name, one.seed) for name, one in zip(names, timelines, strict=True)]
-    if len(set(zip(runs, places, strict=True))) == len(set(runs)):
-        places = [""] * len(runs)
+    seeds, sources = [one.seed for one in timelines], [one.source for one in timelines]
+    places = collections(names, seeds, sources)
     members: dict[tuple[str, tuple[str, str]], list[Timeline]] = defaultdict(list)
     for place, name, one in zip(places, names, timelines, strict=True):
         members[place, name].append(one)

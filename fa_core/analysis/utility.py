@@ -27,8 +27,9 @@ class Strategy(Result, frozen=True, kw_only=True):
         walked_back: names of the runs it withdraws, in table order.
         judged: number of runs with the input it adds to accuracy; the others are judged by accuracy
             alone.
-        agreement: share of S_full's walk-backs that it walks back too; None if S_full walks back
+        caught: share of S_full's walk-backs that it walks back too; None if S_full walks back
             nothing. S_full is a rule like the others, not the truth.
+        extra: number of runs that it walks back and S_full does not.
         by_method: method → walked-back runs.
     """
 
@@ -36,7 +37,8 @@ class Strategy(Result, frozen=True, kw_only=True):
     looks_at: str
     walked_back: tuple[str, ...]
     judged: int
-    agreement: float | None
+    caught: float | None
+    extra: int
     by_method: dict[str, int]
 
 
@@ -106,15 +108,16 @@ def decision_utility(
     withdrawn = np.count_nonzero(full)
     strategies = []
     for name, (looks_at, caught, known) in rules.items():
-        agreement = None
+        share = None
         if withdrawn:
-            agreement = float(np.count_nonzero(caught & full) / withdrawn)
+            share = float(np.count_nonzero(caught & full) / withdrawn)
         strategy = Strategy(
             name=name,
             looks_at=looks_at,
             walked_back=tuple(names[caught]),
             judged=int(known.sum()),
-            agreement=agreement,
+            caught=share,
+            extra=int(np.count_nonzero(caught & ~full)),
             by_method=none_walked_back | Counter(runs.method[caught].tolist()),
         )
         strategies.append(strategy)

@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from fa_core.report.beside import beside_texts, mean_error_remark, reference_text, scale_text
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
     basis_text,
@@ -18,7 +18,7 @@ from fa_core.report.notes import (
     why_unmeasured,
     why_unproven,
 )
-from fa_core.report.numbers import brief, short
+from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 
 FIRES, PASSES, UNDECIDED, UNMEASURED = "FIRES", "passes", "undecided", "not measured"
@@ -88,7 +88,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         letter=letter,
         state=_state(run, letter),
         number=_number(run, diagnostic.quantity, value),
-        limit=f"{diagnostic.bound} {brief(diagnostic.limit(run.thresholds))}",
+        limit=f"{diagnostic.bound} {exact(diagnostic.limit(run.thresholds))}",
         distance=distance_text(run, diagnostic),
         brief_distance=distance_text(run, diagnostic, brief=True),
         remarks=_remarks(run, letter),
@@ -99,7 +99,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
 def range_text(run: JudgedRun, letter: str) -> str:
     """A diagnostic's interval, e.g. ``"+0.120, +0.392"``; ``""`` if it has none."""
     ends = run.interval(letter) or ()
-    return ", ".join(map(JUDGED[letter].text, ends))
+    return ", ".join(judged_text(JUDGED[letter], end, run.thresholds) for end in ends)
 
 
 def distance_text(run: JudgedRun, diagnostic: Diagnostic, *, brief: bool = False) -> str:
@@ -132,7 +132,7 @@ def _state(run: JudgedRun, letter: str) -> str:
 
 
 def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
-    number = quantity.text(value)
+    number = judged_text(quantity, value, run.thresholds)
     if not quantity.log:
         number += quantity.suffix
     parts = [quantity.words, number]

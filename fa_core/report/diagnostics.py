@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.report.numbers import brief, short
+from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 
@@ -85,8 +85,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def rule(self, thresholds: DiagnosticThresholds) -> str:
         """The condition under which it fires, e.g. ``"growth per block > 50"``."""
-        limit = brief(self.limit(thresholds))
-        return f"{self.quantity.words} {self.sign} {limit}"
+        return f"{self.quantity.words} {self.sign} {exact(self.limit(thresholds))}"
 
     @property
     def sign(self) -> str:
@@ -144,6 +143,13 @@ def _factor(ratio: float) -> str:
         if text != "1":
             return text
     return "1"
+
+
+def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticThresholds) -> str:
+    """A number as text beside a verdict: rounding never moves it onto or across its threshold."""
+    if quantity.letter:
+        return quantity.text(value, DIAGNOSTICS[quantity.letter].limit(thresholds))
+    return quantity.text(value)
 
 
 _FACTS = msgspec.json.decode(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TypeGuard
 
@@ -113,6 +113,32 @@ def brief(value: float | None, digits: int = 4) -> str:
     if "e" in text:
         return f"{value:.0f}"
     return text
+
+
+def on_its_side(
+    value: float, limit: float | None, write: Callable[[float, int], str], digits: int
+) -> str:
+    """A number with so many digits, or with as many more as show on which side of a limit it is.
+
+    Args:
+        value: the number.
+        limit: None for no limit.
+        write: makes the text of a number and a count of digits.
+        digits: the fewest.
+
+    >>> on_its_side(50.0004, 50.0, brief, 4), on_its_side(1.002e-7, 1e-7, brief, 3)
+    ('50.0004', '1.002e-7')
+    >>> on_its_side(50.93, 50.0, brief, 4), on_its_side(50.0, 50.0, brief, 4)
+    ('50.93', '50')
+    """
+    if limit is None or not math.isfinite(value):
+        return write(value, digits)
+    for more in range(digits, 18):
+        text = write(value, more)
+        shown = float(text)
+        if (shown > limit, shown < limit) == (value > limit, value < limit):
+            return text
+    return exact(value)
 
 
 def brief_in(value: float | None, cells: int) -> str:

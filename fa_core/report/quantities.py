@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.report.numbers import MISSING, brief
+from fa_core.report.numbers import MISSING, brief, on_its_side
 from fa_core.report.report_facts import ReportFacts
 
 
@@ -80,17 +80,22 @@ class Quantity(msgspec.Struct, frozen=True, kw_only=True):
         value: float | None = getattr(report, self.field)
         return value
 
-    def text(self, value: float | None) -> str:
-        """A number without its unit.
+    def text(self, value: float | None, limit: float | None = None) -> str:
+        """A number without its unit, with more digits only where its side of a limit needs them.
 
         >>> BY_NAME["growth"].text(694.4575), BY_NAME["margin"].text(2.3), BY_NAME["acc"].text(None)
         ('694.5', '+2.30', 'N/A')
+        >>> BY_NAME["drift"].text(0.3004, 0.3), BY_NAME["drift"].text(0.3004, 0.2)
+        ('+0.3004', '+0.300')
         """
         if value is None:
             return MISSING
+        return on_its_side(value, limit, self._rounded, self.digits)
+
+    def _rounded(self, value: float, digits: int) -> str:
         if self.log or math.isnan(value):
-            return brief(value, self.digits)
-        return f"{value:{self.sign}.{self.digits}f}"
+            return brief(value, digits)
+        return f"{value:{self.sign}.{digits}f}"
 
 
 QUANTITIES = tuple(

@@ -59,7 +59,7 @@ def timeline_figure(
 
 @fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
-    """Deep Γ and Γ_l over epochs, a curve per run; dotted: deep Γ of that run under random
+    """Deep Γ and Γ_l over epochs, a curve per run; dotted: the same of that run under random
     feedback.
 
     Runs with a single logged Γ are left out.
@@ -67,10 +67,9 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
-    nulls = {name: one.null[0] for name, one in zip(names, drawn, strict=True) if one.null}
     shown = range(-1, layers)
     signs: Signs = {}
-    if nulls:
+    if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
     figure, axes = page(f"Γ over {_unit(drawn)}s", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel in axes[len(shown) :]:
@@ -79,14 +78,14 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         curves = []
         for one in drawn:
             curves.append(_numbers(_gamma_at(point, layer) for point in one.points))
-        lines = {}
+        nulls = _numbers(_null_at(one, layer) for one in drawn)
         panel.set(title=f"Γ at l = {layer}")
         if layer < 0:
-            lines = nulls
             panel.set(title="deep Γ", ylabel="cosine")
-        panels.fit(panel, [*itertools.chain(*curves), *lines.values(), 0.0])
-        for name, null in lines.items():
-            panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
+        panels.fit(panel, [*itertools.chain(*curves), *nulls, 0.0])
+        for name, null in zip(names, nulls, strict=True):
+            if math.isfinite(null):
+                panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
         _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
 
@@ -113,6 +112,15 @@ def _gamma_at(point: EpochPoint, layer: int) -> float | None:
         return point.deep_gamma
     if layer < len(point.gamma):
         return point.gamma[layer]
+    return None
+
+
+def _null_at(one: Timeline, layer: int) -> float | None:
+    """Γ_l of a run under random feedback; deep Γ for −1."""
+    if layer < 0:
+        return one.null[0] if one.null else None
+    if layer < len(one.null_gamma):
+        return one.null_gamma[layer]
     return None
 
 

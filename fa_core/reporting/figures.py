@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.method_groups import families
+from fa_core.analysis.method_groups import conditions, families
 from fa_core.report.diagnostics import BIT
-from fa_core.report.numbers import brief
+from fa_core.report.numbers import brief, with_axes
 from fa_core.report.published_names import published_name
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fa_core.formats.table import AuditTable
 
 _LETTERS = 48
-"""Letters below a panel; methods, where their names stand upright."""
+"""Letters that fit below a panel."""
 
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
@@ -50,7 +50,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     if not table.controls.all():
         table = table.select(~table.controls)
     rows = np.arange(len(table))
-    names, styles = variants_of(table, rows)
+    names, styles = variants_of(table, rows.tolist())
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
     signs = {**faces(table, thresholds), "line: mean over seeds": _MEAN}
     for unjudged in panels.UNJUDGED:
@@ -58,7 +58,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     columns = min(len(drawn), 2)
     printed = _printed(table, names)
     # names that do not fit below the panels are in the legend
-    fits = len(styles) <= _LETTERS * 0.8
+    fits, _ = panels.labels_of([printed[name] for name in styles], _LETTERS)
     named = {} if fits else {printed[name]: styles[name] for name in styles}
     rows_of_panels = math.ceil(len(drawn) / columns)
     figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)
@@ -116,18 +116,18 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     """
     rows = np.array(sorted(i for family in families(table) for i in family.rows), dtype=np.intp)
     names, styles = variants_of(table, rows.tolist())
-    conditions = {}
-    for i, name in names.items():
-        conditions[name] = (str(table.method[i]), _penalty(table, i))
-    places = sorted(conditions, key=conditions.__getitem__)
+    rank = {name: (str(table.method[i]), _penalty(table, i)) for i, name in names.items()}
+    places = sorted(rank, key=rank.__getitem__)
     xs = side_by_side(names, places, rows)
     styles = {name: styles[name] for name in places}
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     plain_bp = [i for i in np.flatnonzero(table.method == "bp").tolist() if not _penalty(table, i)]
-    bp = mean_of(table.acc[plain_bp])
-    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [bp])
-    if math.isfinite(bp):
-        panels.level_line(axes[COURSES.index(ACCURACY)], "BP", bp)
+    alone = table.select(plain_bp)
+    levels = {mean_of(alone.acc[members]): one for one, members in conditions(alone)}
+    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [*levels])
+    for level, one in levels.items():
+        if math.isfinite(level):
+            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
 
 

@@ -79,7 +79,7 @@ def first_page(
     table = _in_order(table)
     blocks: list[Block] = [Heading(title, 1)]
     if len(table):
-        blocks += [*runs.summary(table, thresholds), runs.thresholds_block(thresholds)]
+        blocks += [*runs.summary(table, thresholds), runs.thresholds_table(thresholds)]
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     blocks += claims_blocks(extras.claims)
@@ -95,18 +95,18 @@ def first_page(
 
 
 _NAMED_AT_MOST = 12
-"""Files in the command that measures again."""
+"""Files in the command that measures again; beyond it, their folders."""
 
 
 def _how_to_verify(table: AuditTable) -> str:
     """The command that measures again, or why there is none."""
-    if not any(row.checkpoint for row in table.rows()):
+    sources = [row.source for row in table.rows() if row.checkpoint]
+    if not sources:
         return "No weights are recorded with these numbers: they cannot be measured again."
-    sources = list(dict.fromkeys(map(str, table.source)))
-    named = " ".join(map(shlex.quote, sources[:_NAMED_AT_MOST]))
-    left = len(sources) - _NAMED_AT_MOST
-    more = f" … and {left} more" if left > 0 else ""
-    return f"Measured again by: fa-tui verify {named}{more}"
+    named = dict.fromkeys(sources)
+    if len(named) > _NAMED_AT_MOST:
+        named = dict.fromkeys(homes(sources))
+    return f"Measured again by: fa-tui verify {' '.join(map(shlex.quote, named))}"
 
 
 def reporting_form(
@@ -151,18 +151,18 @@ BLANK_ROWS = 5
 
 def blank_form(title: str = TITLE) -> list[Block]:
     """The form to fill in by hand: the parts and columns of `reporting_form` without runs."""
-    thresholds = runs.thresholds_block(DiagnosticThresholds())
+    thresholds = runs.thresholds_table(DiagnosticThresholds())
     blocks: list[Block] = []
     for block in reporting_form(_example_runs(), title=title):
-        if isinstance(block, Grid):
+        if isinstance(block, Heading) or block == thresholds:
+            blocks.append(block)
+        elif isinstance(block, Grid):
             empty = ("",) * len(block.headings)
             blocks.append(replace(block, rows=(empty,) * BLANK_ROWS, marked=frozenset()))
         elif isinstance(block, Bullets) and block.numbered:
             blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
         elif isinstance(block, Figure):
             blocks.append(Paragraph(f"Figure: {block.caption}"))
-        elif isinstance(block, Heading) or block == thresholds:
-            blocks.append(block)
     return blocks
 
 
@@ -211,7 +211,7 @@ CAPTIONS: Mapping[str, str] = {
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
     "lam": "Accuracy, growth and deepest gradient norm against the penalty λ; each line joins the "
     "means over seeds of runs that differ in λ alone.",
-    "gamma": "Γ over epochs; dotted: deep Γ of the run under random feedback.",
+    "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
 """Figure → its caption."""
 

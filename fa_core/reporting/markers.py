@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.analysis.seeds import stat_of
 from fa_core.formats.table import Floats, Indices, Mask
 from fa_core.report.diagnostics import BIT
@@ -49,7 +50,7 @@ class Markers(NamedTuple):
     rows: Indices
 
     def draw(self, panel: Axes, what: Quantity, also: Sequence[float] = ()) -> None:
-        """Draw a marker per run: filled if its diagnostic fires, half filled if undecided.
+        """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
         It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
         and at the accuracy that passes (d).
@@ -93,11 +94,11 @@ class Markers(NamedTuple):
         yield {"markerfacecolor": panels.UNMEASURED}, ~measured & ~undecided
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires & ~undecided
-        yield panels.HALF, undecided
+        yield panels.STAR, undecided
 
 
 def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
-    """Legend of the faces of markers; half filled ones and grey accuracies only if they occur."""
+    """Legend of the faces of markers; stars and grey accuracies only if they occur."""
     signs: Signs = dict(panels.FILLED)
     if table.undecided(thresholds).any():
         signs |= panels.UNDECIDED
@@ -108,12 +109,15 @@ def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
 
 
 def variants_of(
-    table: AuditTable, rows: Iterable[int]
+    table: AuditTable, rows: Sequence[int]
 ) -> tuple[dict[int, str], dict[str, MethodStyle]]:
-    """Names and styles of some runs, from `variants`."""
-    places = list(rows)
-    names, styles = variants((str(table.method[i]), table.axes[i]) for i in places)
-    return dict(zip(places, names, strict=True)), styles
+    """Names and styles of some runs: one for the seeds of one method (`conditions`)."""
+    found: dict[int, Condition] = {}
+    for one, members in conditions(table.select(rows)):
+        found |= dict.fromkeys((rows[i] for i in members), one)
+    ordered = {i: found[i] for i in rows}
+    names, styles = variants((one.method, one.all_axes) for one in ordered.values())
+    return dict(zip(ordered, names, strict=True)), styles
 
 
 def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:

@@ -13,14 +13,13 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.report.names import differing_axes
-from fa_core.report.numbers import brief, power_of_ten, with_axes
+from fa_core.report.numbers import brief, exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
@@ -103,9 +102,10 @@ FILLED: Signs = {
     "filled: fires": {"marker": "o"},
 }
 
-HALF: Look = {"fillstyle": "left", "markerfacecoloralt": "white"}
+STAR: Look = {"marker": (6, 2, 0), "markersize": 5.5}
+"""Of an undecided run: neither hollow nor filled, at every size."""
 
-UNDECIDED: Signs = {"half: undecided": {"marker": "o", **HALF}}
+UNDECIDED: Signs = {"star: undecided": STAR}
 
 UNMEASURED = "#b3b9c0"
 
@@ -304,9 +304,9 @@ def threshold_line(panel: Axes, letter: str, value: float) -> None:
     if not low <= value <= high:
         # a log axis has no zero
         return
-    number = brief(value)
+    number = exact(value)
     if letter == "d":
-        number = f"{value:+g} pp"
+        number = f"{'+' if value > 0 else ''}{number} pp"
     end = high if diagnostic.fires_above else low
     panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
     panel.axhline(value, color=LIMIT, **_DASHED)
@@ -320,28 +320,47 @@ def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
 
 
 def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
-    """Name the positions 0, 1, … of the horizontal axis, upright if level names do not fit.
+    """Name the positions 0, 1, … of the horizontal axis, or count them if names do not fit.
 
     Args:
         panel: the panel.
         names: of the positions.
-        letters: number of letters that fit below the panel.
+        letters: as in `labels_of`.
     """
-    names = list(map(sanitize, names))
-    places = range(len(names))
-    level = [re.sub("[_ ]", "\n", name) for name in names]
-    parts = chain.from_iterable(map(str.splitlines, level))
-    longest = max(map(len, parts), default=0)
-    if (longest + 1) * len(names) <= letters:
-        panel.set_xticks(places, level)
-    elif len(names) <= letters:
-        panel.set_xticks(places, list(map(_shortened, names)), rotation=90)
-    else:
-        panel.set_xticks([])
+    labels, rotation = labels_of(names, letters)
+    panel.set_xticks(range(len(labels)), labels, rotation=rotation)
+    if names and not labels:
         panel.set_xlabel(f"{len(names)} of them, in order")
 
 
+def labels_of(names: Sequence[str], letters: int) -> tuple[list[str], float]:
+    """Labels of positions below a panel, and their angle: upright if level ones do not fit.
+
+    Args:
+        names: of the positions.
+        letters: number of letters that fit below the panel; a letter is half as wide as high.
+
+    >>> labels_of(["State Bridge"], 20)[0][0].splitlines(), labels_of(["DFA"] * 9, 16)
+    (['State', 'Bridge'], ([], 0.0))
+    >>> [label.splitlines() for label in labels_of(["DFA (lam 0.01)"] * 2, 8)[0]]
+    [['DFA', '(lam 0.01)'], ['DFA', '(lam 0.01)']]
+    """
+    names = list(map(sanitize, names))
+    level = [re.sub("[_ ]", "\n", name) for name in names]
+    longest = max(map(len, "\n".join(level).split("\n")), default=0)
+    if (longest + 1) * len(names) <= letters:
+        return level, 0.0
+    upright = []
+    for name in names:
+        lines = name.replace(" (", "\n(", 1).split("\n")
+        upright.append("\n".join(map(_shortened, lines)))
+    lines_in_all = sum(label.count("\n") + 1 for label in upright)
+    if 2 * lines_in_all <= letters:
+        return upright, 90.0
+    return [], 0.0
+
+
 def _shortened(name: str) -> str:
-    if len(name) > 20:
-        return f"{name[:19]}…"
+    if len(name) > 28:
+        return f"{name[:27]}…"
     return name

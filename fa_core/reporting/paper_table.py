@@ -13,7 +13,14 @@ from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
-from fa_core.report.numbers import brief, count_text, scientific, with_axes
+from fa_core.report.numbers import (
+    count_text,
+    exact,
+    on_its_side,
+    scientific,
+    significant,
+    with_axes,
+)
 from fa_core.report.published_names import published_name
 from fa_core.report.quantities import Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -42,16 +49,17 @@ def paper_table(analysis: SeedTable, thresholds: DiagnosticThresholds, name: str
     caption = _caption(groups, thresholds)
     most = _usual_seeds(groups)
     names = [_name(group, most) for group in groups]
+    partly = not all(_coverage(group) == LETTERS for group in groups)
     lines = [
         r"\begin{table}[tbp]",
         r"\centering\scriptsize\setlength{\tabcolsep}{1.6pt}",
         f"\\caption{{{caption}}}",
         f"\\label{{tab:{_label(name)}}}",
-        f"\\begin{{tabular}}{{@{{}}ll{'r' * len(columns)}@{{}}}}",
-        *(r"\toprule", *_headings(columns), r"\midrule"),
+        f"\\begin{{tabular}}{{@{{}}ll{'l' * partly}{'r' * len(columns)}@{{}}}}",
+        *(r"\toprule", *_headings(columns, partly), r"\midrule"),
     ]
     for group, printed in zip(groups, names, strict=True):
-        lines.append(_row(group, printed, columns))
+        lines.append(_row(group, printed, columns, partly, thresholds))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
@@ -77,8 +85,9 @@ def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
     return counts.most_common(1)[0][0]
 
 
-def _headings(columns: Sequence[Quantity]) -> Iterator[str]:
-    above, names = ["", ""], ["method", "fires"]
+def _headings(columns: Sequence[Quantity], partly: bool) -> Iterator[str]:
+    names = ["method", "fires", *["measured"] * partly]
+    above = [""] * len(names)
     for column in columns:
         letter, _, name = column.heading.rpartition(" ")
         above.append(letter)
@@ -95,10 +104,16 @@ def _name(group: SeedGroup, usual_seeds: int) -> str:
     return name
 
 
-def _row(group: SeedGroup, name: str, columns: Sequence[Quantity]) -> str:
-    cells = [spelled(name), _letters(group)]
+def _row(
+    group: SeedGroup,
+    name: str,
+    columns: Sequence[Quantity],
+    partly: bool,
+    thresholds: DiagnosticThresholds,
+) -> str:
+    cells = [spelled(name), _letters(group), *[_coverage(group)] * partly]
     for column in columns:
-        cells.append(_cell(group, column))
+        cells.append(_cell(group, column, thresholds))
     return f"{' & '.join(cells)} \\\\"
 
 
@@ -116,10 +131,22 @@ def _letters(group: SeedGroup) -> str:
     return "".join(found)
 
 
-def _cell(group: SeedGroup, column: Quantity) -> str:
+def _coverage(group: SeedGroup) -> str:
+    """Letters that were measured, on how many seeds if not on all of them."""
+    found = []
+    for letter, runs in group.measured.items():
+        if runs:
+            found.append(letter if runs == len(group.seeds) else f"{letter}$_{runs}$")
+    return "".join(found)
+
+
+def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) -> str:
     """A number; bold if its diagnostic fires on every seed that measured it."""
     stat = group.stats[column.stat]
-    number = _number(stat, column.places)
+    limit = None
+    if column.letter:
+        limit = DIAGNOSTICS[column.letter].limit(thresholds)
+    number = _number(stat, column.places, limit)
     if not number:
         return ""
     letter = column.letter
@@ -129,7 +156,7 @@ def _cell(group: SeedGroup, column: Quantity) -> str:
     return number
 
 
-def _number(stat: Stat, places: int) -> str:
+def _number(stat: Stat, places: int, limit: float | None) -> str:
     """Mean with the standard deviation of its last digits, or geometric mean; ``""`` for none."""
     if stat.nonfinite:
         return "NaN/inf"
@@ -140,20 +167,18 @@ def _number(stat: Stat, places: int) -> str:
         return ""
     if places:
         return f"\\num{{{_with_deviation(value, stat.std, places)}}}"
-    return f"\\num{{{_short(value)}}}"
+    return f"\\num{{{on_its_side(value, limit, _short, 2)}}}"
 
 
-def _short(value: float) -> str:
-    """Two digits, with a power of ten from a thousand on and below a hundredth.
+def _short(value: float, digits: int) -> str:
+    """A few digits, with a power of ten from a thousand on and below a hundredth.
 
-    >>> _short(5.77), _short(1723.4), _short(2.82e-9), _short(57.7)
-    ('5.8', '1.7e3', '2.8e-9', '58')
+    >>> _short(5.77, 2), _short(1723.4, 2), _short(2.82e-9, 2), _short(57.7, 2), _short(50.4, 3)
+    ('5.8', '1.7e3', '2.8e-9', '58', '50.4')
     """
     if value and not 0.01 <= abs(value) < 999.5:
-        return scientific(value, 2)
-    if abs(value) >= 9.95:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if abs(value) >= 0.995 else f"{value:.2f}"
+        return scientific(value, digits)
+    return significant(value, digits)
 
 
 def _with_deviation(value: float, std: float | None, most: int) -> str:
@@ -180,7 +205,7 @@ def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> s
     """What the columns are; what holds of every row is said here once."""
     limits = []
     for letter, one in DIAGNOSTICS.items():
-        limits.append(f"({letter}) {one.sign} {brief(one.limit(thresholds))}")
+        limits.append(f"({letter}) {one.sign} {exact(one.limit(thresholds))}")
     seeds = count_text(_usual_seeds(groups), "seed")
     said = [
         f"Four-diagnostic audit, {seeds} per method unless said: means with the standard deviation "
@@ -188,6 +213,8 @@ def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> s
         f"Fires: {', '.join(limits)}; bold: on every seed; "
         "an index counts the seeds where not on every one."
     ]
+    if all(_coverage(group) == LETTERS for group in groups):
+        said.append("All four were measured on every seed.")
     words = [spelled(" ".join(said))]
     if any(group.undecided for group in groups):
         words.append(r"$\sim$: undecided on some seed.")

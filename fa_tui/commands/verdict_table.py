@@ -22,7 +22,7 @@ from fa_core.formats.rows import AuditRow, recorded
 from fa_core.report import quantities
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED
+from fa_core.report.diagnostics import ASSUMED, judged_text
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
@@ -129,7 +129,7 @@ def numbers(row: AuditRow) -> list[str]:
         mark = ""
         if column.letter in kinds and value is not None:
             mark = MARKS.get(kinds[column.letter], "≈")
-        cells.append(mark + column.text(value))
+        cells.append(mark + judged_text(column, value, row.report.thresholds))
     return cells
 
 

@@ -12,7 +12,16 @@ from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS
 from fa_core.report.gamma import CREDIT
-from fa_core.report.numbers import MISSING, brief, brief_in, factor_spread, plain, spread, with_axes
+from fa_core.report.numbers import (
+    MISSING,
+    brief,
+    brief_in,
+    exact,
+    factor_spread,
+    plain,
+    spread,
+    with_axes,
+)
 from fa_core.report.quantities import BY_NAME, JUDGED
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.report.verdict_text import grounds_text
@@ -162,8 +171,9 @@ _GROUPED = (
     "letters change."
 )
 _UNGROUPED = (
-    "Threshold sensitivity: range (median) of all runs, and on how many of those measured the "
-    "diagnostic fires; and the thresholds at which no run's letters change."
+    "Threshold sensitivity: range (median) over runs of methods, controls left out, and on how "
+    "many of those measured the diagnostic fires; and the thresholds at which no run's letters "
+    "change."
 )
 
 
@@ -193,7 +203,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["degenerate (median) fires"] = group_range(one.degenerate)
         record["gap"] = gap_words(one)
     else:
-        record["all runs (median) fires"] = group_range(one.every)
+        record["methods (median) fires"] = group_range(one.every)
     record[NO_LETTER_CHANGES] = plateau_words(one)
     return record
 
@@ -205,7 +215,7 @@ def _names(group: Spread) -> str:
 def fires_when(one: Sensitivity) -> str:
     """The rule of a diagnostic, abbreviated: ``(a) growth > 50×``."""
     sign, quantity = DIAGNOSTICS[one.letter].sign, JUDGED[one.letter]
-    return f"({one.letter}) {quantity.label} {sign} {brief(one.threshold)}{quantity.suffix}"
+    return f"({one.letter}) {quantity.label} {sign} {exact(one.threshold)}{quantity.suffix}"
 
 
 def group_range(group: Spread) -> str:
@@ -259,13 +269,14 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
             "strategy": one.name,
             "looks at": one.looks_at,
             "walks back": f"{len(one.walked_back)}/{analysis.runs}",
-            "agreement": _share(one.agreement),
+            "catches": _share(one.caught),
+            "extra": str(one.extra),
         }
         records.append(record)
     yield Grid.of(
         records,
-        caption="Decision utility: runs that each reporting habit would withdraw; agreement with "
-        "S_full.",
+        caption="Decision utility: runs that each reporting habit would withdraw; catches: share "
+        "of S_full's walk-backs that it makes too; extra: walk-backs that S_full does not make.",
         words=2,
     )
     yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fa_core.analysis.claims import FAILS, OUTCOMES, ClaimResult, SeedOutcome
-from fa_core.report.numbers import brief, count_text
+from fa_core.analysis.claims import FAILS, OUTCOMES, Claim, ClaimResult, SeedOutcome
+from fa_core.report.numbers import brief, count_text, on_its_side
 from fa_core.reporting.blocks import Block, Grid, Heading
 
 _CAPTION = (
@@ -58,16 +58,15 @@ def counts_of_claims(results: Sequence[ClaimResult]) -> str:
 
 def _numbers(result: ClaimResult, form: str) -> str:
     if result.seeds:
-        return form.format(", ".join(map(_number, result.seeds)))
+        return form.format(", ".join(_number(one, result.claim) for one in result.seeds))
     return ""
 
 
-def _number(one: SeedOutcome) -> str:
+def _number(one: SeedOutcome, claim: Claim) -> str:
     """``s42 694 [601, 798]``, or why there is no number."""
     if one.value is None:
         return f"{one.run} {one.why}"
-    text = f"{one.run} {brief(one.value, 3)}"
-    if one.interval is None:
-        return text
-    low, high = one.interval
-    return f"{text} [{brief(low, 3)}, {brief(high, 3)}]"
+    numbers = (one.value, *(one.interval or ()))
+    value, *ends = (on_its_side(number, claim.limit, brief, 3) for number in numbers)
+    text = f"{one.run} {value}"
+    return f"{text} [{', '.join(ends)}]" if ends else text

@@ -16,7 +16,15 @@ from fa_core.report.cause_text import failure_mode
 from fa_core.report.causes import backward_gain, cause_of_floor
 from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import ASSUMED, BIT, DIAGNOSTICS, LETTERS, letters_of, mask_of
+from fa_core.report.diagnostics import (
+    ASSUMED,
+    BIT,
+    DIAGNOSTICS,
+    LETTERS,
+    judged_text,
+    letters_of,
+    mask_of,
+)
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, count_text, significant
@@ -24,7 +32,7 @@ from fa_core.report.quantities import JUDGED, named
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import UNDECIDED, WALKS_BACK
+from fa_core.report.verdict import UNDECIDED
 from fa_core.report.verdict_cell import cell_legend, run_cell
 from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
 from fa_core.reporting.blocks import (
@@ -60,19 +68,22 @@ def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     return shown
 
 
-def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
+def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
     """The rules behind every verdict of the report."""
-    limits = []
-    phrases = []
+    records = []
     for letter, one in DIAGNOSTICS.items():
-        limits.append(f"({letter}) {one.rule(thresholds)}{one.quantity.suffix}")
-        phrases.append(f"({letter}) reads “{one.phrase}”; published: {one.calibration}")
-    return Paragraph(
-        f"A diagnostic fires where: {', '.join(limits)}. "
-        "Strict: a value equal to its threshold does not fire. "
-        "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A {WALKS_BACK} because of {'; '.join(phrases)}."
+        record = {
+            "diagnostic": f"({letter})",
+            "fires where": f"{one.rule(thresholds)}{one.quantity.suffix}",
+            "a verdict reads": one.phrase,
+            "published": one.calibration,
+        }
+        records.append(record)
+    caption = (
+        "The four rules. Strict: a value equal to its threshold does not fire. A value that was "
+        "not measured neither fires nor passes; a NaN or infinity fires."
     )
+    return Grid.of(records, caption, words=4)
 
 
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -199,7 +210,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
         "verdict": verdict_words(report, run.is_control, short=True),
     }
     for number in _NUMBERS:
-        text = number.text(number.of(report))
+        text = judged_text(number, number.of(report), report.thresholds)
         if number.letter and (ends := range_text(report, number.letter)):
             text += f" [{ends}]"
         record[number.heading] = text

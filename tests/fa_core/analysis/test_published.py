@@ -80,7 +80,7 @@ def test_utility_of_seed_42(resmlp):
     assert caught == [0, 0, 3, 3, 2, 3, 3]
     drift = found.strategies[4]
     assert drift.walked_back == ("state_bridge_s42", "credit_bridge_s42")
-    assert drift.agreement == pytest.approx(2 / 3)
+    assert (drift.caught, drift.extra) == (pytest.approx(2 / 3), 0)
     assert found.smallest_sets == ("a", "b", "d")
 
 

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.seeds import over_seeds
+from fa_core.formats.rows import AuditRow
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.reporting.sections.analyses import seeds_blocks
 from tests.fa_core.analysis.runs import row, seeds_of, table
 
@@ -56,6 +58,44 @@ def test_the_same_runs_in_two_files_are_not_averaged_together():
     runs = table(*(row(seed=s, growth=v, source=file) for file, v in files for s in (1, 2)))
     means = {group.collection: group.stats["growth"].mean for group in over_seeds(runs).groups}
     assert means == {"mlp.json": 2.0, "cnn.json": 4.0}
+
+
+NET = {"arch": "resmlp", "arch_args": {"d": 64}, "data": "digits", "data_hash": "sha256:1"}
+MARGIN = {"headline_acc": 0.5, "frozen_baseline_acc": 0.4}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "axes"),
+    [
+        ({"provenance": NET}, {"provenance": NET}, ({},)),
+        ({"provenance": NET}, {}, ({},)),
+        ({"provenance": NET, **MARGIN}, MARGIN, ({"source": "audit"}, {"source": "record"})),
+        ({"provenance": NET}, {"provenance": NET | {"arch_args": {"d": 8}}}, ({"d": 64}, {"d": 8})),
+        (
+            {"provenance": NET},
+            {"provenance": NET | {"data": "cifar"}},
+            ({"data": "digits"}, {"data": "cifar"}),
+        ),
+        (
+            {"residual_norms": [1.0] * 3},
+            {"residual_norms": [1.0] * 5},
+            ({"layers": 2}, {"layers": 4}),
+        ),
+        (
+            {"residual_norms": [1.0] * 3},
+            {"growth_bound": 2.0, "evidence": {"a": "bound"}},
+            ({"source": "record"}, {"source": "log"}),
+        ),
+    ],
+)
+def test_seeds_of_one_method_agree_in_source_kind_network_and_data(one, two, axes):
+    rows = []
+    for seed, facts in enumerate((one, two, one)):
+        report = DiagnosticReport(method_name="dfa", seed=seed, **facts)
+        rows.append(AuditRow(source=f"{seed}.json", key="", method="dfa", seed=seed, report=report))
+    found = over_seeds(table(*rows)).groups
+    assert tuple(group.axes for group in found) == axes
+    assert [group.seeds for group in found] == ([(0, 2), (1,)] if len(axes) > 1 else [(0, 1, 2)])
 
 
 def test_seeds_spread_over_files_of_one_run_each_are_one_group():

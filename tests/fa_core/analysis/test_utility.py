@@ -74,10 +74,10 @@ def test_what_is_missing_is_said():
         assert f"({letter}) not measured" in said
 
 
-def test_no_runs_give_no_agreement():
+def test_of_no_walk_backs_nothing_is_caught():
     found = decision_utility(table())
     assert found.runs == 0
-    assert all(one.agreement is None for one in found.strategies)
+    assert all(one.caught is None for one in found.strategies)
     assert "no measured run: nothing to decide" in found.skipped
 
 

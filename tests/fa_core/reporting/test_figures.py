@@ -21,14 +21,14 @@ from fa_core.reporting.blocks import Figure
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
 from fa_core.reporting.form import reporting_form, write_report
-from fa_core.reporting.panels import FIGURE_KINDS, UNMEASURED, rendered
+from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, labels_of, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
 
 SIGNS = [
     "hollow: passes",
     "filled: fires",
     "grey: not measured",
-    "half: undecided",
+    "star: undecided",
     "frozen baseline",
     "with the margin of (d)",
     "mean over seeds",
@@ -106,10 +106,34 @@ def test_an_accuracy_without_a_baseline_neither_fires_nor_passes():
 def test_a_bound_that_does_not_fire_is_drawn_as_undecided_and_a_proxy_is_named():
     inexact = {"growth_bound": 8.0, "g_L": 1e-3, "evidence": {"a": "bound", "b": "proxy"}}
     drawn = methods_figure(table(row("dfa", acc=0.4, **inexact), row("dfa", 2, growth=2.0)))
-    half = [line for panel in drawn.axes for line in panel.lines if line.get_fillstyle() == "left"]
-    assert 8.0 in [float(y) for line in half for y in line.get_ydata()]
-    assert "half: undecided" in texts(drawn)
+    stars = [
+        line for one in drawn.axes for line in one.lines if line.get_marker() == STAR["marker"]
+    ]
+    assert 8.0 in [float(y) for line in stars for y in line.get_ydata()]
+    assert "star: undecided" in texts(drawn)
     assert any("or its proxy" in text for text in texts(drawn))
+
+
+def test_seeds_of_two_networks_have_a_place_and_a_mean_each():
+    nets = {"mlp": (2.0, 8.0), "cnn": (100.0, 400.0)}
+    runs = [seeds_of("dfa", *pair, provenance={"arch": net}) for net, pair in nets.items()]
+    drawn = methods_figure(table(*runs[0], *runs[1]))
+    means = [ys[0] for ys in heights(drawn.axes[0]) if ys[0] == ys[-1]]
+    assert means == pytest.approx([4.0, 200.0])
+    assert [label.get_text() for label in drawn.axes[0].get_xticklabels()] == [
+        "DFA\n(arch\nmlp)",
+        "DFA\n(arch\ncnn)",
+    ]
+
+
+def test_names_below_a_panel_are_apart_or_in_the_legend():
+    # letters of 6.5 points, half as wide, below a panel of 160 points
+    for count in range(1, 60):
+        labels, angle = labels_of([f"m{i} (lam 0.01)" for i in range(count)], 48)
+        lines = sum(label.count("\n") + 1 for label in labels)
+        assert lines * 6.5 <= 160 if angle else lines <= 3 * count
+        assert len(labels) in (0, count)
+    assert labels_of(["dfa"] * 39, 48) == ([], 0.0)
 
 
 def test_the_penalty_line_starts_at_the_same_network_without_it():
@@ -287,8 +311,9 @@ def aligned(method, gammas, null=None):
 
 def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null():
     dfa = aligned("dfa", [[0.9, 0.1, 0.3], [0.8, 0.2, None]], null=(0.01, 0.02))
+    dfa, other = (replace(dfa, null_gamma=layers) for layers in ((0.7, 0.0, None), (0.6,)))
     logged = aligned("fa", [[0.5], [0.6]], null=(0.5, 0.5))
-    panels = shown(gamma_figure([dfa, logged, aligned("bp", [[1.0] * 3])]))
+    panels = shown(gamma_figure([dfa, logged, other]))
     assert list(panels) == ["deep Γ", "Γ at l = 0", "Γ at l = 1", "Γ at l = 2"]
     drawn = [heights(panel) for panel in panels.values()]
     # a single logged Γ is of no layer
@@ -301,9 +326,9 @@ def test_gamma_over_epochs_has_a_panel_per_layer_and_each_runs_own_null():
     ]
     assert [lines[0] for lines in drawn] == expected
     assert [[line[0] for line in heights(one, ":")] for one in panels.values()] == [
-        [0.01],
-        [],
-        [],
+        [0.01, 0.01],
+        [0.7, 0.6],
+        [0.0],
         [],
     ]
 

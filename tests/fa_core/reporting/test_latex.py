@@ -21,12 +21,13 @@ def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(published_table
     assert "\\label{tab:audit-table-s42-s123-s456}" in text
     assert "walk-back" not in text and "trustworthy" not in text
     rows = dict(re.findall(r"^([\w ]+?) & (.*) \\\\$", text, re.MULTILINE))
-    assert rows["BP"] == (r" & \num{0.615(4)} & \num{0.97} & \num{3.6e-4} & \num{0.10(1)} & "), (
-        "(d) was not measured: the cell is empty"
-    )
+    assert rows["BP"] == (
+        r" & abc & \num{0.615(4)} & \num{0.97} & \num{3.6e-4} & \num{0.10(1)} & "
+    ), "(d) was not measured: the cell is empty"
     dfa = rows["DFA"].split(" & ")
     assert dfa[0] == "abc$_1$d", "(c) fires on one seed of three"
-    assert dfa[2:] == [
+    assert dfa[1] == "abcd"
+    assert dfa[3:] == [
         r"\textbf{\num{1.7e3}}",
         r"\textbf{\num{2.8e-9}}",
         r"\num{0.2(2)}",
@@ -37,7 +38,7 @@ def test_the_table_of_a_paper_is_one_of_methods_over_their_seeds(published_table
 def test_a_column_that_no_run_has_is_absent(published_cnn, tmp_path):
     (path,) = write_report(tmp_path / "tables.tex", load_audits([published_cnn]))
     heading = next(line for line in path.read_text().splitlines() if line.startswith("method &"))
-    assert heading == r"method & fires & acc & growth & $\|g_{L}\|$ \\"
+    assert heading == r"method & fires & measured & acc & growth & $\|g_{L}\|$ \\"
 
 
 def test_what_is_not_exact_or_not_finite_is_marked(tmp_path):

@@ -1,0 +1,119 @@
+"""Numbers in the text of the pages are those that the program and the shipped audits give now."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fa_core.formats.scan import scan
+from fa_core.formats.table import AuditTable
+from fa_core.report.diagnostics import BIT
+from fa_core.report.gamma import aggregation_collapse
+from fa_core.report.intervals import median_ranks, packed, paired_margin, share_interval
+from tests.conftest import REPOSITORY
+
+PROTOCOL = REPOSITORY / "docs" / "protocol"
+SAMPLES = REPOSITORY / "sample_runs"
+
+
+@pytest.fixture(scope="module")
+def weighed() -> AuditTable:
+    """The sample runs that have their weights."""
+    found = [scan([SAMPLES / group]).rows for group in ("main", "wide", "controls", "floor")]
+    rows = itertools.chain.from_iterable(found)
+    return AuditTable.from_rows([row for row in rows if [*Path(row.source).glob("*.safetensors")]])
+
+
+def says(page: str, *texts: str) -> None:
+    """The page has these texts, wherever its lines break."""
+    words = " ".join((PROTOCOL / f"{page}.md").read_text(encoding="utf-8").split())
+    for text in texts:
+        assert text in words, f"{page}: {text}"
+
+
+def ends(values: Any, form: str) -> str:
+    return f"{min(values):{form}} to {max(values):{form}}".replace("-", "−")
+
+
+def of(runs: AuditTable, column: str, group: str, *methods: str) -> list[float]:
+    """A number of the plain runs of some methods in one folder."""
+    picked = []
+    for row, value in zip(runs.rows(), getattr(runs, column).tolist(), strict=True):
+        if row.method in methods and not row.axes and Path(row.source).parent.name == group:
+            picked.append(value)
+    return picked
+
+
+def test_what_the_page_of_drift_counts_on_the_sample_runs(weighed: AuditTable) -> None:
+    batches = [(row.report.n_batches or 0) >= 8 for row in weighed.rows()]
+    runs = weighed.select(np.array(batches))
+    above, calm = int((runs.stability > 0.3).sum()), int((runs.stability < 0.1).sum())
+    undecided = int(((runs.undecided() & BIT["c"]) != 0).sum())
+    numbers = {6: "six", 7: "seven"}
+    says(
+        "drift",
+        f"({len(runs)} with weights and at least 8 eval batches, K = 10",
+        f"of the {numbers[above]} with c above the ceiling",
+        f"Of the {calm} with c < 0.1",
+        f"On the {len(runs)} sample runs with weights, {undecided} are undecided on (c) at K = 10",
+    )
+    for method in ("random_init", "credit_bridge", "ep"):
+        drifts = of(runs, "stability", "main", method)
+        says("drift", *(f"{drift:+.3f}" for drift in drifts if drift > 0.1))
+
+
+def test_what_the_pages_count_of_b_of_depth_and_of_the_stream(weighed: AuditTable) -> None:
+    fires = int(((weighed.flags() & BIT["b"]) != 0).sum())
+    frozen = int(np.isfinite(weighed.baseline).sum())
+    assert fires == 6
+    says("additions", "Six of those that have their weights fire (b)")
+    says("additions", f"and on the {len(weighed) - fires} others", f"On the {frozen} sample runs")
+    grown = []
+    table = AuditTable.from_rows(scan([SAMPLES]).rows)
+    for row, flags in zip(table.rows(), table.flags().tolist(), strict=True):
+        norms = row.report.residual_norms
+        if len(norms) > 1 and norms[0] > 0 and not flags & BIT["a"]:
+            grown.append(norms[-1] / norms[0])
+    over = [ratio for ratio in grown if ratio > 50]
+    says(
+        "additions",
+        f"{len(over)} of those that pass (a) are so, from {min(over):.0f} to {max(over):.0f}",
+    )
+    for methods, form in (
+        (("bp", "ep"), "+.1f"),
+        (("dfa", "fa"), "+.1f"),
+        (("credit_bridge",), "+.1f"),
+    ):
+        says("additions", ends(of(weighed, "margin_pp", "main", *methods), form))
+
+
+def test_what_the_page_of_credit_says_of_deep_gamma_and_its_null() -> None:
+    runs = AuditTable.from_rows([*scan([SAMPLES / "main"]).rows, *scan([SAMPLES / "wide"]).rows])
+    nulls = []
+    for group, method in itertools.product(("main", "wide"), ("fa", "dfa")):
+        found = of(runs, "deep_gamma", group, method)
+        nulls += of(runs, "null_gamma", group, method)
+        says("credit", f"{method.upper()} {min(found):.2f}–{max(found):.2f}")
+    largest = max(map(abs, nulls))
+    says("credit", f"every null is within ±{largest:.3f}")
+
+
+def test_closed_forms_that_pages_quote() -> None:
+    low, high = median_ranks(128) or (0, 0)
+    says("intervals", f"n = 128: the {low + 1}rd and the {high + 1}th value")
+    right, wrong = packed([True] * 20), packed([False] * 20)
+    least, most = paired_margin(right, wrong) or (0.0, 0.0)
+    says("intervals", f"20 right of 20 against none right is {least:+.0f} to {most:+.0f} pp")
+    alike, _ = share_interval(20, 20)
+    says("intervals", f"at least {(2 * alike - 1) ** 2:.2f} times their mean |cosine|")
+    layers = [0.42, 0.006, -0.015, -0.004, -0.004]
+    listed = ", ".join(f"{x:g}".replace("-", "−") for x in layers)
+    says("intervals", f"({listed}) give {aggregation_collapse({'gamma': layers}):.3f}")
+    says(
+        "figures", f"l = 0 +0.42, then {', '.join(f'{x:+g}' for x in layers[1:])}".replace("-", "−")
+    )
+    says("additions", f"at {45.0**12:.0e})".replace("+", ""))
