@@ -135,7 +135,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     loaded = load_audits([path])
     assert loaded.undecided().tolist() == [1, 0, 1] and loaded.flags().tolist() == [0, 1, 0]
     assert loaded.undecided(DiagnosticThresholds(h_norm_explosion_ratio=5.0)).tolist() == [0, 0, 0]
-    session = Session(loaded.rows())
+    session = Session([*loaded.rows()])
     assert [session.cell(row) for row in range(3)] == ["?~···", "✗a···", "✓~··-"]
     assert session.words(2) == "trustworthy on (d) alone; undecided on a"
 
@@ -151,7 +151,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not [
         line for line in table.splitlines() if "▫-" in line and not line.endswith("control")
     ]
-    session = Session(load_audits([path]).rows())
+    session = Session([*load_audits([path]).rows()])
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
     assert [session.words(row) for row in (1, 2)] == ["control", "control"]
     assert [
