@@ -466,7 +466,7 @@ class ExplorerApp(App[int]):
         self.push_screen(HelpScreen(screen, partial(every_key, self, screen)), self._run_key)
 
     async def _run_key(self, line: KeyLine | None) -> None:
-        """Run a key that was chosen in help; one of another screen opens that."""
+        """Run a key that was chosen in help; one of another page opens that."""
         if line is None:
             return
         if line.action:

@@ -110,8 +110,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
 
         fa-tui audit runs/ --out audit.json --credit full --precision --ablate
 
-        fa-tui audit nets/ --model my_lab.nets:build --credit my_lab.nets:credit --data digits --out
-        audit.json
+    \b
+        fa-tui audit nets/ --model my_lab.nets:build --credit my_lab.nets:credit \\
+            --data digits --out audit.json
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
@@ -119,7 +120,9 @@ def audit_command(  # noqa: PLR0913 (options of a command)
         fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' \\
             --data my_lab.data:load --out audit.json
 
-        fa-tui audit nets/ --model my_lab.nets:build --loss bce --data digits --out audit.json
+    \b
+        fa-tui audit nets/ --model my_lab.nets:build --loss bce \\
+            --data digits --out audit.json
 
         fa-tui audit runs/ --out audit.json --notes 'd = 256, CIFAR-10'
 

@@ -39,7 +39,7 @@ PAGES = (
     Tab("Table", "t", "t", "all columns of all runs"),
     Tab("Compare", "C", "C", "marked runs, or those on this line, by layer"),
     Tab("Timeline", "T", "T", "the runs over their epochs"),
-    Tab("Analysis", "A", "A", "sweep, utility, seeds"),
+    Tab("Analysis", "A", "A", "sweep, seeds"),
     Tab("Jobs", "J", "J", "queue, progress, logs, cancel, retry"),
 )
 BEFORE_AFTER = Tab("Differences", "D", "", "two of the open files or folders, run by run")

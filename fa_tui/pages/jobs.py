@@ -19,6 +19,7 @@ from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
 from fa_tui.share import Shared
+from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import Row
@@ -26,7 +27,7 @@ from fa_tui.widgets.table import LineTable
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
 _HEADINGS = ("state", "progress", "time", "device", "pid, rate", "what it says")
-_STATE, _TIME = 10, 12
+_STATE, _BAR, _TIME = 10, 10, 12
 _COUNTS = range(7, 18)
 """Cells of ``done/total`` with its blanks, after the bar."""
 _DEVICES = range(8, 25)
@@ -34,22 +35,13 @@ _DEVICES = range(8, 25)
 _WIDE = 100
 """Width of the window that has room for it."""
 _PID, _PROCESS, _ROOMY = 9, 26, 120
-"""Cells of a process, where there is room for it; with its rate in a window of this width.
-The log's title has all three."""
+"""Cells of a process; with its rate in a window of this width. The log's title has both."""
+_SAYS = 20
+_IMPORTANCE = (0, 1, 5, 2, 3, 4)
 _ORDER = {"running": 0, "queued": 1, "failed": 2}
 """Order of states: running first, then failed; finished last, latest first."""
 _AROUND_NAME = 3
-_LEAST = {"name": 12, "bar": 6, "says": 12}
-_TURNS = (
-    ("says", 20),
-    ("name", 38),
-    ("bar", 10),
-    ("says", 60),
-    ("name", 1000),
-    ("bar", 40),
-    ("says", 1000),
-)
-"""Columns that get the remaining cells, in order, with their maximum widths."""
+_LEAST_NAME = 15
 
 
 class JobsTable(LineTable):
@@ -60,7 +52,6 @@ class JobsTable(LineTable):
     def __init__(self) -> None:
         super().__init__(id="jobs")
         self._jobs: list[Listed] = []
-        self._bar = 0
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
         """Show other jobs."""
@@ -87,31 +78,18 @@ class JobsTable(LineTable):
         return now
 
     def _fit(self) -> None:
-        """Column widths: notes get the remaining cells, names shrink for them, bars grow on a wide
-        screen."""
-        counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
+        """Leave what the other columns do not need to the notes."""
         width, say = self.view.width, self._glyphs.say
-        most_device = min(_DEVICES.stop, _DEVICES.start + 1 + max(0, width - _WIDE))
-        wanted = [1 + width_of(say(job.device)) for job in self._jobs]
-        device = _within(range(_DEVICES.start, most_device), wanted)
-        names = [width_of(say(job.name)) for job in self._jobs]
-        longest = _AROUND_NAME + max(names, default=0)
-        cells = dict(_LEAST)
-        room = width - (_STATE + counts + _TIME + device) - sum(cells.values())
-        process = 0
-        if room >= _PID + _LEAST["name"]:
-            process = _PROCESS if width >= _ROOMY else _PID
-        room -= process
-        for column, most in _TURNS:
-            if column == "name":
-                most = min(most, longest)
-            more = max(0, min(room, most - cells[column]))
-            cells[column] += more
-            room -= more
-        self._bar = cells["bar"]
-        self.set_widths(
-            cells["name"], [_STATE, self._bar + counts, _TIME, device, process, cells["says"]]
-        )
+        counts = _within(_COUNTS, [3 + 2 * len(f"{job.total}") for job in self._jobs])
+        devices = _DEVICES[: 1 + max(0, width - _WIDE)]
+        device = _within(devices, [1 + width_of(say(job.device)) for job in self._jobs])
+        name = _AROUND_NAME + max((width_of(say(job.name)) for job in self._jobs), default=0)
+        process = _PROCESS if width >= _ROOMY else _PID
+        widths = [_STATE, _BAR + counts, _TIME, device, process, _SAYS]
+        name, shown = fitted(name, widths, width, least=_LEAST_NAME, order=_IMPORTANCE)
+        widths = [cells if place in shown else 0 for place, cells in enumerate(widths)]
+        widths[-1] = max(0, width - name - sum(widths[:-1]))
+        self.set_widths(name, widths)
 
     def on_resize(self) -> None:
         self._fit()
@@ -167,14 +145,14 @@ class JobsTable(LineTable):
         self.refresh_frozen({before[0], self.line})
 
     def _progress(self, job: Listed, width: int) -> Row:
-        if not job.total:
+        if not job.total or not width:
             return []
-        on, off = listing.share_bar(job.done / job.total, self._bar, self._glyphs)
+        on, off = listing.share_bar(job.done / job.total, _BAR, self._glyphs)
         if job.state == "running":
             tone = "accent"
         else:
             tone = _TONES[job.state]
-        room = width - self._bar
+        room = width - _BAR
         counts = self._short(f"{job.done}/{job.total}", room - 2)
         return [(on, tone), (off, "dim"), (f" {counts}".ljust(room), "text")]
 

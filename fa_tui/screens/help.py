@@ -38,7 +38,7 @@ _TALL, _SLIDERS = 34, 11
 class HelpScreen(Dialog["KeyLine"]):
     """What the program is, what the focused widget and those around it say, and every key.
 
-    What is typed searches the keys of all screens; Enter runs the one under the cursor.
+    What is typed searches the keys of all pages; Enter runs the one under the cursor.
 
     Args:
         of: the screen below.
@@ -57,7 +57,7 @@ class HelpScreen(Dialog["KeyLine"]):
     def __init__(self, of: Screen[object], every_key: Callable[[], Sequence[KeyLine]]) -> None:
         super().__init__()
         self._every_key = every_key
-        self.entry = Entry(placeholder="type to search the keys of all screens", id="help-search")
+        self.entry = Entry(placeholder="type to search the keys of all pages", id="help-search")
         self.pane = TextLines(list(help_lines(of)))
         self.pane.can_focus = False
         self.found = OptionList()

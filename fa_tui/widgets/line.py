@@ -241,7 +241,7 @@ class TabBar(Choices):
         tone = "dim"
         if name == self._open:
             tone = OPEN_TAB
-        return [(key, "accent"), (name, tone), (gap[1:], "")]
+        return [(key, "accent"), (self._glyphs.say(name), tone), (gap[1:], "")]
 
     def choose(self, place: int) -> None:
         self.post_message(self.Chosen([*self._tabs][place]))

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
 
 import pytest
 
@@ -12,9 +11,9 @@ from tests.e2e.terminal import PseudoTerminal
 Open = Callable[..., PseudoTerminal]
 
 
-@contextmanager
-def _opening():
-    """Opens the explorer on paths and waits until it has painted; all are closed afterwards."""
+@pytest.fixture
+def open_explorer():
+    """Opens explorers on paths and waits until each has painted; all are closed afterwards."""
     opened = []
 
     def open_it(*paths, ready="walk-back", **options):
@@ -29,20 +28,6 @@ def _opening():
     finally:
         for terminal in opened:
             terminal.close()
-
-
-@pytest.fixture
-def open_explorer():
-    """Opens explorers for one test."""
-    with _opening() as open_it:
-        yield open_it
-
-
-@pytest.fixture(scope="module")
-def open_shared_explorer():
-    """Opens explorers that several tests of a module use one after another."""
-    with _opening() as open_it:
-        yield open_it
 
 
 @pytest.fixture(scope="session")

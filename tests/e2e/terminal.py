@@ -40,7 +40,6 @@ _UNKNOWN_TO_PYTE = re.compile(
     rb"|\x1bP[^\x1b]*\x1b\\"
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-9;?<>=$ ]*|[\]P][^\x07\x1b]*\x1b?)?$")
-_SYNC_QUERY = b"\x1b[?2026$p"
 _CURSOR_QUERY = b"\x1b[6n"
 _LINE_TICK = 0.02
 _PATIENCE = 1.0
@@ -86,7 +85,6 @@ class PseudoTerminal:
         argv: the program; ``python -m`` of this interpreter is spelt ``[sys.executable, "-m", ...]``.
         columns, lines: the size.
         env: added to a clean environment (None as a value removes a name).
-        sync: answer the query for synchronized output, as kitty does and tmux 3.3 does not.
         answers: answer where the cursor is, as every terminal does; without, a test has one that is silent.
     """
 
@@ -97,14 +95,11 @@ class PseudoTerminal:
         columns=120,
         lines=40,
         env=None,
-        sync=False,
         answers=True,
     ):
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
-        self._replies = {_SYNC_QUERY: b"\x1b[?2026;2$y"} if sync else {}
-        if answers:
-            self._replies[_CURSOR_QUERY] = b"\x1b[1;1R"
+        self._replies = {_CURSOR_QUERY: b"\x1b[1;1R"} if answers else {}
         self._rate = 0
         self._held = b""
         self.sent = bytearray()

@@ -7,7 +7,6 @@ import pytest
 from tests.e2e.synthetic import unmeasured_runs
 
 STEP_BUDGET = 800
-LINE = 4000
 PAGE = 14_000
 """Bytes of a screen of 120×40 in which every cell changed colour or text (a page of a plain DataTable: 20 KB)."""
 
@@ -37,14 +36,6 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer, 
     assert statistics.median(typed) <= PAGE / 4
     assert "dfa3" in terminal.text()
     assert "dfa0" not in terminal.text()
-
-
-def test_a_line_further_costs_that_line_and_not_the_page(open_explorer, ten_thousand):
-    terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
-    terminal.press("t", quiet=0.5)
-    terminal.press(*["down"] * 30, quiet=0.5)
-    onward = [len(terminal.press(key)) for key in ["down"] * 5]
-    assert 0 < statistics.median(onward) <= LINE
 
 
 @pytest.mark.slow

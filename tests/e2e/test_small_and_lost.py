@@ -12,11 +12,10 @@ from tests.e2e.synthetic import PUBLISHED, unmeasured_runs
 ASCII_ONLY = {"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
 
 
-@pytest.mark.parametrize("env", [{}, ASCII_ONLY], ids=["unicode", "ascii"])
 def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_screen(
-    open_explorer, env
+    open_explorer,
 ):
-    terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=env)
+    terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=ASCII_ONLY)
     names = ("growth per block", "fires < 1e-7", "drift", "margin")
     for letter, name in zip("abcd", names, strict=True):
         terminal.press(letter)
@@ -25,23 +24,7 @@ def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_scr
         assert "trustworthy on a, b, c" in text, "the verdict"
         assert "9 of 15 need walk-back" in text
         assert name in text, "the slider"
-    assert env != ASCII_ONLY or terminal.text().isascii()
-
-
-def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_few(
-    open_explorer,
-):
-    terminal, fresh = open_explorer(PUBLISHED), open_explorer(PUBLISHED, columns=90, lines=26)
-    terminal.resize(100, 30)
-    one = len(terminal.read(quiet=0.5))
-    before = len(terminal.sent)
-    for step in range(60):
-        terminal.resize(100 + step % 40, 30 + step % 20)
-        terminal.read(quiet=0.008, limit=0.008)
-    terminal.resize(90, 26)
-    terminal.read(quiet=0.7)
-    assert terminal.text() == fresh.text()
-    assert len(terminal.sent) - before <= 20 * one
+    assert terminal.text().isascii()
 
 
 @pytest.mark.parametrize("lost", ["the connection", "the explorer"])

@@ -251,11 +251,3 @@ def test_an_unset_variable_is_one_line_and_never_no_baseline_or_one_for_all(
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "--frozen-baseline" in err and "write 0.349 or METHOD=0.349" in err
-
-
-@pytest.mark.parametrize("command", ["show", "report"])
-def test_the_help_says_what_coverage_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    text = " ".join(printed(capsys, command, "--help").split())
-    assert (
-        "`coverage` names what was measured" in text and "d=assumed and never in `coverage`" in text
-    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.chart import Curve, layer_chart
-from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
@@ -102,16 +99,6 @@ async def test_the_runs_on_screen_stay_in_place_from_method_to_method() -> None:
         )
 
 
-async def test_the_charts_show_the_runs_on_screen() -> None:
-    app = app_on(ten_seeds())
-    async with app.run_test(size=(200, 60)) as pilot:
-        screen = await opened(pilot, "C", "greater_than_sign")
-        await settled(pilot, screen)
-        names = screen_text(app).splitlines()[1]
-        assert "◇ s5" in names and "J s10" in names
-        assert "s1 " not in names
-
-
 async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
@@ -183,14 +170,6 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
             await opened(pilot, "C")
             assert words in screen_text(app)
             await pilot.press("n", "v", "down", "right")
-
-
-def test_no_screen_of_the_explorer_imports_torch() -> None:
-    code = (
-        "import sys; import fa_tui.pages.compare, fa_tui.pages.timeline, fa_tui.pages.analysis;"
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0
 
 
 async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
@@ -290,16 +269,6 @@ async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
         await pilot.press(*["down"] * 5)
         await pilot.pause()
         assert "a s1: no ‖h_4‖ in this run" in screen_text(app)
-
-
-async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path) -> None:
-    session = Session(scan([published_table]).rows)
-    session = session.but(marked=frozenset(set(range(6))))
-    app = app_on(session)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await opened(pilot, "C")
-        header = screen_text(app).splitlines()[1]
-        assert header.count("s42") == 5 and "max/min" in header and "›" not in header
 
 
 @pytest.mark.parametrize("marked", range(2, 7))

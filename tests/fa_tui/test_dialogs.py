@@ -191,31 +191,6 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: said(app) == " nothing to undo")
 
 
-async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "A")
-        await ask(pilot, "w")
-        await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.counts().walked == 12)
-        await pilot.press("b", *"1e-9", "enter")
-        await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
-        await pilot.press("u", "u")
-        await until(pilot, lambda: app.session.baseline is None)
-        assert app.session.thresholds == DiagnosticThresholds()
-        await pilot.press("ctrl+r", "ctrl+r")
-        await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
-        await pilot.press("escape", "escape")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
-        await pilot.press("u")
-        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
-        assert app.session.baseline == FrozenBaseline(0.349)
-        await pilot.press("u")
-        await until(pilot, lambda: app.session.baseline is None)
-        await pilot.press("u")
-        await until(pilot, lambda: said(app) == " nothing to undo")
-
-
 async def test_a_change_takes_back_what_was_said_of_the_one_before(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
@@ -249,33 +224,6 @@ async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
         await pilot.press(*"0.348", "enter")
         await until(pilot, lambda: "no verdict flips" in said(app))
         assert "flipped:" not in screen_text(app)
-
-
-@pytest.mark.parametrize("screen", ["C", "A"])
-async def test_what_was_changed_on_the_main_screen_is_undone_on_another(
-    app: ExplorerApp, screen: str
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        await ask(pilot, "w")
-        await pilot.press(*"0.349", "enter")
-        await until(pilot, lambda: app.session.counts().walked == 12)
-        await pilot.press("a", *"1e9", "enter")
-        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
-        await pilot.press("escape")
-        await ask(pilot, screen)
-        await pilot.press("u")
-        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
-        assert app.session.baseline == FrozenBaseline(0.349)
-        await pilot.press("u")
-        await until(pilot, lambda: app.session.baseline is None)
-        await pilot.press("u")
-        await until(pilot, lambda: said(app) == " nothing to undo")
-        await pilot.press("escape")
-        await until(pilot, lambda: app.explorer.page.id == "Matrix")
-        assert (
-            app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
-        )
 
 
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp) -> None:
@@ -317,13 +265,6 @@ async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
         said = "settings.toml: line 1: theme: there is no 'nope'; defaults are used"
         await until(pilot, lambda: said in screen_text(app))
         assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
-
-
-async def test_sixteen_colours_do_not_get_a_theme_of_rgb(session: Session) -> None:
-    terminal = Terminal(term="xterm", unicode=True, colours=16)
-    app = ExplorerApp(session, terminal=terminal, settings=Loaded(Settings(theme="fa-light")))
-    async with app.run_test(size=SIZE):
-        assert app.theme == "fa-ansi"
 
 
 async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_all_the_same(

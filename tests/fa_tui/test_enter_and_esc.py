@@ -1,4 +1,4 @@
-"""Enter opens what the cursor is on, and Esc goes back, on every screen."""
+"""Enter opens what the cursor is on, and Esc goes back, on every page."""
 
 from __future__ import annotations
 

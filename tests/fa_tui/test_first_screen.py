@@ -11,8 +11,9 @@ from fa_tui.session import Session
 from fa_tui.views.filters import ViewState, understood
 from fa_tui.views.words import PUBLISHED, SAMPLES
 from fa_tui.widgets.line import OPEN_TAB, TabBar
-from tests.fa_tui.conftest import COLOURFUL
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import screen_text
+from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
 
@@ -100,3 +101,16 @@ async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() ->
         await until(pilot, lambda: app.explorer.takes_keys)
         assert "s456" in screen_text(app).splitlines()[2]
         assert not app.explorer.matrix.show_horizontal_scrollbar
+
+
+@pytest.mark.parametrize("key", "tCTAJD?")
+async def test_every_page_is_ascii_where_the_terminal_shows_no_more(key: str) -> None:
+    app = ExplorerApp(epochs(), terminal=PLAIN)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        assert screen_text(app).isascii()
+        before = (app.screen, app.explorer.page)
+        await pilot.press(key)
+        await until(pilot, lambda: (app.screen, app.explorer.page) != before)
+        await pilot.pause()
+        assert screen_text(app).isascii()

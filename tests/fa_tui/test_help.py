@@ -13,8 +13,6 @@ from fa_core.analysis.comparison import PARTS_AT
 from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.reporting.sections.runs import thresholds_block
 from fa_tui.app import ExplorerApp
 from fa_tui.option_groups import ThresholdOptions
 from fa_tui.pages.compare import ComparePage
@@ -91,16 +89,6 @@ async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) 
         assert isinstance(app.screen, HelpScreen)
 
 
-async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await go(pilot, app)
-        (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
-        assert all(kind in line for kind in ("not read", "in part", "settings"))
-        assert "opened" not in line
-
-
 @pytest.mark.parametrize("letter", DIAGNOSTICS)
 def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
     diagnostic = DIAGNOSTICS[letter]
@@ -112,8 +100,7 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
     sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())[
         "SlidersPanel"
     ]
-    report = thresholds_block(DiagnosticThresholds()).text
-    for text in (option.help, sliders, protocol, report):
+    for text in (option.help, sliders, protocol):
         assert diagnostic.calibration in " ".join(text.split())
 
 

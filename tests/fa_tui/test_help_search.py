@@ -1,4 +1,4 @@
-"""Typing in help searches the keys of all screens; Enter runs the one under the cursor."""
+"""Typing in help searches the keys of all pages; Enter runs the one under the cursor."""
 
 from __future__ import annotations
 

@@ -65,23 +65,6 @@ def test_the_status_line_tells_the_time_left() -> None:
     assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
 
 
-def test_the_status_line_names_a_silent_worker_and_for_how_long() -> None:
-    jobs = [
-        Listed(
-            id="1",
-            name="dfa s42",
-            state="running",
-            device="cpu",
-            pid=71,
-            silent=40,
-            done=3,
-            total=10,
-        )
-    ]
-    words = "measuring dfa s42 3/10, worker 71 on cpu: no word for 40 s"
-    assert "".join(text for text, _ in progress_line(jobs)) == words
-
-
 def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measures() -> None:
     at_work = Listed(id="1", name="dfa s42", state="running", done=3, total=10)
     waits = Listed(id="2", name="dfa s43", state="queued", device="cuda:1", pid=72, silent=12)
@@ -101,15 +84,6 @@ async def test_the_process_of_a_job_is_named_beside_the_longest_name(
         await show_jobs(pilot, app, Given([job]))
         await until(pilot, lambda: "471199" in screen_text(app).split(" log ")[0])
         assert "<1 s" not in screen_text(app), "it has hardly started"
-
-
-async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(
-    app: ExplorerApp,
-) -> None:
-    job = Listed(id="1", name="dfa s42", state="queued", device="cpu", pid=4711, silent=40)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await show_jobs(pilot, app, Given([job]))
-        await until(pilot, lambda: "worker 4711 on cpu: no word for 40 s" in screen_text(app))
 
 
 async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: StagedJobs) -> Any:
@@ -363,16 +337,6 @@ async def test_a_note_that_its_line_cuts_is_whole_above_the_keys_and_so_are_proc
         assert "4711  2.5/s" in screen_text(app)
 
 
-def test_a_rate_follows_from_the_batches_that_are_done() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    pace.note(1)
-    assert pace.rate is None
-    clock.now += 4
-    pace.note(3)
-    assert pace.rate == 0.5
-
-
 @pytest.mark.parametrize(("width", "shows"), [(80, "T Timeline  A"), (60, "J Jobs"), (44, "Jobs")])
 async def test_the_jobs_are_in_the_tab_bar_however_narrow(
     app: ExplorerApp, width: int, shows: str
@@ -391,7 +355,7 @@ async def test_more_runs_get_as_many_workers_as_the_command_line_has(
         asked.append(runs)
         return ["cpu"] * min(runs, 2)
 
-    monkeypatch.setattr("fa_core.audit.devices.workers_for", workers_for)
+    monkeypatch.setattr("fa_tui.jobs.measuring.workers_for", workers_for)
     monkeypatch.setattr("fa_core.audit.audit.workers_for", workers_for)
     app = measuring_app("wait", "wait2")
     async with app.run_test(size=SIZE) as pilot:

@@ -124,17 +124,6 @@ async def test_no_number_is_cut_at_any_edge_and_the_header_tells_of_more(
             await pilot.press("right")
 
 
-async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("t", *["right"] * 3)
-        for _ in range(2):
-            await pilot.press("s")
-            margins = [
-                app.session.rows[row].report.margin_pp for row in app.explorer.page.view._shown
-            ]
-            assert margins[-6:] == [None] * 6
-
-
 async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"flag:c")
@@ -158,17 +147,6 @@ async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
         assert screen_text(app).count("✗a--·") == 3, (
             "two cells of the matrix, and the title of the detail"
         )
-
-
-async def test_a_filter_that_means_nothing_says_so_and_can_be_mended(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"dfa growth>x")
-        await pilot.pause()
-        assert "'x' is not a number" in screen_text(app)
-        await pilot.press("backspace", *"9")
-        await pilot.pause()
-        assert "'x'" not in screen_text(app)
-        assert app.explorer.matrix.line_count() == 1
 
 
 async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(

@@ -7,12 +7,10 @@ from textual.color import Color
 from textual.theme import Theme
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.quantities import BY_NAME
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.terminal.themes import THEMES
-from fa_tui.views.columns import SHADES, scale_of, written
+from fa_tui.views.columns import SHADES, scale_of
 from fa_tui.widgets.run_cells import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import SIZE
@@ -107,13 +105,6 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
     assert shades == sorted(shades)
     assert (shades[0], shades[-1]) == (0, SHADES - 1)
     assert scale_of([2.0, 2.0], log=False) is None
-
-
-def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
-    gamma = BY_NAME["gamma"]
-    of_credit = gamma.of(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]}))
-    assert written(of_credit, gamma.text) == "+0.200"
-    assert written(gamma.of(DiagnosticReport()), gamma.text) == "·"
 
 
 async def test_the_cursor_stays_in_view_when_the_terminal_changes() -> None:

@@ -89,7 +89,7 @@ async def test_the_runs(look: ViewState, terminal: Terminal, size: tuple[int, in
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("keys", ["C", "A1", "A2", "A3"])
+@pytest.mark.parametrize("keys", ["C", "D"])
 async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
     app = ExplorerApp(odd(), terminal=COLOURFUL)
     async with app.run_test(size=size) as pilot:

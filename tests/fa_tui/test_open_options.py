@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from fa_core.formats.rows import AuditRow
-from fa_tui import settings as config
+from fa_tui import opening
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
@@ -26,7 +26,7 @@ def reopened(words: list[str], monkeypatch: pytest.MonkeyPatch, settings: Settin
     """The explorer that a command line starts on a terminal."""
     started: list[ExplorerApp] = []
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(config, "load_settings", lambda: Loaded(settings))
+    monkeypatch.setattr(opening, "load_settings", lambda: Loaded(settings))
     monkeypatch.setattr(ExplorerApp, "run", lambda self: started.append(self) or 0)
     assert main(words) == 0
     return started[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -53,13 +51,6 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
     assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
 
 
-def test_csv_names_the_evidence_in_a_column(
-    penalty_log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (row,) = csv.DictReader(io.StringIO(shown(capsys, penalty_log, *GIVEN, "--format", "csv")))
-    assert row["evidence"] == "a=bound b=proxy d=assumed"
-
-
 def test_exact_numbers_are_not_marked(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,13 +89,6 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     async with started[0].run_test(size=SIZE):
         command = started[0].explorer.shared().command
     assert "show" in command and "--h0 8.7 --blocks 4" in " ".join(command)
-
-
-def test_half_of_a_bound_opens_no_explorer(
-    penalty_log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
-    assert main(["open", str(penalty_log), "--h0", "8.7"]) == 2
 
 
 @pytest.fixture

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fa_core.formats import Trace, scan, scan_again
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats import Trace, scan
 from fa_core.formats.rows import AuditRow
-from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_tui.reading import Reading
-from fa_tui.session import Session, UnreadTraces, merged, with_rows
+from fa_tui.session import Session, UnreadTraces, with_rows
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import flip_text
 from tests.fa_tui.looks import stepped
@@ -28,11 +24,6 @@ EP_123, EP_456 = "ep_s123", "ep_s456"
 
 def by_key(session: Session) -> dict[str, int]:
     return {row.key: index for index, row in enumerate(session.rows)}
-
-
-def test_published_table_opens_with_nine_walk_backs(session: Session) -> None:
-    assert session.counts().walked == 9
-    assert session.counts().measured == len(session) == 15
 
 
 def at(session: Session, **limits: float) -> Session:
@@ -47,14 +38,6 @@ def test_lowering_a_to_five_flips_exactly_the_two_ep_seeds_above_it(session: Ses
     assert (session.counts().walked, now.counts().walked) == (9, 11), "the old one stays"
 
 
-def test_going_back_flips_the_same_runs_back(session: Session) -> None:
-    there = at(session, h_norm_explosion_ratio=5.0)
-    back = at(there)
-    assert [(flip.row, flip.after, flip.before) for flip in there.flips] == [
-        *map(tuple, back.flips)
-    ]
-
-
 def test_same_thresholds_change_nothing(session: Session) -> None:
     assert not at(session).flips
 
@@ -63,16 +46,6 @@ def test_a_step_reads_and_counts_nothing_again(session: Session) -> None:
     now = at(session, h_norm_explosion_ratio=5.0)
     assert now.runs is session.runs and now.seen is session.seen
     assert now.values("a") is session.values("a")
-
-
-def test_frozen_baseline_fires_d_on_every_ep_seed_and_no_bp(
-    published_rows: Iterable[AuditRow],
-) -> None:
-    session = Session(published_rows, baseline=FrozenBaseline(0.349))
-    fired = {
-        row.key for index, row in enumerate(session.rows) if "d" in letters_of(session.flags[index])
-    }
-    assert {key for key in fired if key.startswith(("bp", "ep"))} == {"ep_s42", EP_123, EP_456}
 
 
 def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
@@ -123,46 +96,6 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
     session = Session([AuditRow(source="s", key="k", method="m", report=report)])
     assert not session.recorded_differs(0)
     assert at(session, h_norm_explosion_ratio=200.0).recorded_differs(0)
-
-
-@pytest.mark.parametrize("given", [None, FrozenBaseline(0.349)])
-def test_a_run_that_came_into_a_big_table_is_the_last(
-    tmp_path: Path, given: FrozenBaseline | None
-) -> None:
-    path = tmp_path / "table.json"
-    rows = [
-        AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)
-    ]
-    write_audit_table(path, rows)
-    session = Session(scan([path]).rows, baseline=given)
-    write_audit_table(
-        path, [AuditRow(source="", key="", method="bp", seed=1, report=JUDGED), *rows]
-    )
-    session, news = merged(session, [Reading(str(path), scan_again(str(path)).rows)])
-    assert (news.added, news.changed, len(session)) == ([300], [], 301)
-    assert session.label(300) == "bp s1"
-    assert {row.report.assumed_baseline_acc for row in session.rows} == {
-        None if given is None else 0.349
-    }
-
-
-def test_the_numbers_of_a_diagnostic_rise_and_follow_a_changed_run() -> None:
-    norms = [(1.0, float(300 - seed)) for seed in range(300)]
-    session = Session(
-        [
-            AuditRow(
-                source="",
-                key=f"dfa_s{seed}",
-                method="dfa",
-                report=DiagnosticReport(residual_norms=list(each)),
-            )
-            for seed, each in enumerate(norms)
-        ]
-    )
-    values = session.values("a")
-    assert list(values) == sorted(last for _, last in norms)
-    session = with_rows(session, {0: msgspec.structs.replace(session.rows[0], report=JUDGED)})
-    assert list(session.values("a")) == sorted([2.0, *(last for _, last in norms[1:])])
 
 
 def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from fa_core.errors import UsageError
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -232,13 +230,6 @@ def test_a_growing_trace_is_followed(
     assert [row[3] for row in rows] == ["–", "5"]
 
 
-def test_timeline_of_audits_without_traces_says_so(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = run_json(capsys, "timeline", published_table)
-    assert found["runs"] == [] and "nothing to replay" in found["skipped"][0]
-
-
 def test_a_wrong_stop_letter_is_a_usage_error(
     published_table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -330,11 +321,6 @@ def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixt
     assert f"torch {torch.__version__}" in out
 
 
-def test_pitfalls_as_json_keep_na_and_nan(capsys: pytest.CaptureFixture[str]) -> None:
-    (shown,) = run_json(capsys, "pitfalls", "3")
-    assert math.isnan(shown["wrong"]["cos(g, g) in fp16"])
-
-
 def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "schema")
     names = out.split()
@@ -343,10 +329,3 @@ def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> N
         code, out, _ = run(capsys, "schema", name)
         assert code == 0 and json.loads(out)["$schema"]
     assert run(capsys, "schema", "nothing")[0] == 2
-
-
-def test_usage_errors_are_one_line(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = run(capsys, "utility", published_table, "--chance", "12")
-    assert (code, out, err.count("\n")) == (UsageError.exit_code, "", 1)

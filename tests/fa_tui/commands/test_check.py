@@ -135,7 +135,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     loaded = load_audits([path])
     assert loaded.undecided().tolist() == [1, 0, 1] and loaded.flags().tolist() == [0, 1, 0]
     assert loaded.undecided(DiagnosticThresholds(h_norm_explosion_ratio=5.0)).tolist() == [0, 0, 0]
-    session = Session(loaded.rows())
+    session = Session([*loaded.rows()])
     assert [session.cell(row) for row in range(3)] == ["~~···", "✗a···", "~~··-"]
     assert session.words(2) == "undecided on a"
 
@@ -151,7 +151,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert not [
         line for line in table.splitlines() if "▫-" in line and not line.endswith("control")
     ]
-    session = Session(load_audits([path]).rows())
+    session = Session([*load_audits([path]).rows()])
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
     assert [session.words(row) for row in (1, 2)] == ["control", "control"]
     assert [
@@ -230,15 +230,6 @@ def test_a_claim_alone_decides_the_exit_code(
     claims.write_text(f"[[claim]]\nmethod = 'bp'\nmetric = '{metric}'\nat_least = {limit}\n")
     given = ["check", str(published_table), "--claims", str(claims), "--only-claims"]
     assert main(given) == code
-
-
-def test_claims_that_hold_on_trustworthy_runs_are_exit_code_0(
-    published_table: Path, tmp_path: Path
-) -> None:
-    claims = tmp_path / "claims.toml"
-    claims.write_text('[[claim]]\nmethod = "bp"\nmetric = "growth"\nat_most = 5.0\n')
-    args = ["check", str(published_table), "--methods", "bp", "--frozen-baseline", "0.349"]
-    assert main([*args, "--claims", str(claims)]) == 0
 
 
 @pytest.mark.parametrize(
@@ -350,12 +341,3 @@ def test_strict_json_is_json_and_names_what_is_not_finite(
     assert run["h_L"] is None and run["not_finite"]["h_L"] == "inf"
     main(["show", str(tmp_path), "--format", "json"])
     assert "Infinity" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("form", "says"), [("junit", "<error"), ("json", "broken.json")])
-def test_a_named_file_that_cannot_be_read_stands_in_the_form(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, says: str
-) -> None:
-    (tmp_path / "broken.json").write_text('{"reports": {')
-    assert main(["check", str(tmp_path / "broken.json"), "--format", form]) == 3
-    assert says in capsys.readouterr().out

@@ -80,7 +80,7 @@ async def test_a_run_folder_gets_its_report_beside_its_weights(
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
 
 
-async def test_a_run_with_an_audit_is_compared_with_it_and_only_a_second_key_replaces_it(
+async def test_a_run_with_an_audit_is_compared_with_it_and_its_audit_stays(
     measuring_app: MakeApp, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"

@@ -16,7 +16,7 @@ from fa_tui.screens.questions import ChoiceScreen, QuitScreen
 from fa_tui.settings import Presets
 from fa_tui.terminal.keys import DIALOGS
 from fa_tui.widgets.entry import Entry
-from tests.fa_tui.looks import app_on, screen_text
+from tests.fa_tui.looks import app_on
 from tests.fa_tui.scenes import epochs
 from tests.fa_tui.waiting import until
 
@@ -44,25 +44,12 @@ async def at_once(pilot: Pilot[int], keys: Iterable[str]) -> None:
         await pilot.pause(0.01)
 
 
-async def test_a_value_typed_ahead_reaches_the_slider(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "a5\r")
-        assert app.session.thresholds.h_norm_explosion_ratio == 5.0
-
-
 async def test_four_thresholds_in_one_packet_are_all_set(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "a7\rb1e-8\rc.5\rd-4\r")
         thresholds = app.session.thresholds
         assert (thresholds.h_norm_explosion_ratio, thresholds.g_norm_floor) == (7.0, 1e-8)
         assert (thresholds.stability_drift_ceiling, thresholds.frozen_acc_margin_pp) == (0.5, -4.0)
-
-
-async def test_a_filter_typed_ahead_keeps_its_first_letter(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "/method:ep\r")
-        assert "filter method:ep, 3 of 15 runs" in screen_text(app)
-        assert app.focused is app.explorer.matrix
 
 
 @pytest.mark.parametrize("end", ["\r", "\x1b"])

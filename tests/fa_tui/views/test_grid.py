@@ -13,33 +13,6 @@ def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -
     return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, axes=axes)
 
 
-rows = st.lists(
-    st.builds(
-        row,
-        st.sampled_from(["bp", "dfa"]),
-        st.sampled_from([None, 42, 7]),
-        st.sampled_from(["a.json", "b.json", "runs/x"]),
-        lam=st.sampled_from([1e-3, 1e-2]),
-    )
-)
-
-
-@given(rows)
-def test_every_run_has_a_place_of_its_own(found: list[AuditRow]) -> None:
-    grid = build_grid(found)
-    shown = [row for line in grid.lines for row in line.runs()]
-    assert sorted(shown) == list(range(len(found)))
-    assert all(
-        grid.lines[line].cells[column] == index for index, (line, column) in grid.places.items()
-    )
-
-
-def test_seeds_are_columns_in_order_and_those_without_one_come_last() -> None:
-    grid = build_grid([row("bp", 123), row("bp", None), row("bp", 42)])
-    assert grid.columns == ["s42", "s123", "no seed"]
-    assert [[line.cells[column] for column in range(3)] for line in grid.lines] == [[2, 0, 1]]
-
-
 def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
     assert [line.is_heading for line in build_grid([row("bp", 1)]).lines] == [False]
     two = build_grid(
@@ -95,13 +68,6 @@ def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None
     assert names[0] == "a/run_0"
     assert names[999] == "b/run_499"
     assert len(set(names)) == 1000
-
-
-def test_a_line_takes_no_memory_for_the_columns_it_has_no_run_in() -> None:
-    grid = build_grid([row("bp", seed, f"/runs/bp_{seed}/{seed}") for seed in range(300)])
-    lines = [line for line in grid.lines if not line.is_heading]
-    assert len(lines) == len(grid.columns) == 300
-    assert [line.cells for line in lines] == [{column: column} for column in range(300)]
 
 
 def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() -> None:

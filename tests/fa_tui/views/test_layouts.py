@@ -95,11 +95,6 @@ def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> 
     assert text.endswith(": 15 runs")
 
 
-def test_one_run_is_not_one_runs(session: Session) -> None:
-    one = Session(session.rows[:1])
-    assert (" 1 run", "dim") in title_pieces(Overview(), one, 80, lambda room: "")
-
-
 def test_the_count_is_of_the_scope_without_controls(session: Session) -> None:
     assert walk_back_words(session) == "9 of 15 need walk-back"
     session = session.but(filter=Filter("method:bp,dfa"))

@@ -120,13 +120,6 @@ async def test_curly_brackets_go_to_the_next_value_at_which_a_verdict_hangs_on_t
     assert app.moves == [2010.0]
 
 
-async def test_outside_an_entry_letters_stay_with_the_app() -> None:
-    app = Stage()
-    async with app.run_test() as pilot:
-        await pilot.press("e")
-        assert app.spoiled
-
-
 @pytest.mark.parametrize(
     ("typed", "complaint"),
     [
