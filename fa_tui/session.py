@@ -108,7 +108,7 @@ class Runs:
     @cached_property
     def judge(self) -> Judge:
         """Judges them by any thresholds."""
-        return Judge([row.report for row in self.rows], DiagnosticThresholds())
+        return Judge([row.report for row in self.rows])
 
     @cached_property
     def table(self) -> AuditTable:

@@ -91,7 +91,7 @@ class AuditTable:
 
     @cached_property
     def _judge(self) -> Judge:
-        return Judge([row.report for row in self._rows], DiagnosticThresholds())
+        return Judge([row.report for row in self._rows])
 
     @cached_property
     def coverage(self) -> Bits:

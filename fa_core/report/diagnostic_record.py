@@ -22,8 +22,6 @@ from fa_core.report.numbers import exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict import FIRES, NOT_MEASURED
 
-UNMEASURED = NOT_MEASURED
-
 
 class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Texts of a diagnostic of a judged run.
@@ -84,7 +82,7 @@ def record_of(run: JudgedRun, letter: str) -> DiagnosticRecord:
         reason = why_unmeasured(run, letter)
         if letter == "d" and depth_text(run):
             reason = f"{reason}; {depth_text(run)}"
-        return DiagnosticRecord(letter=letter, state=UNMEASURED, reason=reason)
+        return DiagnosticRecord(letter=letter, state=NOT_MEASURED, reason=reason)
     return DiagnosticRecord(
         letter=letter,
         state=run.states[letter],

@@ -74,16 +74,13 @@ class Judge:
 
     Args:
         runs: as read; their own thresholds are not used.
-        thresholds: judge the runs.
 
     Attributes:
         coverage: measured diagnostics.
-        flags: firing diagnostics.
-        undecided: diagnostics that neither fire nor pass.
         nonfinite: diagnostics that fire at every threshold, for a NaN or ±inf.
     """
 
-    def __init__(self, runs: Sequence[JudgedRun], thresholds: DiagnosticThresholds) -> None:
+    def __init__(self, runs: Sequence[JudgedRun]) -> None:
         self.coverage = bytearray(len(runs))
         self.nonfinite = bytearray(len(runs))
         found: dict[str, tuple[Placed, ...]] = {letter: ([], [], []) for letter in LETTERS}
@@ -105,14 +102,9 @@ class Judge:
             self._numbers[letter], sure, possible = found[letter]
             orders = Order(diagnostic, sure, len(runs)), Order(diagnostic, possible, len(runs))
             self._ends[letter] = orders
-        self.move(thresholds)
-
-    def move(self, thresholds: DiagnosticThresholds) -> None:
-        """Judge the runs by other thresholds."""
-        self.flags, self.undecided = self.at(thresholds)
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
-        """Flags and undecided diagnostics of all runs under other thresholds."""
+        """Per run, the diagnostics that fire, and those that neither fire nor pass."""
         flags = either = 0
         for letter, (sure, possible) in self._ends.items():
             limit = DIAGNOSTICS[letter].limit(thresholds)

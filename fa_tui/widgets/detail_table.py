@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from fa_core.report.cause_text import floor_text
-from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, record_of
+from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
 from fa_core.report.notes import basis_text
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import NOT_MEASURED
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
@@ -116,8 +117,8 @@ class DiagnosticTable:
         quantity, value = JUDGED[letter], self._values[letter]
         if record.reason or value is None:
             reason = with_keys(record.reason)
-            if record.state == UNMEASURED:
-                reason = f"{UNMEASURED}: {reason}"
+            if record.state == NOT_MEASURED:
+                reason = f"{NOT_MEASURED}: {reason}"
             return TableLine(letter, quantity.words, says=reason)
         number = f"{quantity.text(value)}{quantity.suffix}"
         if letter in self._report.kinds:

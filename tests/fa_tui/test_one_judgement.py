@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import json
 import math
 from collections import Counter
@@ -35,6 +36,10 @@ from fa_tui.commands.verdict_table import print_rows, record
 from fa_tui.option_groups import Criteria
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
+from fa_tui.views.glyphs import UNICODE
+from fa_tui.views.words import flip_text
+from fa_tui.widgets.run_cells import verdict_row
+from tests.fa_tui.looks import stepped
 
 MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
 
@@ -145,19 +150,21 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
 
     counted = Counter(values)
     table = AuditTable.from_rows(found)
-    judge = Judge([row.report for row in found], limits)
-    assert list(judge.flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
-    assert list(judge.undecided) == table.undecided(limits).tolist()
+    flags, open_letters = Judge([row.report for row in found]).at(limits)
+    assert list(flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
+    assert list(open_letters) == table.undecided(limits).tolist()
     assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
     assert table.standings(limits) == counted
-    (group,) = over_seeds(table, limits).groups
-    assert group.verdicts == counted
+    for group in over_seeds(table, limits).groups:
+        assert group.verdicts == Counter(values[seed] for seed in group.seeds)
+        for letter in LETTERS:
+            own = Counter(states[seed][letter] for seed in group.seeds)
+            assert group.fired[letter] == own["fires"]
+            assert group.undecided.get(letter, 0) == own["undecided"]
+            assert (letter in group.disagree) == bool(own["fires"] and own["passes"])
     for letter in LETTERS:
         hits = sum(letter in one for one in fires)
         left = sum(letter in one for one in undecided)
-        assert (group.fired[letter], group.undecided.get(letter, 0)) == (hits, left)
-        passes = any(one[letter] == "passes" for one in states)
-        assert (letter in group.disagree) == bool(hits and passes)
         every = sensitivity(table, letter, limits).every
         assert (every.fired, every.undecided) == (hits, left)
         at = verdict_curve(table, letter, limits).at(DIAGNOSTICS[letter].limit(limits))
@@ -192,6 +199,11 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert (f"{counted[word]} {word}" in summary) or not counted[word]
 
     session = Session(found, thresholds=limits)
+    tones = {"walk-back": "bad", "undecided": "warn", "trustworthy": "good"}
+    for place, value in enumerate(values):
+        assert (session.standing(place), session.words(place)) == (value, judged[place].words())
+        ((sign, tone), *_) = verdict_row(session, place, UNICODE)
+        assert (sign[0], tone) == (MARKS[value], tones.get(value, "dim"))
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
         expected = [place for place, own in enumerate(values) if own == value]
         assert Filter(f"is:{name}").rows(session) == expected
@@ -243,3 +255,35 @@ def test_epochs_are_judged_by_their_intervals():
     found = timeline(Trace(source="runs", key="dfa_s1", method="dfa", epochs=epochs))
     assert [(one.flags, one.undecided) for one in found.points] == [("c", ""), ("", "c")]
     assert (found.first_fire, found.lasting, found.undecided) == ({"c": 1}, {"c": None}, "c")
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows(), LIMITS, st.sampled_from(LETTERS))
+def test_states_and_judgements_change_at_the_points_alone(found, limits, letter):
+    session = Session(found, thresholds=limits)
+    one, places = DIAGNOSTICS[letter], range(len(found))
+    for points, seen in (
+        (session.points(letter), lambda at: [at.cell(row) for row in places]),
+        (session.deciding(letter), lambda at: [at.standing(row) for row in places]),
+    ):
+        # the middles of the grid; of (d) in percentage points, from below 0
+        middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]
+        if letter == "d":
+            middles = [-5.0, *(100 * middle for middle in middles)]
+        for low, high in itertools.pairwise(middles):
+            then, now = (
+                seen(session.but(thresholds=one.moved(limits, side))) for side in (low, high)
+            )
+            assert any(low < point < high for point in points) == (then != now)
+
+
+def test_a_flip_is_named_by_the_state_after_it():
+    known = {"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.6)}}
+    report = DiagnosticReport(method_name="dfa", residual_norms=[1.0, 2.0], **known)
+    session = Session([AuditRow(source="here", key="dfa", method="dfa", report=report)])
+    said = []
+    for ceiling in (0.7, 0.3, 0.1, 0.3, 0.7):
+        limits = replace(session.thresholds, stability_drift_ceiling=ceiling)
+        session = stepped(session, thresholds=limits)
+        said.append(flip_text(session, session.flips))
+    assert said == ["dfa −c", "dfa ~c", "dfa +c", "dfa ~c", "dfa −c"]

@@ -14,7 +14,7 @@ from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
 from fa_core.report.cause_text import failure_mode
 from fa_core.report.causes import backward_gain, cause_of_floor
-from fa_core.report.diagnostic_record import UNMEASURED, DiagnosticRecord, range_text, records_of
+from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
     ASSUMED,
@@ -32,7 +32,7 @@ from fa_core.report.quantities import JUDGED, named
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import UNDECIDED
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 from fa_core.report.verdict_cell import cell_legend, run_cell
 from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
 from fa_core.reporting.blocks import (
@@ -281,7 +281,7 @@ def _beyond_record(run: Run) -> dict[str, str]:
 
 
 def _room(run: Run, record: DiagnosticRecord) -> str:
-    if record.state == UNMEASURED:
+    if record.state == NOT_MEASURED:
         return MISSING
     doubt = "?" if run.report.kinds.get(record.letter) == ASSUMED else ""
     return (record.brief_distance or "fires always") + doubt

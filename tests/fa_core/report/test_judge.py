@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import BOUND, LETTERS, PROXY, mask_of
 from fa_core.report.judge import Judge
-from fa_core.report.thresholds import DiagnosticThresholds
 from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import reports, thresholds
 
@@ -34,23 +33,23 @@ def odd_reports(draw):
     moves=st.lists(thresholds(), min_size=1, max_size=4),
 )
 def test_report_judge_and_table_agree_after_every_move(runs, moves):
-    judge = Judge(runs, DiagnosticThresholds())
+    judge = Judge(runs)
     table = AuditTable.from_rows([row_of("dfa_s1", report=run) for run in runs])
     for limits in moves:
-        judge.move(limits)
+        flags, undecided = judge.at(limits)
         judged = [run.with_thresholds(limits) for run in runs]
-        assert list(judge.flags) == [mask_of(run.flags) for run in judged]
+        assert list(flags) == [mask_of(run.flags) for run in judged]
         assert list(judge.coverage) == [mask_of(run.coverage) for run in judged]
-        assert list(judge.undecided) == [mask_of(run.undecided) for run in judged]
-        assert list(judge.flags) == table.flags(limits).tolist()
+        assert list(undecided) == [mask_of(run.undecided) for run in judged]
+        assert list(flags) == table.flags(limits).tolist()
         assert list(judge.coverage) == table.coverage.tolist()
-        assert list(judge.undecided) == table.undecided(limits).tolist()
+        assert list(undecided) == table.undecided(limits).tolist()
 
 
 @settings(deadline=None, max_examples=60)
 @given(runs=st.lists(odd_reports(), max_size=8), data=st.data())
 def test_values_are_the_numbers_of_the_chosen_runs(runs, data):
-    judge = Judge(runs, DiagnosticThresholds())
+    judge = Judge(runs)
     chosen = data.draw(st.none() | st.sets(st.integers(0, len(runs) - 1)) if runs else st.none())
     places = range(len(runs)) if chosen is None else chosen
     for letter in LETTERS:
