@@ -128,7 +128,7 @@ async def test_a_diagnostic_that_is_undecided_on_some_seeds_is_not_agreed_to_be(
     app = app_on(Session(rows))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
-        assert "seeds agree: ✗a-··  a undecided on some" in screen_text(app)
+        assert "seeds agree on b  undecided: a on 1 of 2" in screen_text(app)
 
 
 async def test_where_one_seed_lacks_a_diagnostic_no_verdict_stands_for_both() -> None:

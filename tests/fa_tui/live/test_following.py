@@ -64,9 +64,8 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
     app = following(runs, live="off")
     (row,) = app.session.rows
     assert row.report is not None
-    unlike = msgspec.structs.replace(
-        row, report=msgspec.structs.replace(row.report, cross_batch_stability=1e9)
-    )
+    report = msgspec.structs.replace(row.report, cross_batch_stability=1e9, intervals={})
+    unlike = msgspec.structs.replace(row, report=report)
     place = row.source
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
