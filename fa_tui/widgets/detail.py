@@ -132,7 +132,7 @@ class RunPage:
         self._row = row
         self._report = row.report
         self._covered = bool(row.report.coverage)
-        self._judged: tuple[int, int] | None = None
+        self._judged: tuple[tuple[int, int], frozenset[str]] | None = None
         self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
@@ -159,11 +159,14 @@ class RunPage:
             work: what another process does with it, lines with their tones.
         """
         self._limit = thresholds.h_norm_explosion_ratio
-        if judged != self._judged:
-            self._judged = judged
-            self._report = self._row.report.with_thresholds(thresholds)
+        report = self._row.report.with_thresholds(thresholds)
+        # beside an undecided letter stands whether its number alone fires
+        state = (judged, report.by_numbers)
+        if state != self._judged:
+            self._judged = state
+            self._report = report
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
-        lines = self._part("title", judged, self._title).copy()
+        lines = self._part("title", state, self._title).copy()
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
@@ -173,7 +176,7 @@ class RunPage:
             lines += self._table.rows(thresholds)
             # what has no column stands below
             columns = self._table.columns
-            lines += self._part("findings", (judged, columns), self._findings)
+            lines += self._part("findings", (state, columns), self._findings)
             lines.append([])
             passing = [growth <= self._limit for growth in self._growths]
             lines += self._part("layers", passing, self._layers)
@@ -183,7 +186,7 @@ class RunPage:
             lines += self._wrapped(_MEASURE, "note")
         else:
             lines += self._wrapped(_NOTHING, "note")
-        return [*lines, *self._part("facts", judged, self._facts)]
+        return [*lines, *self._part("facts", state, self._facts)]
 
     def _findings(self) -> list[Row]:
         """The sparklines, and what follows from the numbers."""
@@ -272,9 +275,7 @@ class RunPage:
             if known != f"{LETTERS} measured":
                 words = f"{words}; {known}"
             lines += self._wrapped(words, self._tone)
-        flips = [] if self._row.is_control else flips_texts(report)
-        if flips:
-            lines += self._wrapped(f"To flip this run: {'; '.join(flips)}", "note")
+        lines += self._flips()
         cause = failure_mode(report, cosine=False)
         if cause:
             lines += self._wrapped(f"cause: {cause}", "note")
@@ -282,6 +283,15 @@ class RunPage:
             recorded = recorded_text(report, self._row.report.thresholds)
             lines += self._wrapped(f"{self._glyphs.differs} {recorded}", "note")
         return lines
+
+    def _flips(self) -> list[Row]:
+        """The thresholds that would change the judgement, in one line if there is room."""
+        flips = [] if self._row.is_control else flips_texts(self._report)
+        for said in ("; ".join(flips), *flips[:1]):
+            text = self._say(f"To flip this run: {said}")
+            if flips and width_of(text) <= self._width:
+                return [[(text, "note")]]
+        return []
 
     def _sparklines(self) -> list[Row]:
         """Sparklines of ‖h_l‖ and ‖g_l‖ over the layers, on log scales; in one line if it holds

@@ -86,15 +86,12 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
                 )
             )
         fired = {"✓": "✗", "+": "!"}[steady[0]]
+        mark = "<" if terminal is PLAIN else "◂"
         assert shown == [
-            (steady, False, 0),
-            (doubtful, True, 0),
-            (
-                f"{fired}--c-{'<' if terminal is PLAIN else '◂'}",
-                False,
-                2,
-            ),  # it flipped with this step
-            (f"{doubtful}{'<' if terminal is PLAIN else '◂'}", True, 1),
+            (f"{steady}{mark}", False, 0),
+            (f"{doubtful}{mark}", True, 0),
+            (f"{fired}--c-{mark}", False, 2),
+            (f"{doubtful}{mark}", True, 1),
         ]
 
 
