@@ -222,7 +222,7 @@ def test_a_growing_trace_is_followed(
         yield set()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("watchfiles.watch", grow_once)
+    monkeypatch.setattr("fa_tui.commands.analyses.watch", grow_once)
     code, out, err = run(capsys, "timeline", tmp_path, "--follow")
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines() if line.strip().startswith("dfa_s42")]
