@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from fa_core.training import experiments as published
 from fa_core.training.experiments import Experiment, experiments
 from fa_tui import typer_app
 from fa_tui.cli import main
+from fa_tui.commands import replicate
 
 PAGE = (Path(__file__).parents[3] / "docs" / "cifar.md").read_text(encoding="utf-8")
 
@@ -50,7 +50,7 @@ def test_run_trains_and_measures_and_ends_with_the_code_of_what_failed(
     small = Experiment(
         name="small", title="", folder="runs", steps=[*steps, "audit {runs} --out {audit}"]
     )
-    monkeypatch.setattr(published, "experiment", lambda _: small)
+    monkeypatch.setattr(replicate, "experiment", lambda _: small)
     given = ["--out", str(tmp_path), "--run", "--device", "cpu"]
     assert main(["replicate", "small", *given]) == 0
     reports = json.loads((tmp_path / "small.json").read_text())["reports"]
