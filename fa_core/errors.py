@@ -113,7 +113,7 @@ class MeasureError(FaError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of any error's message, or the name of its class where it has none.
+    r"""The first line of any error's message, or the name of its class where it has none.
 
     >>> first_line(ValueError("no such unit\nmore")), first_line(AssertionError())
     ('no such unit', 'AssertionError')

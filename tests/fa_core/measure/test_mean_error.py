@@ -70,7 +70,7 @@ def test_the_part_of_the_mean_error_is_that_of_jacobians_and_pairs(loss):
 def test_labels_in_excess_are_named_and_explain_most_of_c():
     report = diagnose(Residual(kind="gelu", out_ln=True), shifted())
     line = report.describe()[2]
-    assert "c" in report.flags and "below its share of the labels" in line
+    assert "c" in report.by_numbers and "below its share of the labels" in line
     assert "the mean error explains most of it: the mean probability of class 2 is" in line
 
 
