@@ -87,7 +87,7 @@ _FILTER = typer.Option(help="Only some runs, as / in the explorer: 'method:dfa f
 FilterOption = Annotated[str, _FILTER]
 
 _SORT = typer.Option(
-    help="By a column of the explorer's long view: growth; -growth, largest first."
+    help="By a column of the explorer's Table page: growth; -growth, largest first."
 )
 SortOption = Annotated[str, _SORT]
 

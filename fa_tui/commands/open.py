@@ -39,7 +39,7 @@ def open_command(  # noqa: PLR0913 (options of a command)
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     long: Annotated[
-        bool, typer.Option("--long", help="Begin in the long view, as --sort does.")
+        bool, typer.Option("--long", help="Begin on the Table page, as --sort does.")
     ] = False,
     *,
     workers: ExecutionOptions,
