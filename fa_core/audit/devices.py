@@ -220,9 +220,6 @@ ENGINES = (LOCAL, RAY)
 CONNECT = 4.0
 """Timeout in seconds for connecting to an address."""
 
-PATIENCE = 3600.0
-"""Seconds after which a job of a cluster is tried once more."""
-
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """Devices for `--engine ray`; Ray picks the device of a job."""
 
@@ -239,32 +236,26 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
             `workers_for`). On a cluster Ray decides.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
             None = RAY_ADDRESS, else a new one on this machine while it is needed.
-        patience: seconds after which a job of a cluster is tried again; None = `PATIENCE`.
     """
 
     engine: str = LOCAL
     device: str = "auto"
     jobs: int | None = None
     address: str | None = None
-    patience: float | None = None
 
     def check(self) -> None:
         """Check the options, without contacting a cluster.
 
         Raises:
-            UsageError: an unknown engine or device, numbers below 1, a patience of 0, an address
-                without `--engine ray`, or a malformed one.
+            UsageError: an unknown engine or device, numbers below 1, an address without
+                `--engine ray`, or a malformed one.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs)
-        # NaN fails every comparison
-        if self.patience is not None and not self.patience > 0:
-            raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
-            for name, value in {"address": self.address, "patience": self.patience}.items():
-                if value is not None:
-                    raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+            if self.address is not None:
+                raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
             if self.device != "auto":
                 resolve_devices(self.device)
             return

@@ -8,7 +8,6 @@ from torch.utils.data import DataLoader, TensorDataset
 pl = pytest.importorskip("lightning.pytorch")
 
 from fa_core import diagnose  # noqa: E402
-from fa_core.errors import UsageError  # noqa: E402
 from fa_core.formats import scan  # noqa: E402
 from fa_core.monitor.lightning_callback import ProtocolCallback  # noqa: E402
 from fa_core.zoo.models import build  # noqa: E402
@@ -88,8 +87,3 @@ def test_measures_every_epoch_and_lightnings_log_is_read_as_it_was_measured(samp
     assert any("logged, not used" in note and "test_acc" in note for note in trace.notes)
     for epoch, measured in zip(trace.epochs, callback.monitor.reports, strict=True):
         same_numbers(epoch.report(), measured)
-
-
-def test_letters_that_name_no_diagnostic_are_refused():
-    with pytest.raises(UsageError, match="stop_on"):
-        ProtocolCallback([], stop_on="x")

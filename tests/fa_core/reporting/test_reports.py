@@ -119,12 +119,6 @@ def test_markdown_tables_are_pasteable(published):
     assert "63.357×" in text and "24,338×" in text and "not separable" in text
 
 
-def test_a_report_says_that_ep_was_never_judged_on_d(published):
-    text = to_markdown(reporting_form(published))
-    assert "ep: (d) was not measured on any run" in text
-    assert "N/A" in text
-
-
 def test_different_files_are_reported_apart(published_table, published_cnn):
     names = [published_table.name, published_cnn.name]
     titles = titles_of(reporting_form(load_audits([published_table, published_cnn])), [2])
@@ -185,19 +179,6 @@ def test_control_characters_of_names_are_spelled_out():
         assert r"a\x1b[31mb_s1" in text and r"a\nb_s2" in text
 
 
-def test_a_bullet_of_a_name_with_a_newline_is_one_line():
-    recorded = [line for line in to_markdown(steering()).splitlines() if "is recorded as" in line]
-    assert len(recorded) == 3
-    assert all(line.startswith("- ") and line.endswith("in its source") for line in recorded)
-
-
-def test_names_are_no_html_in_markdown():
-    text = to_markdown(steering())
-    assert "<b>" not in text and "</b>" not in text
-    assert r"&lt;b>\|x&lt;/b>&amp;lt;\_s3" in text
-    assert to_markdown([Paragraph("Γ < 1 & R&D")]) == "Γ < 1 & R&D\n"
-
-
 NAMES = [
     r"[x](javascript:alert(1))",
     r"[i](http://x/y.png)",
@@ -233,13 +214,6 @@ def test_csv_holds_every_digit(published):
     assert [float(r["max_per_block_growth"]) for r in rows] == published.growth.tolist()
     assert rows[0]["margin_pp"] == ""
     assert json.loads(rows[0]["residual_norms"]) == published.report(0).residual_norms
-
-
-@pytest.mark.parametrize("ending", ["md", "html", "svg", "pdf", "png", "csv"])
-def test_each_kind_of_file_is_written(published, tmp_path, ending):
-    written = write_report(tmp_path / f"report.{ending}", published)
-    assert written[0] == tmp_path / f"report.{ending}"
-    assert all(file.stat().st_size for file in written)
 
 
 def test_markdown_links_the_figures_beside_it(published, tmp_path):

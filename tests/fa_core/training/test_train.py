@@ -62,15 +62,6 @@ def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(data, tmp_p
     assert recorded.headline_acc == manifest.headline_acc
 
 
-def test_backprop_has_credit_one_everywhere_and_random_init_none(data, tmp_path):
-    train_run(plan("bp"), data, tmp_path / "bp")
-    assert trace_of(tmp_path / "bp")[-1]["gamma"] == pytest.approx([1, 1, 1])
-    done = train_run(plan("random_init"), data, tmp_path / "random_init")
-    assert not (tmp_path / "random_init" / TRACE).exists()
-    assert done.manifest.epochs_done == 0
-    assert done.manifest.headline_acc == done.report.headline_acc
-
-
 def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(data, tmp_path):
     torch.manual_seed(0)
     expected = torch.rand(1)
