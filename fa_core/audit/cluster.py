@@ -1,9 +1,9 @@
 """Measuring on a Ray cluster (``--engine ray``): every job is a Ray task.
 
 A task measures with torch in Ray's own process, on the GPU or core that Ray picks. Ray's retries
-and health checks deal with processes and nodes that die or freeze. One child process (`main`) joins
-the cluster and speaks a worker's messages: Ray ends the process of a driver that lost its cluster,
-and that must be neither a command nor the explorer.
+and health checks deal with processes and nodes that die. One child process (`main`) joins the
+cluster and speaks a worker's messages: Ray ends the process of a driver that lost its cluster, and
+that must be neither a command nor the explorer.
 """
 
 from __future__ import annotations

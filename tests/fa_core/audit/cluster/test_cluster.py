@@ -71,17 +71,6 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
     assert sorted(Counter(gate.begun()).values()) == [1] * 6 + [2]
 
 
-def test_what_a_frozen_node_holds_is_measured_elsewhere(cluster, node_c, pool, gate):
-    futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
-    gate.wait_for_begun(3)
-    cluster.freeze(node_c)
-    try:
-        gate.open()
-        assert reports(futures) == {f"j{number}" for number in range(7)}
-    finally:
-        cluster.thaw(node_c)
-
-
 def test_a_fault_of_a_job_is_its_own_and_says_where(pool, gate):
     gate.open()
     with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on .*\(.*\)\)"):
