@@ -366,8 +366,7 @@ def _figure(
         "methods": "no audited run to draw",
         "timeline": "no traces here to draw over epochs",
         "gamma": "no trace here holds Γ per layer",
-        "rescue": "no two runs differ in the penalty λ alone",
-        "lam": "no two runs differ in the penalty λ alone",
+        **dict.fromkeys(("rescue", "lam"), "no two runs differ in the penalty λ alone"),
     }
     why = missing.get(name, f"there is no figure {name!r}")
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -31,12 +31,10 @@ class Symmetric(WeightFeedback):
 RULES = {
     "bp": lambda net: make_method("bp", net),
     "fa of the weights": lambda net: Symmetric(net, feedback_generator(0)),
-    "pc of fixed predictions": lambda net: make_method("pc", net, fixed=True),
 }
 SAME_AS_BACKPROP = [
     *(("bp", arch, 0.0) for arch in ("resmlp", "vit_mini", "smallcnn")),
     *(("fa of the weights", arch, 1e-2) for arch in ("resmlp", "vit_mini", "resnet20")),
-    *(("pc of fixed predictions", arch, 0.0) for arch in ("vit_mini", "resnet20")),
 ]
 
 
