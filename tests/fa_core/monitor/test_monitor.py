@@ -87,15 +87,6 @@ def test_keeps_a_trace_that_the_timeline_reads(net, batches, tmp_path, unit):
         )
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [({"every": 0}, "every is 0"), ({"unit": "batch"}, "unit 'batch'")],
-)
-def test_options_that_cannot_be_meant_are_refused(net, batches, options, said):
-    with pytest.raises(UsageError, match=said):
-        ProtocolMonitor(net, batches, **options)
-
-
 def test_what_was_sent_is_read_back_exactly_as_it_was_measured_beside_other_numbers(
     net, batches, tmp_path
 ):

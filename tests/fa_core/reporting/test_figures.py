@@ -206,12 +206,6 @@ def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp():
     assert labels == ["dfa", "dfa (lam 0.001)", "dfa (lam 0.01)"]
 
 
-def test_a_sweep_is_in_the_order_of_its_values():
-    runs = table(*(row(acc=0.5, axes={"lam": lam} if lam else {}) for lam in (0.1, 1e-4, 0, 1e-2)))
-    labels = [label.get_text() for label in penalty_figure(runs).axes[0].get_xticklabels()]
-    assert labels == ["none", "1e-4", "0.01", "0.1"]
-
-
 def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure):
     figure = published_figure
     for panel in figure.axes[:2]:

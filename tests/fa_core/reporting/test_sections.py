@@ -6,7 +6,7 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import MeanError, ReferencePrecision
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
+from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.credit import beside_table, credit_table
 from fa_core.reporting.sections.runs import (
@@ -118,15 +118,6 @@ def test_sufficient_sets_read_as_words():
     assert "nothing" in smallest_words(())
     assert smallest_words(("",)).startswith("No diagnostic is needed")
     assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
-
-
-def test_a_remark_on_a_thousand_runs_names_a_few_of_them():
-    runs = table(*(row(f"method{number}", 42) for number in range(1000)))
-    blocks = [*summary(runs, DEFAULT), *seeds_blocks(over_seeds(runs, DEFAULT))]
-    said = [line for block in blocks if isinstance(block, Bullets) for line in block.items]
-    said += [block.text for block in blocks if isinstance(block, Paragraph)]
-    assert any(" and 992 more: one seed" in line for line in said)
-    assert max(map(len, said)) < 500
 
 
 def test_exact_zeros_of_the_credit_are_listed_where_there_are_any():
