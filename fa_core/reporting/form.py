@@ -282,7 +282,7 @@ def write_report(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
-    figure: str = "",
+    figure: str = "methods",
     extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.

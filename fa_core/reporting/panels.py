@@ -327,40 +327,22 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
         names: of the positions.
         letters: as in `labels_of`.
     """
-    labels, rotation = labels_of(names, letters)
-    panel.set_xticks(range(len(labels)), labels, rotation=rotation)
+    labels = labels_of(names, letters)
+    panel.set_xticks(range(len(labels)), labels)
     if names and not labels:
         panel.set_xlabel(f"{len(names)} of them, in order")
 
 
-def labels_of(names: Sequence[str], letters: int) -> tuple[list[str], float]:
-    """Labels of positions below a panel, and their angle: upright if level ones do not fit.
+def labels_of(names: Sequence[str], letters: int) -> list[str]:
+    """Labels of positions below a panel, a word a line; none if they do not fit.
 
     Args:
         names: of the positions.
-        letters: number of letters that fit below the panel; a letter is half as wide as high.
+        letters: number of letters that fit below the panel.
 
-    >>> labels_of(["State Bridge"], 20)[0][0].splitlines(), labels_of(["DFA"] * 9, 16)
-    (['State', 'Bridge'], ([], 0.0))
-    >>> [label.splitlines() for label in labels_of(["DFA (lam 0.01)"] * 2, 8)[0]]
-    [['DFA', '(lam 0.01)'], ['DFA', '(lam 0.01)']]
+    >>> labels_of(["State Bridge"], 20)[0].splitlines(), labels_of(["DFA"] * 9, 16)
+    (['State', 'Bridge'], [])
     """
-    names = list(map(sanitize, names))
-    level = [re.sub("[_ ]", "\n", name) for name in names]
-    longest = max(map(len, "\n".join(level).split("\n")), default=0)
-    if (longest + 1) * len(names) <= letters:
-        return level, 0.0
-    upright = []
-    for name in names:
-        lines = name.replace(" (", "\n(", 1).split("\n")
-        upright.append("\n".join(map(_shortened, lines)))
-    lines_in_all = sum(label.count("\n") + 1 for label in upright)
-    if 2 * lines_in_all <= letters:
-        return upright, 90.0
-    return [], 0.0
-
-
-def _shortened(name: str) -> str:
-    if len(name) > 28:
-        return f"{name[:27]}…"
-    return name
+    labels = [re.sub("[_ ]", "\n", sanitize(name)) for name in names]
+    longest = max(map(len, "\n".join(labels).split("\n")), default=0)
+    return labels if (longest + 1) * len(labels) <= letters else []

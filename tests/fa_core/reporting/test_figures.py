@@ -19,7 +19,7 @@ from fa_core.reporting.blocks import Figure
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
 from fa_core.reporting.form import reporting_form
-from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, labels_of, rendered
+from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, trace
 
 SIGNS = [
@@ -125,13 +125,12 @@ def test_seeds_of_two_networks_have_a_place_and_a_mean_each():
 
 
 def test_names_below_a_panel_are_apart_or_in_the_legend():
-    # letters of 6.5 points, half as wide, below a panel of 160 points
-    for count in range(1, 60):
-        labels, angle = labels_of([f"m{i} (lam 0.01)" for i in range(count)], 48)
-        lines = sum(label.count("\n") + 1 for label in labels)
-        assert lines * 6.5 <= 160 if angle else lines <= 3 * count
-        assert len(labels) in (0, count)
-    assert labels_of(["dfa"] * 39, 48) == ([], 0.0)
+    few, many = (
+        methods_figure(table(*(row(f"m{i}", growth=2.0) for i in range(count))))
+        for count in (9, 60)
+    )
+    assert "m3" not in colours(few) and "m3" in texts(few)
+    assert "m3" in colours(many) and "60 of them, in order" in texts(many)
 
 
 def test_the_penalty_line_starts_at_the_same_network_without_it():
