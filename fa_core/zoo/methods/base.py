@@ -27,7 +27,7 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import nearest, unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.plugins import METHODS, load_plugin, place, plugins
 from fa_core.report.gamma import FREE_AT_L
 from fa_core.report.names import canonical_method
@@ -361,7 +361,4 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
         options.append(parameter.name)
     for option in args:
         if option not in options:
-            hint = "it has none"
-            if options:
-                hint = nearest(option, options)
-            raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
+            raise unknown_name(f"option of {rule.name}", option, options)

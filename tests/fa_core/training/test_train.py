@@ -145,10 +145,10 @@ def test_a_run_that_is_there_is_not_touched_unless_asked(data, tmp_path):
             {"arch": "vit_mini", "arch_args": {}},
             r"takes square images .* gives samples of shape \(6,\)",
         ),
-        ({"arch_args": {"depth": 2}}, "resmlp has no argument 'depth'"),
+        ({"arch_args": {"depth": 2}}, "unknown argument of resmlp 'depth'"),
         (
             {"method": "random_targets", "method_args": {"variant": "x"}},
-            "method bp has no option",
+            "unknown option of bp",
         ),
         (
             {"recipe": {"batch_size": 1000}},

@@ -49,7 +49,7 @@ def test_a_network_of_torchvision_takes_its_arguments():
             "resnet19",
             r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
         ),
-        ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
+        ("resnet20(depth=3)", "unknown argument of resnet20 'depth'"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
