@@ -29,25 +29,10 @@ MOST_CPU_WORKERS = 8
 """Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device.
-
-    Attributes:
-        name: as torch calls it, e.g. ``"cuda:0"``.
-        label: its model, e.g. ``"NVIDIA H200"``.
-    """
-
-    name: str
-    label: str
-
-
-def list_devices() -> list[Device]:
-    """Every device torch can measure on, the CPU last."""
-    if _has_mps():
-        mps = [Device(name="mps", label="Apple GPU")]
-    else:
-        mps = []
-    return [*_cuda_devices(), *mps, Device(name="cpu", label=f"{usable_cores()} cores")]
+def list_devices() -> dict[str, str]:
+    """Every device torch can measure on, the CPU last: torch's name → model."""
+    mps = {"mps": "Apple GPU"} if _has_mps() else {}
+    return {**_cuda_devices(), **mps, "cpu": f"{usable_cores()} cores"}
 
 
 def why_no_cuda() -> str:
@@ -141,11 +126,7 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
         names.extend(name for name in _named(part) if name not in names)
     if not names:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
-    if jobs is None:
-        count = len(names)
-    else:
-        count = jobs
-    return [names[worker % len(names)] for worker in range(count)]
+    return [names[worker % len(names)] for worker in range(jobs or len(names))]
 
 
 def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
@@ -177,7 +158,7 @@ def usable_cores() -> int:
 
 
 def _named(part: str) -> list[str]:
-    cuda = [device.name for device in _cuda_devices()]
+    cuda = list(_cuda_devices())
     if part == "auto":
         return cuda or ["cpu"]
     if part in ("cuda", "cuda:all"):
@@ -190,14 +171,12 @@ def _named(part: str) -> list[str]:
 
 
 def _known() -> str:
-    names = ", ".join(device.name for device in list_devices())
-    return f"devices here: {names} (`fa-tui doctor` says more)"
+    return f"devices here: {', '.join(list_devices())} (`fa-tui doctor` says more)"
 
 
-def _cuda_devices() -> list[Device]:
-    if not _gpu_files():
-        return []
-    return [Device(name=f"cuda:{index}", label=gpu) for index, gpu in enumerate(ask_torch().gpus)]
+def _cuda_devices() -> dict[str, str]:
+    gpus = ask_torch().gpus if _gpu_files() else []
+    return {f"cuda:{index}": gpu for index, gpu in enumerate(gpus)}
 
 
 def _gpu_files() -> list[str]:

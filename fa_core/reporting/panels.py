@@ -40,7 +40,7 @@ FIGURE_KINDS = (".svg", ".pdf", ".png")
 _LARGEST, _WIDEST = 1e300, 301
 """Largest drawn number, and the last exponent of an axis. Floats end at 1e308."""
 
-INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
+INK, MUTED, LIMIT = "#1b1f24", "#57606a", "#c1121f"
 
 _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
