@@ -23,7 +23,8 @@ from fa_core.report.manifest import (
 )
 from fa_core.report.notes import basis_text
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.training.train import check_plans, threads_for, train_run
+from fa_core.training.runs import Order, check_orders
+from fa_core.training.train import threads_for, train_run
 from fa_core.zoo.methods import restore_method
 from fa_core.zoo.models import build
 
@@ -161,7 +162,8 @@ def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(
 ):
     changes = dict(change)
     with pytest.raises(UsageError, match=message):
-        check_plans([plan(), plan(str(changes.pop("method", "dfa")), **changes)], data, tmp_path)
+        wrong = plan(str(changes.pop("method", "dfa")), **changes)
+        check_orders([Order(plan=plan()), Order(plan=wrong)], data, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -177,9 +179,10 @@ def test_a_network_larger_than_memory_is_one_line(when, data, tmp_path, monkeypa
     def full(*_, **__):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr("fa_core.training.train.Training", full)
+    for module in ("train", "runs"):
+        monkeypatch.setattr(f"fa_core.training.{module}.Training", full)
     with pytest.raises(MeasureError, match=r"dfa_s42: out of memory: .*; free the device"):
         if when == "checked":
-            check_plans([plan()], data, tmp_path)
+            check_orders([Order(plan=plan())], data, tmp_path)
         else:
             train_run(plan(), data, tmp_path / "dfa_s42")
