@@ -48,8 +48,8 @@ _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".png": {"Software": None},
 }
 
-_WIDTH, _LEGEND_LINE = 7.2, 0.155
-"""Inches: the text width of most papers, and a line of the legend."""
+_WIDTH, _HEIGHT, _LEGEND_LINE = 7.2, 2.45, 0.155
+"""Inches: the text width of most papers, a row of panels, and a line of the legend."""
 
 _DOTS_PER_INCH = 200
 """Of PNG files."""
@@ -123,7 +123,6 @@ def page(
     rows: int,
     columns: int,
     signs: Signs,
-    height: float = 2.45,
 ) -> tuple[Figure, list[Axes]]:
     """A figure of rows and columns of panels with a legend of styles and signs below them."""
     from fa_core.reporting.plotting import Figure
@@ -132,7 +131,7 @@ def page(
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
+    size = (_WIDTH, _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
