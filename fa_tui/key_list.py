@@ -1,4 +1,4 @@
-"""Every key of every page: what `?` searches."""
+"""Every key of every page: what the palette searches."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ class KeyLine(NamedTuple):
     where: str
     action: str
     node: DOMNode | None = None
-
-    def matches(self, words: str) -> bool:
-        """Whether every word that was typed is in it, in any case."""
-        text = f"{self.key} {self.name} {self.does} {self.where}".lower()
-        return all(word in text for word in words.lower().split())
 
 
 SLIDERS = "Sliders"

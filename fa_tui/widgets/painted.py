@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
@@ -173,29 +172,6 @@ class PaintedWidget(Toned, Widget):
     def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
         return self.draw(*self.size)[: self.size.height]
-
-
-class Dragged(PaintedWidget):
-    """A widget that is moved by clicks and drags."""
-
-    presses_from = 0
-    """The first column that reacts to the pointer."""
-
-    def dragged_to(self, x: int) -> None:
-        """React to the pointer at a column, which may lie outside."""
-        raise NotImplementedError
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and event.x >= self.presses_from:
-            self.capture_mouse()
-            self.dragged_to(event.x)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self.dragged_to(event.x)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
 
 
 SCROLL_KEYS: list[BindingType] = [

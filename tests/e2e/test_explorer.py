@@ -11,20 +11,6 @@ LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 MOUSE_OFF = b"\x1b[?1000l"
 
 
-def line_with(terminal, text):
-    """The first line of the screen that holds a text, and its number."""
-    return next(
-        (number, line) for number, line in enumerate(terminal.screen.display) if text in line
-    )
-
-
-def cells(terminal, method):
-    """The verdict cells of a method's first line."""
-    pattern = re.compile(rf"^ {method} +\S+(?: MIXED)? ")
-    line = next(line for line in terminal.screen.display if pattern.match(line))
-    return re.findall(r"[✓✗?][a-d~·-]{4}", line)
-
-
 @pytest.fixture(scope="module")
 def shared(open_shared_explorer, published_table):
     """One explorer on the published runs for tests that only walk and slide."""
@@ -42,13 +28,6 @@ on_one_explorer = pytest.mark.xdist_group("one explorer")
 
 
 @on_one_explorer
-def test_the_matrix_shows_the_published_verdicts(terminal):
-    assert "9 of 15 need walk-back" in terminal.text()
-    assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
-    assert cells(terminal, "ep") == ["✓---·"] * 3
-
-
-@on_one_explorer
 def test_walking_the_matrix_shows_each_run_and_loads_neither_torch_nor_numpy(terminal):
     terminal.press("down")
     assert "DFA  seed 42" in terminal.text()
@@ -61,43 +40,6 @@ def test_walking_the_matrix_shows_each_run_and_loads_neither_torch_nor_numpy(ter
     assert "/numpy/" not in maps
 
 
-def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer, published_table):
-    terminal = open_explorer(published_table)
-    terminal.press("a")
-    row, track = line_with(terminal, "default 50×")
-    knob, start = track.index("◆"), track.index("─")
-    column = knob
-    terminal.send(f"\x1b[<0;{knob + 1};{row + 1}M".encode())
-    while "> 5×" not in terminal.text() and column > start:
-        column -= 1
-        terminal.send(f"\x1b[<32;{column + 1};{row + 1}M".encode())
-    terminal.send(f"\x1b[<0;{column + 1};{row + 1}m".encode())
-    assert "11 of 15 need walk-back" in terminal.text()
-    assert cells(terminal, "ep") == ["✓---·", "✗a--·", "✗a--·"]
-    assert "2/3 MIXED" in terminal.text()
-    terminal.press("home")
-    assert "9 of 15 need walk-back" in terminal.text()
-    assert cells(terminal, "ep") == ["✓---·"] * 3
-
-
-@pytest.mark.parametrize(
-    "sizes", [[(60, 20), (20, 5), (40, 10), (160, 50)], [(20, 5), (40, 10), (40, 12)]]
-)
-def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
-    open_explorer, published_table, sizes
-):
-    columns, lines = sizes[-1]
-    fresh = open_explorer(published_table, columns=columns, lines=lines)
-    resized = open_explorer(published_table)
-    for size in sizes:
-        resized.resize(*size)
-        resized.read(quiet=0.02, limit=0.04)
-    for key in ("", "down", "t"):
-        for each in (fresh, resized):
-            _ = each.press(key, quiet=0.3) if key else each.read(quiet=0.3)
-        assert resized.text() == fresh.text()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_give_the_terminal_back(open_explorer, published_table, number):
     terminal = open_explorer(published_table)
@@ -106,28 +48,6 @@ def test_signals_give_the_terminal_back(open_explorer, published_table, number):
     assert LEAVE_ALTERNATE_SCREEN in burst.data
     assert MOUSE_OFF in burst.data
     assert terminal.process.wait(timeout=10) == 128 + number
-
-
-def test_a_terminal_without_unicode_or_colour_stays_readable(open_explorer, published_table):
-    terminal = open_explorer(
-        published_table, env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
-    )
-    text = terminal.text()
-    assert text.isascii()
-    assert re.search(r"dfa +3/3 +!ab-d +!abcd", text)
-
-
-@pytest.mark.slow
-def test_measuring_real_checkpoints_while_the_slider_moves(open_explorer, three_runs):
-    terminal = open_explorer(three_runs)
-    assert "3 not measured" in terminal.text()
-    terminal.press("*", "m")
-    terminal.wait_for("measuring")
-    terminal.press("a")
-    for _ in range(5):
-        assert len(terminal.press("left")) > 0
-    terminal.wait_for("of 3 need walk-back", limit=120)
-    assert all((run / "audit.json").is_file() for run in three_runs.iterdir())
 
 
 @pytest.mark.slow

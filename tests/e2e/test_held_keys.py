@@ -51,23 +51,6 @@ def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     assert 0 < len(held.after) <= MODEM_QUEUE
 
 
-def test_scrolling_thirty_rows_ends_on_the_same_screen_however_fast_the_line(
-    open_explorer, ten_thousand
-):
-    slow, fast = open_explorer(ten_thousand, answers=False), open_explorer(ten_thousand)
-    for terminal in (slow, fast):
-        terminal.press("t", quiet=0.6)
-        terminal.press("pagedown", quiet=0.6)
-    one_page = len(fast.press("pagedown"))
-    slow.press("pagedown", quiet=0.6)
-    slow.slow_down(2 * one_page)
-    held = slow.hold(["down"] * 30, per_second=30, quiet=2.0)
-    scrolled = fast.hold(["down"] * 30, per_second=30)
-    assert slow.text() == fast.text()
-    assert scrolled.during + len(scrolled.after) <= 30 * 2 * one_page
-    assert len(held.after) <= 5 * one_page
-
-
 def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_explorer):
     terminal = open_explorer(PUBLISHED)
     terminal.press("a")

@@ -39,14 +39,6 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer, 
     assert "dfa0" not in terminal.text()
 
 
-def test_a_line_further_costs_that_line_and_not_the_page(open_explorer, ten_thousand):
-    terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
-    terminal.press("t", quiet=0.5)
-    terminal.press(*["down"] * 30, quiet=0.5)
-    onward = [len(terminal.press(key)) for key in ["down"] * 5]
-    assert 0 < statistics.median(onward) <= LINE
-
-
 @pytest.mark.slow
 def test_while_256_checkpoints_are_measured_a_slider_step_costs_what_it_costs_at_rest(
     open_explorer, tmp_path
