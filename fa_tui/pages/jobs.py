@@ -124,6 +124,7 @@ process. ← → show the end of a long line.
         self.none_yet = TextLines(_NONE_YET.splitlines(), id="none-yet")
         self._log_title = Line(id="log-title")
         self._listed: Sequence[Listed] = ()
+        self.table.set_grid(jobs_grid(()))
         self._log: Sequence[str] = ()
 
     def compose(self) -> ComposeResult:

@@ -267,7 +267,7 @@ async def test_whole_names_go_before_the_mean(
             await pilot.press("n")
             await settled(pilot, screen)
         _, names, *lines = screen_text(app).splitlines()
-        assert "○state_bridge s42" in names and "… s123" in names and "… s456" in names
+        assert "○state_bridge s42" in names and "dge s123" in names and "dge s456" in names
         assert "mean" not in names
 
 

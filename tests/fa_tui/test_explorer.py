@@ -125,22 +125,6 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
         assert cell_at_cursor(app) == "4.17e-9"
 
 
-async def test_v_shows_bars_on_one_scale_in_the_table_too(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("down", "t", "v")
-        await pilot.pause()
-        table = app.explorer.table
-        assert table is not None
-        bars = ["".join(text for text, _ in table.cell(1, column)).strip() for column in (0, 1)]
-        assert bars == ["▃▇███", "▅▂▂▂▂"]
-        assert "‖h‖ 10²…10⁹" in app.explorer.status.text
-        await pilot.press("s")
-        assert table.order == "h_L"
-        await pilot.press("v")
-        await pilot.pause()
-        assert "‖h‖ 10²" not in app.explorer.status.text
-
-
 async def test_a_column_has_one_format(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("v")
@@ -358,7 +342,7 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
         await until(
             pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app)
         )
-        await pilot.press("escape", "left")
+        await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))

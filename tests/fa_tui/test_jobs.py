@@ -91,27 +91,6 @@ def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measu
     )
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-async def test_the_process_of_a_job_is_named_beside_the_longest_name(
-    app: ExplorerApp, width: int
-) -> None:
-    name = "a_method_with_a_long_name arch=vit_mini s42 (a_folder/of_a_long_path)"
-    job = Listed(id="1", name=name, state="running", device="cpu", pid=471199, took=0.1, total=10)
-    async with app.run_test(size=(width, 24)) as pilot:
-        await show_jobs(pilot, app, Given([job]))
-        await until(pilot, lambda: "471199" in screen_text(app).split(" log ")[0])
-        assert "<1 s" not in screen_text(app), "it has hardly started"
-
-
-async def test_a_silent_worker_is_named_whole_on_the_narrowest_jobs_screen(
-    app: ExplorerApp,
-) -> None:
-    job = Listed(id="1", name="dfa s42", state="queued", device="cpu", pid=4711, silent=40)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await show_jobs(pilot, app, Given([job]))
-        await until(pilot, lambda: "worker 4711 on cpu: no word for 40 s" in screen_text(app))
-
-
 async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: StagedJobs) -> Any:
     """Open the page of the jobs on these."""
     for name in ("listed", "cancel", "retry"):
@@ -268,19 +247,6 @@ class OnACluster(StagedJobs):
         ]
 
 
-async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(
-    app: ExplorerApp,
-) -> None:
-    cluster = OnACluster()
-    async with app.run_test(size=SIZE) as pilot:
-        screen = await show_jobs(pilot, app, cluster)
-        cluster.device = "gpu-node-17/cuda:0"
-        screen.jobs_changed()
-        await until(pilot, lambda: "gpu-node-17/cuda:0" in screen_text(app))
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "gpu-no…" in screen_text(app))
-
-
 class Given(StagedJobs):
     """These jobs, none of which moves."""
 
@@ -289,41 +255,6 @@ class Given(StagedJobs):
 
     def listed(self) -> list[Listed]:
         return self._jobs
-
-
-@pytest.mark.parametrize("width", [70, 80, 100, 120, 200])
-@pytest.mark.parametrize("copies", [1, 5], ids=["few", "more than lines"])
-async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
-    app: ExplorerApp, width: int, copies: int
-) -> None:
-    jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
-    async with app.run_test(size=(width, 24)) as pilot:
-        await show_jobs(pilot, app, Given(jobs))
-        table = app.explorer.page.table
-        await until(pilot, lambda: "state_b" in screen_text(app) and table.virtual_size.width > 0)
-        assert table.virtual_size.width <= table.view.width
-        lines = screen_text(app).splitlines()
-        assert any(line.endswith("what it says") for line in lines)
-        # what is over comes last
-        await pilot.press("end")
-        await pilot.pause()
-        lines = screen_text(app).splitlines()
-        assert any(
-            "10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines
-        )
-
-
-async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
-    app: ExplorerApp,
-) -> None:
-    jobs = [
-        Listed(id="1", name="dfa s42", state="running", done=1000, total=12000),
-        Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
-    ]
-    async with app.run_test(size=(80, 24)) as pilot:
-        await show_jobs(pilot, app, Given(jobs))
-        await until(pilot, lambda: "1000/12000" in screen_text(app))
-        assert "123456789/9876…" in screen_text(app)
 
 
 async def test_jobs_may_move_while_the_explorer_closes(app: ExplorerApp) -> None:
