@@ -23,7 +23,6 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
 
-_LEAST_SHOWN_SECONDS = 0.5
-
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable for tracebacks, set by `--debug`."""
 
@@ -65,22 +62,6 @@ def _palette() -> type[Provider]:
     from fa_tui.screens.help import ExplorerCommands  # after the first paint
 
     return ExplorerCommands
-
-
-class Lasting(Notification):
-    """A message that stays on screen for a moment.
-
-    A new screen shows it again for the remaining time. If that is negative, Textual creates a timer
-    that never ends and blocks the exit.
-    """
-
-    @property
-    def time_left(self) -> float:
-        return max(_LEAST_SHOWN_SECONDS, super().time_left)
-
-    @property
-    def has_expired(self) -> bool:
-        return super().time_left <= 0
 
 
 class ExplorerApp(App[int]):
@@ -104,7 +85,6 @@ class ExplorerApp(App[int]):
         painter: sends frames to the terminal.
         following: watches the paths.
         jobs: measures runs.
-        removed_presets: name → thresholds of removed presets; the last can be restored.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -207,7 +187,6 @@ class ExplorerApp(App[int]):
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
-        self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self.opened = title
         if not look.show:
             look = look._replace(show=self.settings.show.replace("stability", "drift"))
@@ -376,35 +355,9 @@ class ExplorerApp(App[int]):
         """Show the state of the jobs."""
         self.explorer.jobs_changed(jobs)
 
-    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
-        """Show a message.
-
-        Args:
-            text: the line; an empty one clears the last.
-            tone: as in `Line`.
-            aloud: over a dialog, too.
-        """
-        self.explorer.say(text, tone)
-        if text and aloud and self.screen is not self.explorer:
-            self.notify(
-                text, severity="warning" if tone in ("warn", "bad") else "information", markup=False
-            )
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """Show a message on any screen as a `Lasting`."""
-        if timeout is None:
-            seconds = self.NOTIFICATION_TIMEOUT
-        else:
-            seconds = timeout
-        self.post_message(Notify(Lasting(message, title, severity, seconds, markup=markup)))
+    def say(self, text: str, tone: str = "") -> None:
+        """Show a message in the status line; an empty one clears the last."""
+        self.explorer.status.say(text, tone)
 
     def dress(self, theme: str) -> None:
         self.theme = theme
@@ -456,21 +409,20 @@ class ExplorerApp(App[int]):
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
+    def every_key(self, screen: Screen[object]) -> Sequence[KeyLine]:
+        """The keys of all pages, those that work on a screen first."""
+        from fa_tui.key_list import every_key  # after the first paint
+
+        return every_key(self, screen)
+
     def action_help(self) -> None:
         """Explain the focused pane."""
         # after the first paint
-        from fa_tui.key_list import every_key
+        from fa_tui.key_list import help_lines
         from fa_tui.screens.help import HelpScreen
 
-        screen = self.screen
-        self.push_screen(HelpScreen(screen, partial(every_key, self, screen)), self._run_key)
-
-    async def _run_key(self, line: KeyLine | None) -> None:
-        """Run a key that was chosen in help; one of another page opens that."""
-        if line is None:
-            return
-        if line.action:
-            await self.run_action(line.action, line.node or self.explorer)
+        lines = partial(help_lines, self, self.screen)
+        self.push_screen(HelpScreen([*lines()], partial(lines, everywhere=True)))
 
     async def action_quit(self) -> None:
         """Quit; asks first while jobs run."""

@@ -97,13 +97,6 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="the next run that flipped with the last step",
     ),
     Binding(
-        "F",
-        "app.ask('flips')",
-        "Flips",
-        show=False,
-        tooltip="every run that flipped with the last step",
-    ),
-    Binding(
         "escape",
         "back",
         "Back",
@@ -313,7 +306,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Go to the next run that flipped with the last step."""
         flips = self.session.flips
         if not flips:
-            self.say(
+            self.app.say(
                 "no run flipped with the last step: { } move a slider to the next verdict that "
                 "does",
                 "dim",
@@ -323,7 +316,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.select(rows[place])
         words = flip_words(self.session, flips[place])
-        self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
+        self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
     # Keys
 
@@ -405,10 +398,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.refresh_bindings()
 
     # Other news
-
-    def say(self, text: str, tone: str = "") -> None:
-        """Show a message in the status line."""
-        self.status.say(text, tone)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""

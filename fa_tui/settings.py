@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import platformdirs
@@ -66,7 +66,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, a number, or norms, bars of ‖h‖ and ‖g‖.
         live: follow the open folders (auto), or not (off; r looks again).
-        side: cells of the run's pane, next to the runs; 0: by the window's width.
         columns: of logs that other tools wrote, as `--columns` takes them.
         thresholds: where the sliders start.
     """
@@ -76,7 +75,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     device: str = "auto"
     show: Quantity = "letters"
     live: Literal["auto", "off"] = "auto"
-    side: Annotated[int, msgspec.Meta(ge=0)] = 0
     columns: str = ""
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 

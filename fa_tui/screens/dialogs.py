@@ -43,14 +43,10 @@ from fa_tui.share import (
 )
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import picking
-from fa_tui.views.grid import homes_of
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import (
-    change_words,
-    disambiguate,
     flip_text,
     limit_words,
-    moved_words,
     run_name,
     runs_words,
 )
@@ -127,7 +123,7 @@ async def export_something(app: ExplorerApp) -> None:
     if not words:
         raise UsageError("no filter names these runs: a report takes all, or those of a filter")
     app.jobs.writings.start(path, words)
-    app.say(f"{path.name}: J lists it, x there ends it", "dim", aloud=False)
+    app.say(f"{path.name}: J lists it, x there ends it", "dim")
 
 
 def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> None:
@@ -143,7 +139,7 @@ def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: Diagnostic
 async def choose_preset(app: ExplorerApp) -> None:
     """Choose a preset to use, save or remove."""
     presets = Presets()
-    known, removed = presets.read(), app.removed_presets
+    known = presets.read()
     choices = [
         Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
         for number, (name, thresholds) in enumerate(known.items(), 1)
@@ -151,10 +147,6 @@ async def choose_preset(app: ExplorerApp) -> None:
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > 1:
         choices.append(Choice("x", "remove ...", "", "remove"))
-    if removed:
-        choices.append(
-            Choice("r", f"bring back {removed[-1][0]}", _values(removed[-1][1]), "restore")
-        )
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
@@ -164,10 +156,7 @@ async def choose_preset(app: ExplorerApp) -> None:
         mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine)
         presets.remove(name)
-        removed.append((name, known[name]))
-        app.say(f"preset {name} removed: p r brings it back", "good")
-    elif answer == "restore":
-        presets.save(*removed.pop())
+        app.say(f"preset {name} removed; it was {_values(known[name])}", "good")
     else:
         use_preset(app, *answer)
 
@@ -246,28 +235,6 @@ async def choose_order(app: ExplorerApp) -> None:
     table.sort_by(chosen)
 
 
-async def choose_flip(app: ExplorerApp) -> None:
-    """List the runs that flipped with the last step, and go to the chosen one."""
-    session, explorer = app.session, app.explorer
-    flips = session.flips
-    if not flips or session.since is None:
-        app.say("no run flipped with the last step", "dim")
-        return
-    rows = [session.rows[flip.row] for flip in flips]
-    names = [method + rest for method, rest in disambiguate(rows)]
-    homes = homes_of([row.source for row in session.rows])
-    choices = []
-    for name, flip in zip(names, flips, strict=True):
-        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
-        choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
-    title = "Flipped"
-    moved = moved_words(session.thresholds, session.since.thresholds)
-    if moved:
-        title += f" at {moved}"
-    row = await choose(app, title, choices)
-    explorer.select(row)
-
-
 async def ask_measure(app: ExplorerApp) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
@@ -294,7 +261,6 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "settings": change_setting,
     "what_if": ask_what_if,
     "order": choose_order,
-    "flips": choose_flip,
     "measure": ask_measure,
 }
 

@@ -302,7 +302,7 @@ class KeyBar(Choices):
     def left_out(self) -> set[str]:
         """Keys of the hints that do not fit."""
         shown = self._fitting(self.size.width)
-        return {hint.key for hint in self._hints if hint not in shown}
+        return {hint.shown for hint in self._hints if hint not in shown}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)

@@ -312,9 +312,7 @@ async def test_a_page_in_the_palette_waits_until_its_list_is_laid_out(
         assert app.screen is palette
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"), [("sweep", "Analysis"), ("frozen baseline", "What if")]
-)
+@pytest.mark.parametrize(("typed", "found"), [("sweep", "Sweep"), ("frozen baseline", "What if")])
 async def test_the_palette_finds_what_a_command_does_not_only_its_name(
     app: ExplorerApp, typed: str, found: str
 ) -> None:

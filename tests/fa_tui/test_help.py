@@ -19,7 +19,6 @@ from fa_tui.pages.compare import ComparePage
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
-from fa_tui.widgets import compare_view
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
 
@@ -111,5 +110,4 @@ def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
     )
     assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
     compare = " ".join(ComparePage.HELP.split())
-    assert f"Up to {compare_view.SIDE_BY_SIDE} runs" in compare
     assert f"more than ×{PARTS_AT:g} stands out" in compare

@@ -184,10 +184,10 @@ class Cage(ExplorerApp):
     def action_suspend_process(self):
         """A stopped process would stop the test."""
 
-    def say(self, text, tone="", *, aloud=True):
+    def say(self, text, tone=""):
         if "not saved" in text:
             self.ran.errors.append(text)
-        super().say(text, tone, aloud=aloud)
+        super().say(text, tone)
 
 
 def cage_on(folder, terminal, ran):
