@@ -14,10 +14,11 @@ from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.app import ExplorerApp
+from fa_tui.key_list import help_lines
 from fa_tui.option_groups import ThresholdOptions
 from fa_tui.pages.compare import ComparePage
 from fa_tui.screens import help as help_screen
-from fa_tui.screens.help import HelpScreen, help_lines
+from fa_tui.screens.help import HelpScreen
 from fa_tui.session import Session
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
@@ -65,7 +66,7 @@ async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name
         for pane in panes:
             pane.focus()
             await pilot.pause()
-            title, *rest = help_lines(screen)
+            title, *rest = help_lines(app, screen)
             assert title.startswith("# "), (name, pane)
             assert not title.startswith("# Keys"), (name, pane, "only lists keys")
             assert "# Keys that work here" in rest

@@ -1,4 +1,4 @@
-"""The palette searches the keys of all pages; Enter runs the one under the cursor."""
+"""Help is searched as one types; the palette searches the keys of all pages and runs one."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
         assert "The matrix" in text
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.explorer)
+
+
+async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark", *"begin JOBS")
+        await until(
+            pilot, lambda: "begin all failed and ended jobs again (jobs)" in screen_text(app)
+        )
+        assert "What this is" not in screen_text(app)
+        await pilot.press("q")
+        await until(pilot, lambda: "no match for begin JOBSq" in screen_text(app))
+        await pilot.press(*["backspace"] * 11, "end")
+        await until(pilot, lambda: app.screen.pane.is_vertical_scroll_end)
+        assert "# Keys" not in screen_text(app)
+        await pilot.press("home")
+        await until(pilot, lambda: "What this is" in screen_text(app))
 
 
 async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:

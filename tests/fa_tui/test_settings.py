@@ -52,7 +52,6 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("\n\nthem = 'fa-dark'", 3, "them: unknown setting; did you mean theme?"),
         ("glyphs = 7", 1, "glyphs: expected str, got int"),
         ("live = 'sometimes'", 1, "live: there is no 'sometimes'"),
-        ("side = -1", 1, "side: expected int >= 0"),
         ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor: expected float"),
         ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor: expected float"),
         ("[thresholds]\nstability_drift_ceiling = nan", 1, "thresholds: threshold stability_drift"),
@@ -149,7 +148,6 @@ def test_a_setting_is_kept_by_its_name_and_nothing_else_is_touched(file: Path) -
         ("theme", "pink"),
         ("thme", "fa-dark"),
         ("thresholds.g_norm_floor", "-1"),
-        ("side", "never"),
         ("", ""),
     ],
 )
