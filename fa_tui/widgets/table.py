@@ -373,7 +373,7 @@ class GridTable(LineTable):
         name, *others = widths
         # names are shortened for the other columns
         if self.view.width:
-            least = max(_LEAST_NAME, self.view.width // 2)
+            least = max(_LEAST_NAME, self.view.width // 3)
             name, _ = fitted(name, others, self.view.width - 2, least=least)
         self.set_widths(1 + name, others)
 

@@ -216,7 +216,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
     app.explorer.jobs_changed(StagedJobs().listed())
-    app.explorer.say("bp s42 measured, saved in results.json", "good")
+    app.say("bp s42 measured, saved in results.json", "good")
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
