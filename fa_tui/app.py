@@ -96,10 +96,10 @@ class ExplorerApp(App[int]):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", tooltip="copy the value under the cursor"),
+        Binding("y", "ask('copy')", "Copy", tooltip="copy the value under the cursor"),
         Binding(
             "Y",
-            "copy(True)",
+            "ask('command')",
             "Copy command",
             show=False,
             tooltip="copy the command that prints what is shown",
@@ -390,14 +390,8 @@ class ExplorerApp(App[int]):
 
         self.push_screen(ProblemsScreen(self.session))
 
-    def action_copy(self, command: bool = False) -> None:
-        """Copy the value under the cursor, or the command that prints what is shown."""
-        from fa_tui.screens.dialogs import copy_shared  # after the first paint
-
-        copy_shared(self, command=command)
-
     def action_ask(self, name: str) -> None:
-        """Open a dialog: export, presets, what_if."""
+        """Run one of `DIALOGS`."""
         from fa_tui.screens.dialogs import converse  # after the first paint
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)

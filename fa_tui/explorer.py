@@ -27,11 +27,9 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.pages.matrix import MatrixPage
-    from fa_tui.pages.table import TablePage
     from fa_tui.share import Shared
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.matrix import Matrix
-    from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
@@ -258,11 +256,6 @@ class ExplorerScreen(Uniform, Screen[None]):
     def matrix(self) -> Matrix:
         """The matrix."""
         return cast("MatrixPage", self._page_called("Matrix")).view
-
-    @property
-    def table(self) -> RunTable:
-        """The table."""
-        return cast("TablePage", self._page_called("Table")).view
 
     # The snapshot
 

@@ -1,7 +1,7 @@
 """The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
 Also threshold sets saved by name, in `presets.toml` next to it. Where something does not fit, its
-line is reported and the defaults are used.
+name is reported and the defaults are used.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ Quantity = Literal[
 ]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
-_HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]*)\]")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -149,7 +148,7 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
     *tables, last = name.split(".")
     try:
         converted(Settings, {table: {last: value} for table in tables} or {last: value})
-    except Misfit as wrong:
+    except ValueError as wrong:
         raise UsageError(str(wrong)) from wrong
     _rewrite(path, last, value, *tables)
     return path
@@ -254,29 +253,12 @@ class TomlFile:
         """A table of the file as a struct of fields with defaults.
 
         Raises:
-            UnreadableInput: something in it does not fit (with the line).
+            UnreadableInput: something in it does not fit (with its name).
         """
         try:
             return converted(kind, table, keys)
-        except Misfit as wrong:
-            where = str(self._path)
-            line = line_of(self.text, wrong.keys)
-            if line:
-                where += f": line {line}"
-            raise UnreadableInput(str(wrong), where=where, hint=DEFAULTS) from wrong
-
-
-class Misfit(ValueError):
-    """A value that does not fit, or an unknown name.
-
-    Args:
-        keys: leads there.
-        what: is wrong with it.
-    """
-
-    def __init__(self, keys: Sequence[str], what: str) -> None:
-        self.keys = keys
-        super().__init__(f"{'.'.join(keys)}: {what}")
+        except ValueError as wrong:
+            raise UnreadableInput(str(wrong), where=self._path, hint=DEFAULTS) from wrong
 
 
 def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
@@ -288,48 +270,23 @@ def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
         keys: lead to the table.
 
     Raises:
-        Misfit: an unknown name, or a value that does not fit.
+        ValueError: an unknown name, or a value that does not fit.
     """
     if isinstance(table, Mapping):
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         for name, value in table.items():
             if name not in fields:
-                raise Misfit([*keys, name], f"unknown setting; {nearest(name, fields)}")
+                place = ".".join([*keys, name])
+                raise ValueError(f"{place}: unknown setting; {nearest(name, fields)}")
             if fields[name] is DiagnosticThresholds:
                 converted(DiagnosticThresholds, value, [*keys, name])
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
         what, _, inside = str(error).replace("`", "").partition(" - at $")
-        place = [*keys, *inside.strip(".").split(".")] if inside else keys
+        place = ".".join(filter(None, [*keys, inside.strip(".")]))
         what = what.replace("Invalid enum value", "there is no")
-        raise Misfit(place, what.replace("Expected", "expected")) from error
-
-
-def line_of(text: str, keys: Sequence[str]) -> int | None:
-    """The line (from 1) of a key, or of its table's head.
-
-    >>> line_of("live = 'off'\\n[thresholds]\\ng_norm_floor = 'x'", ["thresholds", "g_norm_floor"])
-    3
-    """
-    wanted, table, holder = list(keys), list[str](), None
-    for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.match(line)
-        if header:
-            table = names = _split(header["name"])
-        elif "=" in line:
-            names = table + _split(line.partition("=")[0])
-        else:
-            continue
-        if names[: len(wanted)] == wanted:
-            return number
-        if names == wanted[: len(names)]:
-            holder = number
-    return holder
-
-
-def _split(dotted: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in dotted.split(".")]
+        raise ValueError(f"{place}: {what.replace('Expected', 'expected')}") from error
 
 
 PROTOCOL = "protocol"

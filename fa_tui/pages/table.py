@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual import on
-from textual.binding import Binding
 
 from fa_core.report.verdict_cell import cell_legend
 from fa_tui.pages.runs import RunsPage
@@ -18,10 +17,6 @@ from fa_tui.widgets.table import LineTable
 
 class TablePage(RunsPage):
     """The table, and instead of it, opened, the run under the cursor."""
-
-    BINDINGS = [
-        Binding("S", "app.ask('order')", "Sort by", show=False, tooltip="sort by any column"),
-    ]
 
     view: RunTable
 

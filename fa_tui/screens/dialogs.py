@@ -1,4 +1,4 @@
-"""Dialogs of the explorer: export, presets, baselines, orders; and copies."""
+"""Dialogs of the explorer: export, presets, baselines; and copies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ from fa_tui.share import (
     typed,
     write_data,
 )
-from fa_tui.views.columns import every_column
 from fa_tui.views.filters import picking
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import (
@@ -81,7 +80,7 @@ def command_for(
     return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
-def copy_shared(app: ExplorerApp, *, command: bool) -> None:
+async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     """Copy the value under the cursor, or the command that prints what is shown.
 
     By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
@@ -213,28 +212,6 @@ def baseline_words(session: Session) -> str:
     return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
 
 
-_KEYS = "123456789abcdefgilmnopqrstuvwxyz"
-"""Keys of choices, without h j k, which move the cursor."""
-
-
-async def choose_order(app: ExplorerApp) -> None:
-    """Choose the order of the long view."""
-    table = app.explorer.table
-    choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
-    for key, column in zip(_KEYS, every_column(app.session), strict=False):
-        if table.order == column.name:
-            note = "now; again turns it round"
-        elif table.order == f"-{column.name}":
-            note = "now, falling"
-        else:
-            note = ""
-        choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices)
-    if chosen and chosen == table.order:
-        chosen = f"-{chosen}"
-    table.sort_by(chosen)
-
-
 async def ask_measure(app: ExplorerApp) -> None:
     """Ask for the data and network of checkpoints that no manifest describes, folder by folder, and
     measure."""
@@ -256,11 +233,12 @@ async def ask_measure(app: ExplorerApp) -> None:
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
+    "copy": copy_shared,
+    "command": partial(copy_shared, command=True),
     "export": export_something,
     "presets": choose_preset,
     "settings": change_setting,
     "what_if": ask_what_if,
-    "order": choose_order,
     "measure": ask_measure,
 }
 

@@ -12,10 +12,8 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
-from fa_tui.screens.dialogs import use_preset
 from fa_tui.screens.questions import Dialog, Question, helping
 from fa_tui.session import Session
-from fa_tui.settings import Presets
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
@@ -143,7 +141,7 @@ _LESS = 0.9
 
 
 class ExplorerCommands(Provider):
-    """Commands of the palette: the keys of all pages, the matrix's contents, presets, themes."""
+    """Commands of the palette: the keys of all pages, the matrix's contents, themes."""
 
     @property
     def application(self) -> ExplorerApp:
@@ -185,12 +183,6 @@ class ExplorerCommands(Provider):
                     "a number per run instead of letters",
                     partial(show, quantity),
                 )
-        for name, thresholds in Presets().read().items():
-            yield (
-                f"Thresholds: {name}",
-                "move all sliders",
-                partial(use_preset, app, name, thresholds),
-            )
         yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
         for theme in app.themes_here:
             yield (

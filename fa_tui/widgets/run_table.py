@@ -56,6 +56,13 @@ class RunTable(RunsView):
             "Sort",
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
+        Binding(
+            "S",
+            "sort_names",
+            "Sort by name",
+            show=False,
+            tooltip="sort by method, seed, source, verdict: one after another",
+        ),
     ]
 
     gap = 2
@@ -221,13 +228,15 @@ class RunTable(RunsView):
         """Sort by the column under the cursor; then in reverse; then as read."""
         self._turn(self._columns[self.column].name)
 
+    def action_sort_names(self) -> None:
+        """Sort by the next of the columns that stay on screen."""
+        names = [*self._frozen]
+        at = names.index(self.order) + 1 if self.order in names else 0
+        self._turn(names[at % len(names)])
+
     def _turn(self, name: str) -> None:
         following = {name: f"-{name}", f"-{name}": ""}
-        self.sort_by(following.get(self.order, name))
-
-    def sort_by(self, order: str) -> None:
-        """Sort, and go to the top."""
-        self.order = order
+        self.order = following.get(self.order, name)
         self._shown = self._ordered()
         self.refresh()
         self.move_to(0)

@@ -146,9 +146,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
                     [*frozen.crop(0, self.frozen_width - 1), self._sign(self._glyphs.off_left)]
                 )
             if shown.stop < self.column_count and room > 0:
-                moving = Strip(
-                    [*moving.crop_extend(0, room - 1, None), self._sign(self._glyphs.off_right)]
-                )
+                whole = moving.crop_extend(0, room - 1, self.style_of(""))
+                moving = Strip([*whole, self._sign(self._glyphs.off_right)])
         return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
 
     def _empty_text(self, place: int) -> str:

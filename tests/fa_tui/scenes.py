@@ -231,7 +231,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
         ),
         Problem(
             "settings.toml",
-            "settings.toml line 4: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
+            "settings.toml: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
             "the default is used",
         ),
     ]

@@ -50,7 +50,6 @@ from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.explorer import ExplorerScreen
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens import dialogs
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
@@ -286,7 +285,7 @@ def alone(folder):
     try:
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(dialogs, "copy_shared", lambda app, command: None),
+            mock.patch.object(ExplorerApp, "copy_to_clipboard", lambda app, text: None),
         ):
             yield
     finally:
