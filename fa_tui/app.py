@@ -28,7 +28,6 @@ from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
 from fa_tui.follow import Following, news_of
 from fa_tui.jobs.control import JobControl
@@ -36,7 +35,7 @@ from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
 from fa_tui.reading import Reading
 from fa_tui.session import History, Session, merged, with_work
-from fa_tui.settings import NOTHING_SET, Loaded, remember
+from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter
@@ -131,13 +130,6 @@ class ExplorerApp(App[int]):
             "Look again",
             show=False,
             tooltip="look at the open files and folders again",
-        ),
-        Binding(
-            "R",
-            "restore_all",
-            "Restore all",
-            show=False,
-            tooltip="all four thresholds at their defaults",
         ),
         Binding(
             "ctrl+z",
@@ -362,16 +354,9 @@ class ExplorerApp(App[int]):
     def dress(self, theme: str) -> None:
         self.theme = theme
         try:
-            self.say(f"theme {theme}, kept in {remember('theme', theme)}", "good")
+            self.say(f"theme {theme}, kept in {keep_theme(theme)}", "good")
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
-
-    def action_restore_all(self) -> None:
-        """Reset all thresholds to their defaults as one step of undo."""
-        thresholds = DiagnosticThresholds()
-        if thresholds != self.session.thresholds:
-            words = "thresholds: at their defaults"
-            self.step(self.session.but(thresholds=thresholds), words=words)
 
     def action_widen(self) -> None:
         """Toggle between all runs and those that pass the filter, on every page."""

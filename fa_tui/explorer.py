@@ -27,7 +27,6 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.pages.matrix import MatrixPage
-    from fa_tui.share import Shared
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -109,7 +108,6 @@ EXPLORER_KEYS: list[BindingType] = [
         "P",
         "app.show_problems",
         "Problems",
-        key_display="P",
         tooltip="files, settings not read, or only in part",
     ),
 ]
@@ -397,10 +395,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.status.show_progress(progress_line(jobs))
         if self.page.id == "Jobs":
             self.page.show(self.session)
-
-    def shared(self) -> Shared:
-        """What the open page offers to copies and exports."""
-        return self.page.shared()
 
     def on_resize(self) -> None:
         self._fold()

@@ -6,11 +6,10 @@ name is reported and the defaults are used.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import platformdirs
@@ -20,8 +19,7 @@ from fa_core.files.atomic import write_bytes
 from fa_core.files.decode import Json, checked, reading
 from fa_core.files.opening import exists, read_file, real_path
 from fa_core.formats.rows import Problem
-from fa_core.option_values import nearest, unknown_name
-from fa_core.report.numbers import exact
+from fa_core.option_values import nearest
 from fa_core.report.thresholds import DiagnosticThresholds
 
 FILE = "settings.toml"
@@ -105,52 +103,21 @@ def load_settings(path: Path | None = None) -> Loaded:
         return Loaded(Settings(), [Problem(str(path), str(error))])
 
 
-def named_values(settings: Settings) -> Json:
-    """All settings by name; names in tables are dotted: ``thresholds.g_norm_floor``."""
-    values: Json = msgspec.to_builtins(settings)
-    thresholds = values.pop("thresholds")
-    return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
-
-
-def written(value: object) -> str:
-    """A setting in TOML.
-
-    >>> written(1e-7), written("auto")
-    ('1e-7', '"auto"')
-    """
-    if isinstance(value, float):
-        return exact(value)
-    return json.dumps(value)
-
-
-def remember(name: str, text: object, path: Path | None = None) -> Path:
-    """Save a setting; nothing else in the settings file is changed.
+def keep_theme(theme: str, path: Path | None = None) -> Path:
+    """Save the theme; nothing else in the settings file is changed.
 
     Args:
-        name: as in `named_values`.
-        text: its value, or the value in TOML; text needs no quotes.
+        theme: its name.
         path: the file (default: `settings_file()`).
 
     Returns:
         The file.
 
     Raises:
-        UsageError: no such setting, or an invalid value.
-        FaError: the file cannot be read or written.
+        FaError: it cannot be read or written.
     """
     path = path or settings_file()
-    if name not in (known := named_values(Settings())):
-        raise unknown_name("setting", name, known)
-    try:
-        value: object = msgspec.toml.decode(f"value = {text}")["value"]
-    except msgspec.DecodeError:
-        value = text
-    *tables, last = name.split(".")
-    try:
-        converted(Settings, {table: {last: value} for table in tables} or {last: value})
-    except ValueError as wrong:
-        raise UsageError(str(wrong)) from wrong
-    _rewrite(path, last, value, *tables)
+    _rewrite(path, "theme", theme)
     return path
 
 
@@ -193,26 +160,22 @@ def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
     _rewrite(_answers_file(), _place_name([folder]), msgspec.to_builtins(answer))
 
 
-def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
+def _rewrite(path: Path, name: str, value: object, head: str = "") -> None:
     """Set a key of a TOML file, or remove it (None); everything else, comments included, is kept.
 
     Args:
         path: the file.
-        name: key in the innermost table.
+        name: the key.
         value: a TOML value.
-        tables: from the outermost.
         head: head of a new file.
     """
     import tomlkit  # after the first paint
 
     document = tomlkit.parse(TomlFile(path).text or head)
-    held: Any = document
-    for table in tables:
-        held = held.setdefault(table, tomlkit.table())
     if value is None:
-        del held[name]
+        del document[name]
     else:
-        held[name] = value
+        document[name] = value
     write_bytes(path, tomlkit.dumps(document).encode())
 
 

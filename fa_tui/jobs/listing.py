@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Pace:
-    """Timing of a job: rate, remaining time, and duration.
+    """Timing of a job: remaining time and duration.
 
     Args:
         clock: monotonic seconds; replaced in tests.
@@ -48,21 +48,11 @@ class Pace:
 
         The rate excludes the time before the first count (loading data, starting torch).
         """
-        if self.rate is None:
-            return None
-        last, at = self._last
-        left = (total - last) / self.rate - (self._clock() - at)
-        if left < 0:
-            return None
-        return left
-
-    @property
-    def rate(self) -> float | None:
-        """Steps per second; None before two different counts."""
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         (first, began), (last, at) = self._first, self._last
-        return (last - first) / max(at - began, 1e-9)
+        left = (total - last) * (at - began) / (last - first) - (self._clock() - at)
+        return None if left < 0 else left
 
     def timed(self, job: Listed) -> Listed:
         """The job with its duration so far; while it runs also with remaining time."""

@@ -20,14 +20,9 @@ from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
     Presets,
-    load_settings,
-    named_values,
     preset_problem,
-    remember,
     remember_answer,
     remembered_answer,
-    settings_file,
-    written,
 )
 from fa_tui.share import (
     DATA,
@@ -85,7 +80,7 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
 
     By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
     """
-    shared = app.explorer.shared()
+    shared = app.explorer.page.shared()
     text = shared.value
     if command or not text:
         text = typed(shared.command) if shared.command else ""
@@ -101,7 +96,7 @@ async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
 
 async def export_something(app: ExplorerApp) -> None:
     """Ask for a file's name, whose ending says what it holds, and write it."""
-    shared = app.explorer.shared()
+    shared = app.explorer.page.shared()
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
@@ -179,20 +174,6 @@ async def _save_preset(
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
-async def change_setting(app: ExplorerApp) -> None:
-    """Choose a setting and its value, which is saved and applies from the next start."""
-    values = named_values(load_settings().settings)
-    choices = [Choice("", name, written(value), name) for name, value in values.items()]
-    name = await choose(app, "Settings", choices)
-    text = await ask(
-        app,
-        name,
-        text=written(values[name]).strip('"'),
-        hint=str(settings_file()),
-    )
-    app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
-
-
 async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = baseline_text(app.session.baseline)
@@ -237,7 +218,6 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "command": partial(copy_shared, command=True),
     "export": export_something,
     "presets": choose_preset,
-    "settings": change_setting,
     "what_if": ask_what_if,
     "measure": ask_measure,
 }

@@ -183,7 +183,6 @@ class ExplorerCommands(Provider):
                     "a number per run instead of letters",
                     partial(show, quantity),
                 )
-        yield "Settings", "what the explorer begins with", partial(app.action_ask, "settings")
         for theme in app.themes_here:
             yield (
                 f"Theme: {theme}",

@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.fitted import fitted
-from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
+from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, row_text, row_width
 
 
@@ -374,6 +374,10 @@ class GridTable(LineTable):
         if self.view.width:
             least = max(_LEAST_NAME, self.view.width // 3)
             name, _ = fitted(name, others, self.view.width - 2, least=least)
+            left = self.view.width - 2 - name - sum(others[:-1])
+            if self._words > len(others) and left > _LEAST_NAME:
+                # words at the end are cut, numbers never
+                others[-1] = min(others[-1], left)
         self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:
@@ -418,7 +422,7 @@ class GridTable(LineTable):
         if column + 1 < self._words:
             pad = padded
         tone = "head" if line is None else "text"
-        return [(pad(text, width) + " " * self.gap, tone)]
+        return [(pad(cut(text, width, self._glyphs.ellipsis), width) + " " * self.gap, tone)]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Move to another line, or scroll by a column."""

@@ -321,15 +321,3 @@ async def test_the_palette_finds_what_a_command_does_not_only_its_name(
         provider = ExplorerCommands(app.screen)
         hits = sorted([hit async for hit in provider.search(typed)], reverse=True)
         assert str(hits[0].match_display) == found
-
-
-async def test_a_setting_is_changed_in_the_explorer_and_kept(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
-        app.action_ask("settings")
-        await until(pilot, lambda: "thresholds.g_norm_floor" in screen_text(app))
-        await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
-        await pilot.press(*"fa-light", "enter")
-        await until(pilot, lambda: "theme = fa-light, from the next start on" in said(app))
-    assert load_settings().settings.theme == "fa-light"

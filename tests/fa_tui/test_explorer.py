@@ -375,11 +375,13 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
 
 
-async def test_one_key_restores_all_thresholds(app: ExplorerApp) -> None:
+async def test_the_protocol_s_preset_restores_all_thresholds(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("plus")
         assert app.session.marked == set(range(15))
-        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "R")
+        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "p")
+        await until(pilot, lambda: "save as" in screen_text(app))
+        await pilot.press("1")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert not app.session.marked

@@ -73,7 +73,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
             (app.session.rows[row].key, app.session.words(row))
             for row in app.explorer.page.view._shown
         ]
-        command = app.explorer.shared().command
+        command = app.explorer.page.shared().command
     assert command[0] == "show"
     capsys.readouterr()
     assert main([*command, "--format", "json"]) == 0
