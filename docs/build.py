@@ -21,6 +21,7 @@ import msgspec
 from textual.app import App
 
 import fa_core
+from fa_core.report.numbers import exact
 from fa_tui import key_list
 from fa_tui.cli import COMMANDS
 from fa_tui.settings import Settings
@@ -73,8 +74,13 @@ def settings_page() -> Iterator[str]:
     yield "`fa-tui doctor` names their file; `thresholds` is a table in it.\n"
     yield "| name | default | does |"
     yield "|---|---|---|"
-    for name, value in msgspec.to_builtins(Settings()).items():
-        yield f"| `{name}` | `{json.dumps(value)}` | {' '.join(said[name].split())} |"
+    values = msgspec.to_builtins(Settings())
+    for name, value in values.pop("thresholds").items():
+        values[f"thresholds.{name}"] = value
+    for name, value in values.items():
+        default = exact(value) if isinstance(value, float) else json.dumps(value)
+        text = " ".join(said[name.partition(".")[0]].split())
+        yield f"| `{name}` | `{default}` | {text} |"
 
 
 def api_page() -> Iterator[str]:
