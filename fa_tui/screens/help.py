@@ -130,6 +130,11 @@ class Palette(CommandPalette, Question[None]):
         if self not in self.app.screen_stack:
             event.prevent_default()
 
+    def _watch__list_visible(self) -> None:
+        # Textual fails if the palette closes while commands are found
+        if self.query(CommandList):
+            super()._watch__list_visible()
+
     def _action_command_list(self, action: str) -> None:
         # Textual fails to page a list that is not laid out yet
         if self.query_one(CommandList).size.area:
