@@ -214,7 +214,7 @@ class Following:
                     app.paths,
                     [row.source for row in session.rows],
                     since=self._since,
-                    read=lambda place: scan_again(place, columns=session.columns),
+                    read=lambda place: scan_again(place, session.columns, app.paths),
                     own=app.jobs.measuring.results.out,
                 )
             readings, work = await asyncio.to_thread(self._folders.look)

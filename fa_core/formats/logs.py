@@ -23,7 +23,7 @@ from fa_core.formats.log_columns import (
     Place,
     columns_of,
 )
-from fa_core.formats.rows import AuditRow, Problem, row_of_file
+from fa_core.formats.rows import AuditRow, Problem, row_named
 from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
 from fa_core.option_values import listed
 from fa_core.report.names import canonical_method, key_of
@@ -76,7 +76,7 @@ def traces_of(
     for key, of_run in runs.items():
         run = name
         if key:
-            run = msgspec.structs.replace(row_of_file(key), source=name.source)
+            run = row_named(key, name.source)
         trace, problems = trace_of(run, of_run, given)
         yield from problems
         if trace.epochs:

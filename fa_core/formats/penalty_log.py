@@ -10,7 +10,7 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import Json
 from fa_core.formats.json_document import Document, Finding, convert
 from fa_core.formats.logs import trace_of
-from fa_core.formats.rows import AuditRow, Problem, row_of_file
+from fa_core.formats.rows import AuditRow, Problem, row_named, row_of_file
 from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import AXES, axes_of, canonical_method
@@ -74,7 +74,7 @@ def read(document: Document) -> Iterator[Finding]:
         row = row_of_file(document.path)
         row = msgspec.structs.replace(row, key=f"{row.key}{place}")
         if isinstance(header.get("run"), str):
-            row = msgspec.structs.replace(row_of_file(header["run"]), source=document.path)
+            row = row_named(header["run"], document.path)
         one = msgspec.structs.replace(document, kind="object", members=header, at=place)
         try:
             yield from _logged_run(one, row)

@@ -7,6 +7,7 @@ import gc
 import os
 import re
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,7 +18,7 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import reading
-from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file
+from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file, real_path
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
@@ -81,12 +82,15 @@ def scan(
     Raises:
         UnreadableInput: as `lone_raises` says.
     """
+    checkpoint_file.in_roles.cache_clear()
     read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = lone_raises and len(paths) == 1
     seen: set[Identity] = set()
     with _without_collector():
         found = _collected(
-            finding for path in paths for finding in _under(os.fspath(path), seen, lone, read)
+            finding
+            for path in paths
+            for finding in _under(os.fspath(path), seen, lone, read, paths)
         )
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
@@ -94,20 +98,23 @@ def scan(
     return found
 
 
-def scan_again(path: str, columns: Given | None = None) -> Scan:
+def scan_again(path: str, columns: Given | None = None, paths: Paths = ()) -> Scan:
     """Scan a place found by `scan` again: a file, or a run folder without its subfolders.
 
     Never raises: an unreadable path is a problem, and an unknown file gives nothing.
 
     Args:
         path: the file or run folder.
-        columns: see `scan`.
+        columns, paths: see `scan`.
     """
+    checkpoint_file.in_roles.cache_clear()
     try:
         place = Path(path)
         if place.is_dir():
             return _collected(run_folder.read(place))
-        return _collected(_in_file(Place(path), columns or {}))
+        root = next((str(root) for root in map(Path, paths) if root in place.parents), "")
+        named = any(Path(root) == place for root in paths)
+        return _collected(_in_file(Place(path, named, root=root), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -157,12 +164,13 @@ def _under(
     seen: set[Identity],
     named_raises: bool,
     read: Callable[[Place], Iterator[Finding]],
+    paths: Paths,
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     empty = True
     known = len(seen)
     try:
-        for place in places(path, seen, named=True):
+        for place in places(path, seen, named=True, others=paths):
             for finding in [place] if isinstance(place, Problem) else read(place):
                 empty = False
                 yield finding
@@ -196,7 +204,7 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     """Findings in a file. An unknown file raises if it was named, else yields nothing."""
     path = place.path
-    if why := checkpoint_file.no_run(path, place.named):
+    if why := checkpoint_file.no_run(path, place.named, place.root):
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return
@@ -309,12 +317,14 @@ class Place(msgspec.Struct):
         path: its path.
         named: whether the user named it.
         is_folder: whether it is a folder.
+        root: the named folder that it was found in.
         skip: names of its files that need not be visited, set by its reader.
     """
 
     path: str
     named: bool = False
     is_folder: bool = False
+    root: str = ""
     skip: frozenset[str] = frozenset()
 
 
@@ -322,27 +332,38 @@ Identity: TypeAlias = "tuple[int, int] | str"
 """Device and inode; the resolved path on systems without inodes."""
 
 
-def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Place | Problem]:
-    """Walk a file or folder: its new places, and problems for unreadable folders.
+def places(
+    path: str, seen: set[Identity], named: bool = False, others: Paths = ()
+) -> Iterator[Place | Problem]:
+    """Walk a file or folder: its new places, and problems for unreadable folders, and for links to
+    folders elsewhere, into which no walk leads.
 
     Args:
         path: a file or folder.
         seen: identities visited before, shared between paths, so that nothing is read twice.
         named: whether the user named it; other paths may vanish or be broken links.
+        others: further paths that the user named; links may lead there.
 
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
             folder.
     """
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
+    root, homes = path.rstrip(os.sep), [real_path(path), *map(real_path, others)]
+    waiting, links = [path], deque[str]()
+    while waiting or links:
+        if waiting:
+            path = waiting.pop()
+        else:
+            # last: a run is called as its own folder, not as a link to it
+            path = links.popleft()
+            target = real_path(path)
+            if not any(target.is_relative_to(home) for home in homes):
+                what = f"{path}: a link to {target}, outside {root}, is not searched"
+                yield Problem(path, f"{what}; name that folder, too")
+                continue
         try:
             place = _place(path, seen, named)
-            if place and place.is_folder:
-                listing = _listing(path)
-            else:
-                listing = []
+            listing = _listing(path) if place and place.is_folder else []
         except UnreadableInput as error:
             if named:
                 raise
@@ -351,8 +372,12 @@ def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Plac
         named = False
         if place is None:
             continue
+        place.root = root
         yield place
-        waiting += [entry.path for entry in reversed(listing) if entry.name not in place.skip]
+        for entry in reversed(listing):
+            if entry.name not in place.skip:
+                to = links if entry.is_symlink() and is_folder(entry.path) else waiting
+                to.append(entry.path)
 
 
 def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
