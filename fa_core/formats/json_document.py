@@ -6,7 +6,6 @@ part by part, so that a part of the wrong shape affects no other.
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, RepeatedKey, loads, reading
+from fa_core.files.decode import Json, RepeatedKey, as_utf8, loads, reading
 from fa_core.files.opening import check_room
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
@@ -89,7 +88,8 @@ def open_document(path: str, data: bytes) -> Document:
         UnreadableInput: empty, truncated or malformed (with the line), a repeated key, or neither
             object nor list.
     """
-    data = _as_utf8(path, data)
+    with reading(path):
+        data = as_utf8(data)
     first = data.lstrip()[:1]
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
@@ -183,17 +183,6 @@ def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str
             separator = ": $"
         place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
         raise UnreadableInput(error.what, where=place, hint=error.hint) from error
-
-
-def _as_utf8(path: str, data: bytes) -> bytes:
-    """The text as UTF-8 without a byte order mark; UTF-16 comes from a Windows shell's
-    redirection."""
-    if data.startswith(codecs.BOM_UTF8):
-        return data[len(codecs.BOM_UTF8) :]
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        with reading(path, "not text in UTF-16, as its first bytes say"):
-            return data.decode("utf-16").encode()
-    return data
 
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:

@@ -6,19 +6,23 @@ Readers of files supply entries; `fa_core.formats.log_columns` says which column
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
 from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
 from fa_core.formats.log_columns import (
     JUDGED,
     OWN_STEP,
+    POSITIONS,
     Given,
     Place,
     columns_of,
@@ -36,10 +40,14 @@ Entry: TypeAlias = tuple[str, Mapping[str, object]]
 Values: TypeAlias = "dict[Place, Any]"
 """What is read of an entry."""
 
+Column = TypeVar("Column", bound=Hashable)
+
 _COUNTED = JUDGED | {"loss"}
 
-_EMPTY = frozenset({"", "na", "n/a", "none", "null"})
+_EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
+_LONGEST = 40
+_PLAIN = "write 0.53: no percent sign, no decimal comma, no thousands separator"
 
 
 def value_of(logged: object) -> object:
@@ -106,28 +114,45 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         given: columns that the user named.
     """
     logged = [(where, _held(fields)) for where, fields in entries]
-    names = list(dict.fromkeys(chain.from_iterable(fields for _, fields in logged)))
+    names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
-    read = [(where, _placed(fields, columns)) for where, fields in logged]
-    read = [(where, values) for where, values in read if _holds(values, _COUNTED)]
-    unit = _unit(columns, [values for _, values in read if _holds(values, JUDGED)])
-    merged, repeated, problems = _by_epoch(read, unit, run.source)
-    spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
     attempt = Attempts(run.source)
+    read = [
+        (where, attempt(partial(_placed, fields, columns, where), "entry"))
+        for where, fields in logged
+    ]
+    problems = [values for _, values in read if isinstance(values, Problem)]
+    counted = [(where, values) for where, values in read if isinstance(values, dict) and values]
+    unit = _unit(columns, [values for _, values in counted if _is_measured(values)])
+    places: dict[int, str] = {}
+    numbered: list[tuple[int, Values]] = []
+    for where, values in counted:
+        at = _at_end(values.get((unit, None)))
+        if at is not None:
+            places[at] = where
+            numbered.append((at, values))
+        elif _is_measured(values) and len(problems) < MOST_PROBLEMS:
+            problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
+    merged, replaced = merge(numbered)
+    spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
     epochs: list[TraceEpoch] = []
-    for at, (where, values) in sorted(merged.items()):
-        epoch = attempt(partial(epoch_of, at, values, where, spelled), "epoch")
+    for at in sorted(at for at, values in merged.items() if values):
+        epoch = attempt(partial(epoch_of, at, merged[at], places[at], spelled), "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    used = {*columns, "run", "method", "seed"}
-    unused = [sanitize(name) for name in names if name not in used]
-    notes = []
-    if repeated:
-        notes.append(f"logged more than once, the last counts: epoch {listed(repeated, 6)}")
-    if unused:
-        notes.append(f"logged, not used: {listed(unused, 6)}")
+    notes = {
+        "logged more than once, the last counts: epoch": sorted(
+            {at for at, (field, _) in replaced if field in JUDGED}
+        ),
+        "logged before the log went back, left out: epoch": sorted(
+            at for at, values in merged.items() if not values
+        ),
+        "logged, not used:": [
+            sanitize(name) for name in names if name not in {*columns, "run", "method", "seed"}
+        ],
+    }
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -135,10 +160,51 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(notes),
+        notes=tuple(f"{note} {listed(found, 6)}" for note, found in notes.items() if found),
         unit=unit,
     )
     return trace, problems
+
+
+def merge(
+    entries: Iterable[tuple[int, Mapping[Column, Any] | None]],
+) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
+    """The values of each epoch or step, and those that were replaced by another number.
+
+    The last value counts, but NaN replaces no number. A column that is logged again at an earlier
+    place goes on from there: what it held later is dropped.
+
+    Args:
+        entries: in the order in which they were logged: place, and value of each column; None where
+            all columns begin again.
+    """
+    found: dict[int, dict[Column, Any]] = {}
+    later: defaultdict[Column, list[int]] = defaultdict(list)
+    replaced = set()
+    for at, values in entries:
+        known = found.setdefault(at, {})
+        for column in list(later) if values is None else []:
+            _drop(found, column, later[column], bisect_left(later[column], at))
+        for column, value in (values or {}).items():
+            if column not in known:
+                insort(later[column], at)
+            elif value != value:
+                continue
+            else:
+                if known[column] == known[column] != value:
+                    replaced.add((at, column))
+                _drop(found, column, later[column], bisect_right(later[column], at))
+            known[column] = value
+    return found, replaced
+
+
+def _drop(
+    found: dict[int, dict[Column, Any]], column: Column, places: list[int], start: int
+) -> None:
+    """Drop a column's values from one of its places on."""
+    for place in places[start:]:
+        del found[place][column]
+    del places[start:]
 
 
 def _held(fields: Mapping[str, object]) -> Json:
@@ -147,44 +213,27 @@ def _held(fields: Mapping[str, object]) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _placed(fields: Json, columns: Mapping[str, Place]) -> Values:
-    return {columns[name]: value for name, value in fields.items() if name in columns}
+def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
+    """What is read of an entry; empty if it has no number.
 
-
-def _holds(values: Values, fields: Collection[str]) -> bool:
-    return any(field in fields for field, _ in values)
-
-
-def _by_epoch(
-    read: Iterable[tuple[str, Values]], unit: str, file: str
-) -> tuple[dict[int, tuple[str, Values]], list[int], list[Problem]]:
-    """The values of each epoch or step, those logged more than once, and problems for entries
-    without a number."""
-    merged: dict[int, tuple[str, Values]] = {}
-    repeated: set[int] = set()
-    problems: list[Problem] = []
-    for where, values in read:
-        at = _at_end(values.get((unit, None)))
-        if at is not None:
-            _, known = merged.get(at, ("", {}))
-            merged[at] = where, known
-            if _merge(known, values):
-                repeated.add(at)
-        elif len(problems) < MOST_PROBLEMS:
-            problems.append(Problem(file, f"{where}: no {unit}; the entry is skipped"))
-    return merged, sorted(repeated), problems
-
-
-def _merge(known: Values, values: Values) -> bool:
-    """Add an entry's values to its epoch's; returns whether a number was replaced by another."""
-    is_changed = False
-    for place, value in values.items():
-        if place in known and value != value:
+    Raises:
+        UnreadableInput: a text in the place of a number.
+    """
+    values = {}
+    for name, value in fields.items():
+        if name not in columns:
             continue
-        old = known.get(place, value)
-        is_changed = is_changed or (place[0] in JUDGED and old == old != value)
-        known[place] = value
-    return is_changed
+        field, _ = columns[name]
+        if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
+            what = f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number"
+            raise UnreadableInput(what, where=where, hint=_PLAIN)
+        values[columns[name]] = value
+    return values if any(field in _COUNTED for field, _ in values) else {}
+
+
+def _is_measured(values: Values) -> bool:
+    """Whether an entry has a number to judge."""
+    return any(field in JUDGED and value == value for (field, _), value in values.items())
 
 
 def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
@@ -192,7 +241,11 @@ def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
     fields = {field for field, _ in columns.values()}
     if "step" not in fields:
         return EPOCH
-    if OWN_STEP in columns or not all(_is_whole(values.get((EPOCH, None))) for values in measured):
+    if (
+        "epoch" not in fields
+        or OWN_STEP in columns
+        or not all(_is_whole(values.get((EPOCH, None))) for values in measured)
+    ):
         return STEP
     return EPOCH
 

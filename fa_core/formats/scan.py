@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import reading
+from fa_core.files.decode import as_utf8, reading
 from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file, real_path
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
@@ -210,19 +210,21 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
         return
     with reading(path), open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        head = file.read(_FIRST)
-        kind = checkpoint_file.kind_of(head, path)
+        start = file.read(_FIRST)
+        kind = checkpoint_file.kind_of(start, path)
         if kind:
             yield from checkpoint_file.read(path, kind, file, size)
             return
-        if _says_more_later(head):
-            head += file.read(HEAD - len(head))
+        head = as_utf8(start, "replace")
+        if b"\0" not in head or head.startswith(_SQLITE):
+            start += file.read(HEAD - len(start))
+            head = as_utf8(start, "replace")
         names: list[str] = []
         # these readers are imported for the first such file
         if _EVENTS.match(head):
             from fa_core.formats import event_files
 
-            yield from event_files.read(Path(path), place.named, given)
+            yield from event_files.read(Path(path), place.named, given, place.root)
             return
         if _TABLE.match(head):
             from fa_core.formats import csv_log
@@ -233,10 +235,8 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
                 return
             # other texts have commas, too
             names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
-        ours = _is_ours(place, head)
-        head += file.read(HEAD - len(head)) if ours else b""
-        if not ours or (size > len(head) and not (given or may_be_known(head))):
-            yield from _from_plugin(place, head, names)
+        if not _is_ours(place, head) or not (size <= len(start) or given or may_be_known(head)):
+            yield from _from_plugin(place, head, names, given)
             return
         data = all_of(file, path)
     try:
@@ -248,12 +248,14 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     document = msgspec.structs.replace(document, columns=given)
     form = format_of(document)
     if form is None:
-        yield from _from_plugin(place, head, json_log.unread(document, place.named))
+        yield from _from_plugin(place, head, json_log.unread(document, place.named), given)
     else:
         yield from form.read(document)
 
 
-def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Finding]:
+def _from_plugin(
+    place: Place, head: bytes, names: Sequence[str], given: Given
+) -> Iterator[Finding]:
     """Findings of a plugin in a file of unknown format; raises for a named file without any, and
     for a log whose columns have none of the names that are read."""
     found, broken = plugin_readers()
@@ -273,22 +275,17 @@ def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Fi
         hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
         raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
     if names and (place.named or may_be_log(names)):
-        raise no_known_column(place.path, names)
+        raise no_known_column(place.path, names, given)
     if place.named:
         raise UnreadableInput(
             "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"
         )
 
 
-def _says_more_later(head: bytes) -> bool:
-    """Whether more bytes are needed: a text without a line end so far, or a database."""
-    return head.startswith(_SQLITE) or not (b"\n" in head or b"\0" in head)
-
-
 def _is_ours(place: Place, head: bytes) -> bool:
     """Whether the first bytes may be JSON."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    text = head.lstrip()
+    if text[:1] in (b"{", b"["):
         return True
     if checkpoint_file.promises_checkpoint(place.path):
         raise checkpoint_file.not_a_checkpoint(place.path, head)
