@@ -48,7 +48,6 @@ _NO_RUN = re.compile(
     r"[_\d]*\.(?:pth?|bin|pkl))"
     r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)"
     r"|.*\.(?P<part>distcp)"
-    r"|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
 
 
@@ -189,8 +188,7 @@ def no_run(path: str, named: bool = False, root: str = "") -> str:
         named: whether the user named it: any file may be named of a run with several.
         root: as in `one_of_several`.
     """
-    folder, name = os.path.split(path)
-    match = _NO_RUN.fullmatch(name)
+    match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
     kind = match and match.lastgroup
     if kind == "trainer":
         return "holds the state of a trainer, not weights"
@@ -202,10 +200,6 @@ def no_run(path: str, named: bool = False, root: str = "") -> str:
         and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
     ):
         return f"is a part of the checkpoint {index}"
-    other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
-    is_there = os.path.exists(other) or os.path.exists(other + _INDEX)  # noqa: PTH110
-    if kind == "copy" and not named and is_there:
-        return f"holds the same weights as {other}"
     taken = path if named else one_of_several(path, root)[0]
     if taken != path:
         return f"is of the run of {taken}"

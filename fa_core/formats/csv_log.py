@@ -12,12 +12,12 @@ from fa_core.files.decode import as_utf8, reading
 from fa_core.files.opening import check_room
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
 from fa_core.formats.log_columns import Given, columns_of
-from fa_core.formats.logs import Entry, traces_of, value_of
+from fa_core.formats.logs import Entry, traces_of
 from fa_core.formats.rows import Problem, row_of_file
 
 if TYPE_CHECKING:
     from _csv import Reader
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from fa_core.formats.trace import Trace
 
@@ -64,8 +64,10 @@ def read(path: str, file: BinaryIO, size: int, given: Given) -> Iterator[Trace |
         rows = _rows(data)
         for row in rows:
             where = f"{path}: line {rows.line_num}"
-            if not names or _is_heading(row, names):
-                names = _checked([name.strip() for name in row], given, where)
+            row = [cell.strip() for cell in row]
+            # a log that is begun again repeats its headings
+            if not names or len({*row} & {*names} - {""}) * 2 > len(row):
+                names = _checked(row, given, where)
             elif any(row[len(names) :]):
                 what = f"{len(row)} cells under {len(names)} headings"
                 hint = "write decimal points, not commas, and a heading for every column"
@@ -78,13 +80,6 @@ def read(path: str, file: BinaryIO, size: int, given: Given) -> Iterator[Trace |
     for place in short[: len(short) - unfinished]:
         yield Problem(path, f"{place}: fewer cells than headings; the row is skipped")
     yield from traces_of(row_of_file(path), entries, given, unfinished=unfinished)
-
-
-def _is_heading(row: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether a row repeats headings, as a log that is begun again does."""
-    cells = [cell.strip() for cell in row]
-    is_text = all(isinstance(value_of(cell), str) for cell in cells if cell)
-    return is_text and not {*cells, ""}.isdisjoint({*names} - {""})
 
 
 def _checked(names: list[str], given: Given, where: str) -> list[str]:

@@ -126,45 +126,22 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         ) from error
 
 
-MOST_PROBLEMS = 10_000
-"""Maximum of unreadable parts of a file, beyond which it is another kind of file."""
-
 ENTRY_BYTES, CELL_BYTES = 900, 20
 """Bytes of memory per decoded entry of a log, and per cell of a table."""
 
 
-class Attempts:
-    """Reads the parts of a file and counts unreadable ones.
+def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
+    """The result of reading a part of a file, or the problem if it is skipped.
 
     Args:
         path: the file.
+        read: reads the part; may raise a `FaError`.
+        what: name of the part.
     """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._failed = 0
-
-    def __call__(self, read: Callable[[], T], what: str) -> T | Problem:
-        """The result of reading a part, or the problem if it is skipped.
-
-        Args:
-            read: reads the part; may raise a `FaError`.
-            what: name of the part.
-
-        Raises:
-            UnreadableInput: more than `MOST_PROBLEMS` problems.
-        """
-        try:
-            return read()
-        except FaError as error:
-            self._failed += 1
-            if self._failed > MOST_PROBLEMS:
-                found = (
-                    f"more than {MOST_PROBLEMS:,} of its parts cannot be read; the first "
-                    "that is too many"
-                )
-                raise UnreadableInput(f"{found}: {error}", where=self._path) from error
-            return Problem(self._path, f"{error}; the {what} is skipped")
+    try:
+        return read()
+    except FaError as error:
+        return Problem(path, f"{error}; the {what} is skipped")
 
 
 def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
@@ -228,11 +205,6 @@ def _lines(path: str, data: bytes) -> Document:
             raise _repeated(f"{path}: line {number}", error) from error
         except ValueError as error:
             bad[number] = str(error)
-            if len(bad) > MOST_PROBLEMS:
-                what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"
-                raise UnreadableInput(
-                    what, where=path, hint="is it another kind of file?"
-                ) from error
     unfinished = bad.pop(len(lines), None) is not None
     problems = [
         Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped")

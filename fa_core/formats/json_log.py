@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from itertools import chain
 
 from fa_core.errors import UnreadableInput
-from fa_core.files.decode import Json
 from fa_core.formats.json_document import Document, Finding
-from fa_core.formats.log_columns import columns_of, is_log, may_be_log
+from fa_core.formats.log_columns import is_log, may_be_log
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.formats.rows import Problem, row_of_file
-from fa_core.option_values import listed
 
 _HISTORY = "log_history"
 
@@ -27,35 +25,12 @@ def names_in(document: Document) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(fields for _, fields in _entries(document))))
 
 
-def _entries(document: Document) -> Iterator[Entry]:
-    """The entries that are objects: of a list, or lines; or the one of a file; or those of a file
-    that holds a list for each column."""
+def _entries(document: Document) -> list[Entry]:
+    """The entries that are objects, or the one of a file."""
     entries = document.listed(_HISTORY) or document
-    if entries.kind != "object":
-        for index, fields in entries.objects():
-            yield entries.place(index), _flat(fields)
-        return
-    columns = columns_of(document.members, document.columns)
-    read = {name: document.members[name] for name in columns}
-    if not read or not all(isinstance(column, list) for column in read.values()):
-        yield document.path, _flat(document.members)
-        return
-    lengths = set(map(len, read.values()))
-    if len(lengths) > 1:
-        raise UnreadableInput(f"lists of unequal lengths: {listed(read)}", where=document.path)
-    for index, values in enumerate(zip(*read.values(), strict=True)):
-        yield document.place(index), dict(zip(read, values, strict=True))
-
-
-def _flat(fields: Json) -> Json:
-    """The members of an object, and those of objects in it as ``outer.inner``."""
-    found: Json = {}
-    for name, value in fields.items():
-        if isinstance(value, dict) and not columns_of([name], {}):
-            found |= {f"{name}.{inner}": held for inner, held in _flat(value).items()}
-        else:
-            found[name] = value
-    return found
+    if entries.kind == "object":
+        return [(document.path, document.members)]
+    return [(entries.place(index), fields) for index, fields in entries.objects()]
 
 
 def unread(document: Document, named: bool) -> list[str]:
@@ -78,7 +53,7 @@ def read(document: Document) -> Iterator[Finding]:
         if not isinstance(node, dict):
             where = entries.place(index)
             yield Problem(document.path, f"{where}: not a JSON object; the entry is skipped")
-    logged = list(_entries(document))
+    logged = _entries(document)
     if not logged:
         raise UnreadableInput(
             "no whole epoch in the trace", where=document.path, hint="wait for the first epoch"

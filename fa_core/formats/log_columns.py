@@ -35,7 +35,7 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {
     "growth_bound": ("fa/growth",),
     "gamma": ("gamma",),
     "cross_batch_stability": ("fa/drift", "cross_batch_stability"),
-    **{name: (name,) for name in ("L", "loss", "error_norm", "lr", "seconds", "intervals")},
+    **{name: (name,) for name in ("loss", "error_norm", "lr", "seconds", "intervals")},
 }
 """Field of an epoch, or fact of its stream → names of its column; the first that a log has counts.
 

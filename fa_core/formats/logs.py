@@ -6,7 +6,6 @@ Readers of files supply entries; `fa_core.formats.log_columns` says which column
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,7 +17,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
-from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
+from fa_core.formats.json_document import attempt, convert_spelled
 from fa_core.formats.log_columns import (
     JUDGED,
     OWN_STEP,
@@ -28,7 +27,7 @@ from fa_core.formats.log_columns import (
     columns_of,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_named
-from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
+from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
 from fa_core.option_values import listed
 from fa_core.report.names import canonical_method, key_of
 from fa_core.report.numbers import is_number
@@ -47,7 +46,7 @@ _COUNTED = JUDGED | {"loss"}
 _EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
 _LONGEST = 40
-_PLAIN = "write 0.53: no percent sign, no decimal comma, no thousands separator"
+_PLAIN = "write one number, as 0.53: no list, percent sign, decimal comma or thousands separator"
 
 
 def value_of(logged: object) -> object:
@@ -116,32 +115,35 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
     logged = [(where, _held(fields)) for where, fields in entries]
     names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
-    attempt = Attempts(run.source)
-    read = [
-        (where, attempt(partial(_placed, fields, columns, where), "entry"))
-        for where, fields in logged
-    ]
-    problems = [values for _, values in read if isinstance(values, Problem)]
-    counted = [(where, values) for where, values in read if isinstance(values, dict) and values]
-    unit = _unit(columns, [values for _, values in counted if _is_measured(values)])
+    problems: list[Problem] = []
+    read: list[tuple[str, Values]] = []
+    for where, fields in logged:
+        values = attempt(run.source, partial(_placed, fields, columns, where), "entry")
+        if isinstance(values, Problem):
+            problems.append(values)
+        elif any(field in _COUNTED for field, _ in values):
+            read.append((where, values))
+    unit = _unit(columns, [values for _, values in read if _is_measured(values)])
     places: dict[int, str] = {}
-    numbered: list[tuple[int, Values]] = []
-    for where, values in counted:
+    placed: list[tuple[int, Values]] = []
+    for where, values in read:
         at = _at_end(values.get((unit, None)))
         if at is not None:
             places[at] = where
-            numbered.append((at, values))
-        elif _is_measured(values) and len(problems) < MOST_PROBLEMS:
+            placed.append((at, values))
+        elif _is_measured(values):
             problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    merged, replaced = merge(numbered)
+    merged, replaced = merge(placed)
     spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
-        epoch = attempt(partial(epoch_of, at, merged[at], places[at], spelled), "epoch")
+        one = partial(epoch_of, at, merged[at], places[at], spelled)
+        epoch = attempt(run.source, one, "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
+    used = {*columns, "run", "method", "seed"}
     notes = {
         "logged more than once, the last counts: epoch": sorted(
             {at for at, (field, _) in replaced if field in JUDGED}
@@ -149,9 +151,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         "logged before the log went back, left out: epoch": sorted(
             at for at, values in merged.items() if not values
         ),
-        "logged, not used:": [
-            sanitize(name) for name in names if name not in {*columns, "run", "method", "seed"}
-        ],
+        "logged, not used:": [sanitize(name) for name in names if name not in used],
     }
     trace = Trace(
         source=run.source,
@@ -169,42 +169,36 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
 def merge(
     entries: Iterable[tuple[int, Mapping[Column, Any] | None]],
 ) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
-    """The values of each epoch or step, and those that were replaced by another number.
+    """The values of each epoch or step, and which were replaced by another number.
 
     The last value counts, but NaN replaces no number. A column that is logged again at an earlier
-    place goes on from there: what it held later is dropped.
+    place goes on from there: what it held afterwards is dropped.
 
     Args:
         entries: in the order in which they were logged: place, and value of each column; None where
             all columns begin again.
     """
-    found: dict[int, dict[Column, Any]] = {}
-    later: defaultdict[Column, list[int]] = defaultdict(list)
+    found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
+    logged: defaultdict[Column, list[int]] = defaultdict(list)
     replaced = set()
     for at, values in entries:
-        known = found.setdefault(at, {})
-        for column in list(later) if values is None else []:
-            _drop(found, column, later[column], bisect_left(later[column], at))
         for column, value in (values or {}).items():
-            if column not in known:
-                insort(later[column], at)
-            elif value != value:
-                continue
-            else:
-                if known[column] == known[column] != value:
+            known = found[at].get(column, value)
+            if column in found[at]:
+                if value != value:
+                    continue
+                if known == known != value:
                     replaced.add((at, column))
-                _drop(found, column, later[column], bisect_right(later[column], at))
-            known[column] = value
+                while logged[column][-1] != at:
+                    del found[logged[column].pop()][column]
+            else:
+                logged[column].append(at)
+            found[at][column] = value
+        for column, places in logged.items() if values is None else ():
+            for place in filter(at.__le__, places):
+                del found[place][column]
+            logged[column] = list(filter(at.__gt__, places))
     return found, replaced
-
-
-def _drop(
-    found: dict[int, dict[Column, Any]], column: Column, places: list[int], start: int
-) -> None:
-    """Drop a column's values from one of its places on."""
-    for place in places[start:]:
-        del found[place][column]
-    del places[start:]
 
 
 def _held(fields: Mapping[str, object]) -> Json:
@@ -214,21 +208,17 @@ def _held(fields: Mapping[str, object]) -> Json:
 
 
 def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
-    """What is read of an entry; empty if it has no number.
+    """What is read of an entry.
 
     Raises:
         UnreadableInput: a text in the place of a number.
     """
-    values = {}
-    for name, value in fields.items():
-        if name not in columns:
-            continue
-        field, _ = columns[name]
+    for name in fields.keys() & columns.keys():
+        value, (field, _) = fields[name], columns[name]
         if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
             what = f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number"
             raise UnreadableInput(what, where=where, hint=_PLAIN)
-        values[columns[name]] = value
-    return values if any(field in _COUNTED for field, _ in values) else {}
+    return {columns[name]: value for name, value in fields.items() if name in columns}
 
 
 def _is_measured(values: Values) -> bool:
@@ -261,14 +251,14 @@ def _at_end(position: object) -> int | None:
     return None
 
 
-_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs ‖h_0‖ and the number of blocks L too"
+_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs --h0 and --blocks"
 
 
 def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) -> TraceEpoch:
     """One epoch.
 
-    (a) is exact from the norms of all layers or a logged growth; from ‖h_0‖ and a deeper layer a
-    lower bound; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier layer.
+    (a) is exact from the norms of all layers or a logged growth, else not measured. (b) is exact at
+    ‖g_L‖ and a proxy at an earlier layer.
 
     Args:
         at: its number.
@@ -287,53 +277,40 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
             found[field] = value
         else:
             by_layer.setdefault(field, {})[layer] = value
-    depth, h_L, g_L = (found.pop(name, None) for name in ("L", "h_L", "g_L"))
-    if not isinstance(depth, int) or depth < 1:
-        depth = None
-    h = by_layer.get("residual_norms", {})
-    norms, top = _stream(found.get("residual_norms"), h, h_L, depth)
-    blocks = len(norms) - 1 if isinstance(norms, list) and not top else depth
-    g = by_layer.get("bp_grad_norms", {})
-    gradients, deepest = _stream(found.get("bp_grad_norms"), g, g_L, blocks)
-    layers = {"residual_norms": top, "bp_grad_norms": deepest}
-    found["step"] = _at_end(found.get("step"))
-    found |= {"epoch": at, "residual_norms": norms, "bp_grad_norms": gradients}
-    found |= {"layers": {field: layer for field, layer in layers.items() if layer}}
-    if deepest not in ("", "L"):
+    layers = {}
+    for field, last in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
+        norms = by_layer.get(field, {})
+        found[field], layer = _stream(found.get(field), norms, found.pop(last, None))
+        if layer:
+            layers[field] = layer
+    found |= {"epoch": at, "step": _at_end(found.get("step")), "layers": layers}
+    if layers.get("bp_grad_norms", "L") != "L":
         found["evidence"] = {"b": "proxy"}
-    if top and found.get("growth_bound") is None:
-        found["unmeasured"] = {"a": _NO_BOUND.format(top)}
-    gamma = found.pop("gamma", None)
-    if gamma is not None:
-        found["gamma"] = gamma if isinstance(gamma, list) else [gamma]
-    elif given := by_layer.get("gamma"):
+    if "residual_norms" in layers and found.get("growth_bound") is None:
+        found["unmeasured"] = {"a": _NO_BOUND.format(layers["residual_norms"])}
+    gamma = found.get("gamma")
+    if given := by_layer.get("gamma"):
         found["gamma"] = [given.get(layer) for layer in range(max(given) + 1)]
+    elif gamma is not None and not isinstance(gamma, list):
+        found["gamma"] = [gamma]
     epoch = convert_spelled(found, TraceEpoch, where, spelled)
-    h_0 = h.get(0) if top != "0" else None
-    if is_number(h_0) and h_0 > 0 and (depth or top != "L"):
-        epoch = with_growth_bound(epoch, h_0, depth or 1)
     epoch.report().check(where)
     return epoch
 
 
-def _stream(listed: Any, norms: Mapping[int, Any], last: object, depth: object) -> tuple[Any, str]:
+def _stream(listed: object, norms: Mapping[int, object], last: object) -> tuple[object, str]:
     """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
 
     Args:
         listed: what is logged for all layers at once, or None; of any type.
         norms: layer → norm.
         last: norm of layer L, or None.
-        depth: L, or None.
     """
-    if listed is not None:
-        return listed, ""
-    if norms:
-        deepest = max(norms)
-        is_whole = depth == deepest or last == norms[deepest] or depth is last is None
-        if is_whole and 0 < deepest == len(norms) - 1:
-            return [norms[layer] for layer in range(len(norms))], ""
-        if last is None:
-            return [norms[deepest]], "L" if deepest == depth else str(deepest)
+    if listed is not None or (last is None and not norms):
+        return [] if listed is None else listed, ""
+    deepest = max(norms, default=0)
+    if 0 < deepest == len(norms) - 1 and last in (None, norms[deepest]):
+        return [norms[layer] for layer in range(len(norms))], ""
     if last is None:
-        return [], ""
+        return [norms[deepest]], str(deepest)
     return [last], "L"

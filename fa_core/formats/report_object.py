@@ -13,10 +13,10 @@ import msgspec
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.files.decode import Json
 from fa_core.formats.json_document import (
-    Attempts,
     Document,
     Finding,
     Node,
+    attempt,
     convert,
     convert_spelled,
 )
@@ -145,9 +145,9 @@ def sniff_list(document: Document) -> bool:
 def read_list(document: Document) -> Iterator[Finding]:
     """The rows of format 3, and problems for invalid entries."""
     rows: list[AuditRow] = []
-    attempt = Attempts(document.path)
     for index, node in document.items:
-        row = attempt(partial(_entry_row, node, document.path, document.place(index)), "entry")
+        read_entry = partial(_entry_row, node, document.path, document.place(index))
+        row = attempt(document.path, read_entry, "entry")
         if isinstance(row, Problem):
             yield row
         else:

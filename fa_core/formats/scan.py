@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import re
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -86,12 +84,9 @@ def scan(
     read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = lone_raises and len(paths) == 1
     seen: set[Identity] = set()
-    with _without_collector():
-        found = _collected(
-            finding
-            for path in paths
-            for finding in _under(os.fspath(path), seen, lone, read, paths)
-        )
+    found = _collected(
+        finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, paths)
+    )
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
@@ -149,14 +144,11 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
 
     if isinstance(paths, (str, Path)):
         paths = [paths]
-    with _without_collector():
-        found = scan(paths, lone_raises=strict is not False)
-        if strict and found.problems:
-            raise UnreadableInput(found.problems[0].message)
-        measured = [
-            row for row in found.rows if row.checkpoint != row.source or row.report.coverage
-        ]
-        return AuditTable.from_rows(measured, found.problems)
+    found = scan(paths, lone_raises=strict is not False)
+    if strict and found.problems:
+        raise UnreadableInput(found.problems[0].message)
+    measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+    return AuditTable.from_rows(measured, found.problems)
 
 
 def _under(
@@ -292,19 +284,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     return False
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the garbage collector: reports hold no cycles, and collecting triples the time to
-    create many."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Place(msgspec.Struct):

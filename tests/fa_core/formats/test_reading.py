@@ -83,8 +83,7 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path):
         (b'{"log": 5, "lam": 0.1}', "$.log: not a list of epochs"),
         (b'{"epoch": 1, "test_acc": 131.0}', "divide by 100"),
         (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),
-        (b'{"epoch": [1, 2], "test_acc": [0.1, 0.2]}', "no epoch"),
-        (b"\xff\xfe{", "UTF-16"),
+        (b"\xff\xfe{\0{", "UTF-16"),
         (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "not UTF-8"),
     ],
 )

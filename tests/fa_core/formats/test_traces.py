@@ -39,28 +39,15 @@ def test_a_penalty_log_is_an_audit_of_its_last_epoch_and_a_trace(tmp_path):
     assert (judged.margin_pp, judged.flags, judged.evidence) == (1.41, {"d"}, {"b": "proxy"})
 
 
-def test_with_h_0_and_depth_growth_is_bounded_and_the_gradient_is_a_proxy(tmp_path):
-    report = penalty(tmp_path, L=4, h_0_norm=1.0).rows[0].report
-    assert report.growth_bound == pytest.approx(8.0)
-    assert report.evidence == {"a": "bound", "b": "proxy"}
-    assert (report.coverage, report.flags) == ("ab", set())
-    assert "c" in report.unmeasured
-    two = penalty(tmp_path, L=2, h_0_norm=1.0).rows[0].report
-    assert (two.evidence, two.by_layer("bp_grad_norms")) == ({"a": "bound"}, {"L": 2e-4})
-
-
-def test_without_h_0_or_depth_growth_is_not_measured_and_says_why(tmp_path):
-    for header in ({}, {"L": 4}, {"h_0_norm": 1.0}, {"L": 4, "h_0_norm": 0.0}):
-        report = penalty(tmp_path, **header).rows[0].report
-        assert (report.growth_bound, report.coverage) == (None, "b")
-        assert report.evidence == {"b": "proxy"}
-        assert "‖h_0‖" in report.unmeasured["a"]
+def test_growth_is_not_measured_in_a_penalty_log_and_says_why(tmp_path):
+    report = penalty(tmp_path).rows[0].report
+    assert (report.growth_bound, report.coverage, report.evidence) == (None, "b", {"b": "proxy"})
+    assert "--h0 and --blocks" in report.unmeasured["a"] and "c" in report.unmeasured
 
 
 def test_a_diverged_log_is_walked_back(tmp_path):
     log = [*LOG, {"epoch": 31, "h_L_norm": float("nan"), "g_2_norm": 1e-3}]
-    for header in ({}, {"L": 4, "h_0_norm": 1.0}):
-        assert penalty(tmp_path, log=log, **header).rows[0].report.flags == {"a"}
+    assert penalty(tmp_path, log=log).rows[0].report.flags == {"a"}
 
 
 def test_what_a_header_says_is_kept_noted_or_refused(tmp_path):

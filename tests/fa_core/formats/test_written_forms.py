@@ -40,14 +40,6 @@ def published(published_table: Path) -> list[AuditRow]:
     return scan([published_table]).rows
 
 
-def test_a_bad_log_in_a_list_leaves_the_others(tmp_path: Path) -> None:
-    good = {"lam": 0.1, "seed": 1, "log": [{"epoch": 1, "test_acc": 0.5}]}
-    write_json(tmp_path / "dfa.json", [good, {"lam": 0.2, "log": 3}])
-    found = scan([tmp_path / "dfa.json"])
-    assert [(row.method, row.seed, row.axes) for row in found.rows] == [("dfa", 1, {"lam": 0.1})]
-    assert "$[1].log" in found.problems[0].message
-
-
 def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_read(
     tmp_path: Path,
 ) -> None:
