@@ -30,7 +30,6 @@ from fa_core.audit.out_of_memory import halve_until_fits, memory_for, release
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
-from fa_core.formats.checkpoint_file import left_out
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
@@ -318,9 +317,8 @@ def build_report(
         note(loaded.checkpoint.taken)
     hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
     report = diagnosis.report(headline_acc=hits / len(right))
-    notes = "; ".join(filter(None, [left_out(job.checkpoint), report.notes]))
-    if notes:
-        note(notes)
+    if report.notes:
+        note(report.notes)
     if options.precision or needs_precision(report):
         report = with_precision(report, partial(precision_of, loaded, batch, note, diagnosis.loss))
     if options.ablate:
@@ -343,7 +341,7 @@ def build_report(
         method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
-        notes="; ".join(filter(None, [other_data, notes])),
+        notes="; ".join(filter(None, [other_data, report.notes])),
         # tokens are not independent draws, so their accuracy has no such interval
         intervals=report.intervals
         if per_token

@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,14 +16,12 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import is_folder, open_file, read_file
+from fa_core.files.opening import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
-from fa_core.formats.rows import AuditRow, row_of_file
-from fa_core.option_values import listed
+from fa_core.formats.rows import row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import DISTRIBUTED, HUB_FILES, WEIGHTS
-from fa_core.report.names import LONGEST_SEED, canonical_method, has_weights, role_of
-from fa_core.sanitize import sanitize
+from fa_core.report.manifest import DISTRIBUTED
+from fa_core.report.names import LONGEST_SEED, canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
@@ -42,7 +37,6 @@ _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
 
 _INDEX = ".index.json"
-_PLAIN = role_of("model")
 _NO_RUN = re.compile(
     r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)"
     r"[_\d]*\.(?:pth?|bin|pkl))"
@@ -92,7 +86,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     """
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
-    row = _row(path)
+    row = row_of_file(path)
     method, seed, report = row.method, row.seed, row.report
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
@@ -111,7 +105,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         )
     if refusal := distributed(path):
         report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    yield msgspec.structs.replace(row, method=method, seed=seed, report=report)
+    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
 def sniff_index(document: Document) -> bool:
@@ -121,73 +115,11 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as an unmeasured row."""
-    yield _row(document.path)
+    yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
 
 
-def _row(path: str) -> AuditRow:
-    report = DiagnosticReport(notes=left_out(path))
-    return msgspec.structs.replace(row_of_file(path), checkpoint=path, report=report)
-
-
-def one_of_several(path: str, root: str = "") -> tuple[str, list[str]]:
-    """Of a run's checkpoints in several roles, such as ``best.pt`` and ``epoch_10.pt``, the one
-    that is the run's, and the others; another file in ``checkpoint-500`` is one of those of its
-    name.
-
-    They lie in one folder, and in folders of roles below it.
-
-    Args:
-        path: the file.
-        root: the folder that was named, above which none is searched.
-    """
-    folder, name = os.path.split(path)
-    is_weights = has_weights(name)
-    rank = role_of(name if is_weights else os.path.basename(folder))  # noqa: PTH119
-    if not (name in HUB_FILES or (rank and (is_weights or rank < _PLAIN))):
-        return path, []
-    while folder != root and role_of(os.path.basename(folder)):  # noqa: PTH119
-        folder = os.path.dirname(folder)  # noqa: PTH120
-    found = in_roles(folder, "" if is_weights else name)
-    taken = max(found, key=found.__getitem__, default=path)
-    return taken, [other for other in found if other != taken]
-
-
-@lru_cache(maxsize=8)
-def in_roles(folder: str, name: str) -> dict[str, tuple[int, int]]:
-    """The checkpoints in and below a folder that are named after their roles, or the files of a
-    name, and the rank of each."""
-    found: dict[str, tuple[int, int]] = {}
-    with suppress(OSError), os.scandir(folder or os.curdir) as listing:
-        for entry in sorted(listing, key=attrgetter("name")):
-            path, rank = os.path.join(folder, entry.name), role_of(entry.name)  # noqa: PTH118
-            if entry.is_dir(follow_symlinks=False):
-                below = in_roles(path, name) if rank else {}
-                found |= {at: own if rank == _PLAIN else rank or own for at, own in below.items()}
-            elif entry.name == name or (not name and entry.name in HUB_FILES):
-                found[path] = _PLAIN
-            elif rank and not name and has_weights(entry.name):
-                found[path] = rank
-    return found
-
-
-def left_out(checkpoint: str) -> str:
-    """The note on a run's checkpoints in other roles; ``""`` if there are none."""
-    path = os.path.join(checkpoint, WEIGHTS) if is_folder(checkpoint) else checkpoint  # noqa: PTH118
-    taken, others = one_of_several(path)
-    if taken != path or not others:
-        return ""
-    names = [sanitize(os.path.relpath(other, os.path.dirname(path) or ".")) for other in others]  # noqa: PTH120
-    return f"of this run's checkpoints not measured: {listed(names, 6)}"
-
-
-def no_run(path: str, named: bool = False, root: str = "") -> str:
-    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one.
-
-    Args:
-        path: the file.
-        named: whether the user named it: any file may be named of a run with several.
-        root: as in `one_of_several`.
-    """
+def no_run(path: str) -> str:
+    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
     match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
     kind = match and match.lastgroup
     if kind == "trainer":
@@ -200,9 +132,6 @@ def no_run(path: str, named: bool = False, root: str = "") -> str:
         and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
     ):
         return f"is a part of the checkpoint {index}"
-    taken = path if named else one_of_several(path, root)[0]
-    if taken != path:
-        return f"is of the run of {taken}"
     return ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -144,7 +144,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         else:
             epochs.append(epoch)
     used = {*columns, "run", "method", "seed"}
-    notes = {
+    notes: dict[str, Collection[object]] = {
         "logged more than once, the last counts: epoch": sorted(
             {at for at, (field, _) in replaced if field in JUDGED}
         ),
@@ -280,9 +280,9 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
     layers = {}
     for field, last in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
         norms = by_layer.get(field, {})
-        found[field], layer = _stream(found.get(field), norms, found.pop(last, None))
-        if layer:
-            layers[field] = layer
+        found[field], deepest = _stream(found.get(field), norms, found.pop(last, None))
+        if deepest:
+            layers[field] = deepest
     found |= {"epoch": at, "step": _at_end(found.get("step")), "layers": layers}
     if layers.get("bp_grad_norms", "L") != "L":
         found["evidence"] = {"b": "proxy"}

@@ -76,6 +76,14 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, report=judged)
 
 
+def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
+    """A run with its measured report, and with the notes on its checkpoint."""
+    if not row.report.coverage:
+        said = filter(None, [row.report.notes, report.notes])
+        report = replace(report, notes="; ".join(said))
+    return replace(row, report=report)
+
+
 RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
 """The numbers of a report that every record of a run has."""
 

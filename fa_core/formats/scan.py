@@ -9,6 +9,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +24,11 @@ from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_colu
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
+from fa_core.option_values import listed
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.report.names import one_per_run
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from fa_core.formats.table import AuditTable
@@ -80,7 +85,6 @@ def scan(
     Raises:
         UnreadableInput: as `lone_raises` says.
     """
-    checkpoint_file.in_roles.cache_clear()
     read = partial(_at, run_traces=run_traces, given=columns or {})
     lone = lone_raises and len(paths) == 1
     seen: set[Identity] = set()
@@ -90,26 +94,42 @@ def scan(
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    return found
+    return _one_per_run(found, set(map(os.fspath, paths)))
 
 
-def scan_again(path: str, columns: Given | None = None, paths: Paths = ()) -> Scan:
+def _one_per_run(found: Scan, named: set[str]) -> Scan:
+    """What was found, without a run's further checkpoints and states of its trainer in other roles
+    (`one_per_run`), unless they were named."""
+    files = [row.source for row in found.rows if row.source == row.checkpoint]
+    files = [*dict.fromkeys([*files, *(trace.source for trace in found.traces)])]
+    kept = one_per_run(path for path in files if path not in named)
+    others = set(chain.from_iterable(kept.values()))
+    rows = []
+    for row in found.rows:
+        if row.source in kept and not row.report.notes:
+            names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
+            said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
+            row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
+        if row.source not in others:
+            rows.append(row)
+    traces = [trace for trace in found.traces if trace.source not in others]
+    return Scan(rows, traces, found.problems)
+
+
+def scan_again(path: str, columns: Given | None = None) -> Scan:
     """Scan a place found by `scan` again: a file, or a run folder without its subfolders.
 
     Never raises: an unreadable path is a problem, and an unknown file gives nothing.
 
     Args:
         path: the file or run folder.
-        columns, paths: see `scan`.
+        columns: see `scan`.
     """
-    checkpoint_file.in_roles.cache_clear()
     try:
         place = Path(path)
         if place.is_dir():
             return _collected(run_folder.read(place))
-        root = next((str(root) for root in map(Path, paths) if root in place.parents), "")
-        named = any(Path(root) == place for root in paths)
-        return _collected(_in_file(Place(path, named, root=root), columns or {}))
+        return _collected(_in_file(Place(path), columns or {}))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -196,7 +216,7 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     """Findings in a file. An unknown file raises if it was named, else yields nothing."""
     path = place.path
-    if why := checkpoint_file.no_run(path, place.named, place.root):
+    if why := checkpoint_file.no_run(path):
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return

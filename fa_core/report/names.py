@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
@@ -211,18 +212,12 @@ _GENERAL = _ROLES.union(
 )
 """Words that say what a file or folder is, not which run; the former are roles in a run."""
 
-_FOLDERS = 5
+_FOLDERS, _PLAIN = 5, (1, 0)
 
 
 def is_file_name(path: str) -> bool:
     """Whether a path has a suffix of files with runs."""
     return _SUFFIX.search(path) is not None
-
-
-def has_weights(name: str) -> bool:
-    """Whether a file's name is one of weights."""
-    suffix = _SUFFIX.search(name)
-    return name in HUB_FILES or bool(suffix and suffix[1])
 
 
 def role_of(name: str) -> tuple[int, int] | None:
@@ -246,6 +241,33 @@ def role_of(name: str) -> tuple[int, int] | None:
     if re.search(r"\d", plain):
         return None
     return 1 + (not words.isdisjoint(("last", "latest", "final"))), 0
+
+
+def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Of files of one run in several roles, in one folder or in folders of roles below it, the
+    preferred one → the others. Weights are alike; of other files only those of a name.
+
+    >>> one_per_run(["dfa/best.pt", "dfa/old/epoch_1.pt", "dfa/last.pt", "dfa/step_2/model.pt"])
+    {'dfa/best.pt': ['dfa/last.pt', 'dfa/step_2/model.pt']}
+    """
+    runs: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
+    for path in paths:
+        folder, name = os.path.split(path)
+        suffix = _SUFFIX.search(name)
+        is_weights = bool(suffix and suffix[1]) or name in HUB_FILES
+        rank = role_of(name) if is_weights else _PLAIN
+        rank = _PLAIN if name in HUB_FILES else rank
+        while rank and (role := role_of(os.path.basename(folder))):  # noqa: PTH119
+            rank = rank if role == _PLAIN else role
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        if rank:
+            runs[folder, "" if is_weights else name].append((rank, path))
+    found = {}
+    for files in runs.values():
+        _, taken = max(files, key=itemgetter(0))
+        if len(files) > 1:
+            found[taken] = [path for _, path in files if path != taken]
+    return found
 
 
 def name_of(path: str) -> Name:
