@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import as_utf8, reading
-from fa_core.files.opening import check_room
+from fa_core.files.opening import all_of, check_room
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
 from fa_core.formats.log_columns import Given, columns_of
 from fa_core.formats.logs import Entry, traces_of
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from fa_core.formats.trace import Trace
-
-_MOST_BYTES = 1 << 28
 
 
 def header(head: bytes) -> list[str]:
@@ -37,30 +35,25 @@ def _rows(data: bytes) -> Reader:
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
-def read(path: str, file: BinaryIO, size: int, given: Given) -> Iterator[Trace | Problem]:
+def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
     """The traces of a table, and problems for rows of too few cells. Empty cells are not logged.
 
     Args:
         path: the file.
         file: open.
-        size: in bytes.
         given: columns that the user named.
 
     Raises:
         UnreadableInput: an invalid log; a row of more cells than columns.
     """
-    if size > _MOST_BYTES:
-        hint = f"up to {_MOST_BYTES >> 20} MiB are read"
-        raise UnreadableInput(f"a table of {size >> 20} MiB", where=path, hint=hint)
-    file.seek(0)
     entries: list[Entry] = []
     short: list[str] = []
     names: list[str] = []
     where = ""
     with reading(path, "not a table", "write it again as CSV"):
-        data = as_utf8(file.read(size))
+        data = as_utf8(all_of(file, path))
         cells = sum(data.count(sign) for sign in (b",", b";", b"\t"))
-        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, size)
+        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, len(data))
         rows = _rows(data)
         for row in rows:
             where = f"{path}: line {rows.line_num}"

@@ -29,7 +29,6 @@ from fa_core.report.names import (
     key_of,
     named_axis,
     numbered,
-    seed_in_words,
     split_key,
 )
 from fa_core.sanitize import sanitize
@@ -80,8 +79,6 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     method, seed, axes = split_key(plain[:-1])
     if seed is None:
         seed = report.seed
-        if seed is None:
-            seed = seed_in_words(report.notes)
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
@@ -164,8 +161,6 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     method, trained_by = control_of(name)
     axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
-    if report.seed is None:
-        report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
     key = fields.get("key")
     if not isinstance(key, str) or not key:
         key = key_of(method, {}, report.seed)

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import stat
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -243,7 +242,7 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
 
             columns = csv_log.header(head)
             if is_log(columns, given):
-                yield from csv_log.read(path, file, size, given)
+                yield from csv_log.read(path, file, given)
                 return
             # other texts have commas, too
             names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
@@ -345,15 +344,15 @@ def places(
             folder.
     """
     root, homes = path.rstrip(os.sep), [real_path(path), *map(real_path, others)]
-    waiting, links = [path], deque[str]()
+    waiting, links = [path], list[str]()
     while waiting or links:
         if waiting:
             path = waiting.pop()
         else:
-            # last: a run is called as its own folder, not as a link to it
-            path = links.popleft()
+            # last: a run is called as its own file or folder, not as a link to it
+            path = links.pop()
             target = real_path(path)
-            if not any(target.is_relative_to(home) for home in homes):
+            if is_folder(path) and not any(map(target.is_relative_to, homes)):
                 what = f"{path}: a link to {target}, outside {root}, is not searched"
                 yield Problem(path, f"{what}; name that folder, too")
                 continue
@@ -372,8 +371,7 @@ def places(
         yield place
         for entry in reversed(listing):
             if entry.name not in place.skip:
-                to = links if entry.is_symlink() and is_folder(entry.path) else waiting
-                to.append(entry.path)
+                (links if entry.is_symlink() else waiting).append(entry.path)
 
 
 def _place(path: str, seen: set[Identity], named: bool) -> Place | None:

@@ -90,7 +90,6 @@ LONGEST_SEED = 18
 """Maximum digits of a seed in a name."""
 
 _SEED = re.compile(rf"(.*[_,;-]|)(?:[sS]|seed[_=-]?)(\d{{1,{LONGEST_SEED}}})([_,;-].*|)", re.DOTALL)
-_SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
 _AXES: dict[str, tuple[type, str]] = {
     "lam": (float, r"(?:[_,;-](?:pen[_-])?lam=?|^lam=)((?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)"),
     "d": (int, r"(?:^|[_,;-])(?:d|width)=?(\d{2,6})(?=[_,;-]|$)"),
@@ -156,18 +155,6 @@ def _around_seed(*sides: str) -> tuple[str, Json]:
             method = rest
     method, trained_by = control_of(method)
     return method, {**trained_by, **axes}
-
-
-def seed_in_words(text: str) -> int | None:
-    """The seed in a text; None for several or none.
-
-    >>> seed_in_words("d=256 ResMLP, CIFAR-10, seed 42"), seed_in_words("seed 1 and seed 2")
-    (42, None)
-    """
-    said = set(_SEED_SAID.findall(text))
-    if len(said) == 1:
-        return int(said.pop())
-    return None
 
 
 def axes_of(fields: Mapping[str, object]) -> Json:

@@ -105,16 +105,25 @@ def test_a_folder_with_nothing_of_ours_says_so(tmp_path):
     assert "nothing here that this project reads" in found.problems[0].message
 
 
-def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path):
-    put(tmp_path / "runs/a.json", REPORT)
-    (tmp_path / "runs/up").symlink_to(tmp_path, target_is_directory=True)
-    (tmp_path / "runs/again.json").symlink_to(tmp_path / "runs/a.json")
-    (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
-    (tmp_path / "itself").symlink_to(tmp_path / "itself")
-    put(tmp_path / "elsewhere/b.json", REPORT)
-    (tmp_path / "runs/link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
-    found = scan([tmp_path / "runs", tmp_path, tmp_path / "runs/a.json"]).rows
-    assert [row.key for row in found] == ["a", "b"]
+def test_a_walk_stays_in_the_named_folders_and_reads_nothing_twice(tmp_path):
+    runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
+    put(runs / "dfa/s3/a.json", REPORT)
+    put(elsewhere / "b.json", REPORT)
+    for link, target in (
+        (runs / "up", tmp_path),
+        (runs / "dfa/latest", runs / "dfa/s3"),
+        (runs / "again.json", runs / "dfa/s3/a.json"),
+        (runs / "itself", runs / "itself"),
+        (runs / "link", elsewhere),
+    ):
+        link.symlink_to(target)
+    found = scan([runs, runs / "dfa", runs / "dfa/latest"])
+    assert [row.source for row in found.rows] == [str(runs / "dfa/s3/a.json")]
+    assert [problem.path for problem in found.problems] == [str(runs / "link"), str(runs / "up")]
+    assert f"outside {runs}, is not searched" in found.problems[0].message
+    found = scan([runs, tmp_path])
+    assert [row.key for row in found.rows] == ["dfa/s3/a", "b"]
+    assert found.problems == []
 
 
 def test_a_pipe_does_not_hang(tmp_path):
