@@ -93,7 +93,7 @@ def scan(
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    return _one_per_run(found, set(map(os.fspath, paths)))
+    return _one_per_run(found, {os.fspath(path) for path in paths})
 
 
 def _one_per_run(found: Scan, named: set[str]) -> Scan:
@@ -148,24 +148,18 @@ def _collected(found: Iterable[Finding]) -> Scan:
     return result
 
 
-def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
+def load_audits(paths: Paths | Path | str) -> AuditTable:
     """The audits under some paths as a table, without unmeasured checkpoints.
 
     Args:
         paths: files and folders, or one of them.
-        strict: None: raise if the only path given cannot be read, else list it in the table's
-            `problems`; True: raise on the first problem; False: never raise.
 
     Raises:
-        UnreadableInput: as `strict` says.
+        UnreadableInput: the only path given cannot be read; else the table's `problems` list it.
     """
     from fa_core.formats.table import AuditTable
 
-    if isinstance(paths, (str, Path)):
-        paths = [paths]
-    found = scan(paths, lone_raises=strict is not False)
-    if strict and found.problems:
-        raise UnreadableInput(found.problems[0].message)
+    found = scan([paths] if isinstance(paths, (str, Path)) else paths)
     measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
     return AuditTable.from_rows(measured, found.problems)
 

@@ -108,6 +108,8 @@ epoch;test_acc|1;0,25                                           test_acc is '0,2
 epoch,test_acc|1,25%                                            test_acc is '25%', not a number
 step,test_acc|"1,000",.25                                       step is '1,000', not a number
 {"epoch": [1, 2], "test_acc": [0.1, 0.2]}                       epoch is '[1, 2]', not a number
+{"epoch": 1, "test_acc": 0.5, "residual_norms": 2.0}            $.residual_norms: Expected
+{"epoch": 1, "test_acc": 0.5, "residual_norms": {"a": 1.0}}     $.residual_norms: Expected
 epoch,test_acc|1,0,25                                           line 2: 3 cells under 2 headings
 epoch,test_acc,test_acc|1,.25,.5                                test_acc heads two columns
 test_acc,loss|.25,1                                             no column is named epoch or step
@@ -277,12 +279,3 @@ def test_loggers_own_files_are_refused_with_what_to_export(tmp_path):
     assert "history().to_csv('log.csv')" in found[1].message
     with pytest.raises(UnreadableInput, match=r"SQLite database.* export each run as CSV"):
         scan([photos])
-
-
-@pytest.mark.parametrize("norms", [True, 2.0, "x", {}, {"a": 1.0}])
-def test_norms_that_are_no_list_of_layers_are_refused_by_name(norms, tmp_path):
-    entry = {"epoch": 1, "test_acc": 0.5, "residual_norms": norms}
-    found = scan([logs.lines(tmp_path / "dfa_s1.jsonl", {"epoch": 2, "test_acc": 0.5}, entry)])
-    (problem,) = found.problems
-    assert "residual_norms" in problem.message
-    assert accuracies(found.traces[0]) == {2: 0.5}
