@@ -7,7 +7,6 @@ part by part, so that a part of the wrong shape affects no other.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -142,24 +141,6 @@ def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
         return read()
     except FaError as error:
         return Problem(path, f"{error}; the {what} is skipped")
-
-
-def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
-    """`convert` with the file's spelling of fields in messages: `.residual_norms[1]` as
-    `.h_norms[1]`."""
-    try:
-        return convert(found, kind, where)
-    except UnreadableInput as error:
-        inner = error.where[len(where) :].lstrip(".")
-        name = re.split(r"[.\[]", inner, maxsplit=1)[0]
-        if name not in spelled:
-            raise
-        if where.endswith("]"):
-            separator = ""
-        else:
-            separator = ": $"
-        place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
-        raise UnreadableInput(error.what, where=place, hint=error.hint) from error
 
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -17,7 +17,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
-from fa_core.formats.json_document import attempt, convert_spelled
+from fa_core.formats.json_document import attempt, convert
 from fa_core.formats.log_columns import (
     JUDGED,
     OWN_STEP,
@@ -45,6 +45,10 @@ _COUNTED = JUDGED | {"loss"}
 
 _EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
+_OF_A_RUN = ("run", "method", "seed")
+_AGAIN = "logged more than once, the last counts: epoch"
+_BACK = "logged before the log went back, left out: epoch"
+_UNUSED = "logged, not used:"
 _LONGEST = 40
 _PLAIN = "write one number, as 0.53: no list, percent sign, decimal comma or thousands separator"
 
@@ -92,7 +96,7 @@ def traces_of(
 
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     """The run that an entry names, as run folders are named; empty if it names none."""
-    run, method, seed = (fields.get(part) for part in ("run", "method", "seed"))
+    run, method, seed = map(fields.get, _OF_A_RUN)
     if run is None and method is None and seed is None:
         return ""
     if run is None:
@@ -124,35 +128,22 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         elif any(field in _COUNTED for field, _ in values):
             read.append((where, values))
     unit = _unit(columns, [values for _, values in read if _is_measured(values)])
-    places: dict[int, str] = {}
-    placed: list[tuple[int, Values]] = []
-    for where, values in read:
-        at = _at_end(values.get((unit, None)))
-        if at is not None:
-            places[at] = where
-            placed.append((at, values))
-        elif _is_measured(values):
-            problems.append(Problem(run.source, f"{where}: no {unit}; the entry is skipped"))
-    merged, replaced = merge(placed)
-    spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
+    placed = [(_at_end(values.get((unit, None))), where, values) for where, values in read]
+    problems += [
+        Problem(run.source, f"{where}: no {unit}; the entry is skipped")
+        for at, where, values in placed
+        if at is None and _is_measured(values)
+    ]
+    places = {at: where for at, where, _ in placed}
+    merged, replaced = merge((at, values) for at, _, values in placed if at is not None)
     epochs: list[TraceEpoch] = []
     for at in sorted(at for at, values in merged.items() if values):
-        one = partial(epoch_of, at, merged[at], places[at], spelled)
+        one = partial(epoch_of, at, merged[at], places[at])
         epoch = attempt(run.source, one, "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    used = {*columns, "run", "method", "seed"}
-    notes: dict[str, Collection[object]] = {
-        "logged more than once, the last counts: epoch": sorted(
-            {at for at, (field, _) in replaced if field in JUDGED}
-        ),
-        "logged before the log went back, left out: epoch": sorted(
-            at for at, values in merged.items() if not values
-        ),
-        "logged, not used:": [sanitize(name) for name in names if name not in used],
-    }
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -160,7 +151,15 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(f"{note} {listed(found, 6)}" for note, found in notes.items() if found),
+        notes=tuple(
+            f"{note} {listed(found, 6)}"
+            for note, found in (
+                (_AGAIN, sorted({at for at, (field, _) in replaced if field in JUDGED})),
+                (_BACK, sorted(at for at, values in merged.items() if not values)),
+                (_UNUSED, [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}]),
+            )
+            if found
+        ),
         unit=unit,
     )
     return trace, problems
@@ -254,7 +253,7 @@ def _at_end(position: object) -> int | None:
 _NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs --h0 and --blocks"
 
 
-def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) -> TraceEpoch:
+def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
     """One epoch.
 
     (a) is exact from the norms of all layers or a logged growth, else not measured. (b) is exact at
@@ -264,7 +263,6 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         at: its number.
         values: what was logged in it.
         where: file and JSON path or line, for messages.
-        spelled: field → its column, for messages.
 
     Raises:
         UnreadableInput: a value of the wrong type.
@@ -293,7 +291,7 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
         found["gamma"] = [given.get(layer) for layer in range(max(given) + 1)]
     elif gamma is not None and not isinstance(gamma, list):
         found["gamma"] = [gamma]
-    epoch = convert_spelled(found, TraceEpoch, where, spelled)
+    epoch = convert(found, TraceEpoch, f"{where}: $")
     epoch.report().check(where)
     return epoch
 

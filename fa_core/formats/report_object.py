@@ -18,7 +18,6 @@ from fa_core.formats.json_document import (
     Node,
     attempt,
     convert,
-    convert_spelled,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
@@ -198,24 +197,19 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     """An entry as a report."""
     found: Json = {}
     layers = {}
-    spelled = {}
     unused = []
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
             found[field] = value
-            spelled[field] = name
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
             unused.append(sanitize(name))
     for name, field in _LAST.items():
         if field not in found and fields.get(name) is not None:
             found[field] = [fields[name]]
-            spelled[field] = name
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
-    report = convert_spelled(
-        {"layers": layers, **found, "axes": axes}, DiagnosticReport, where, spelled
-    )
+    report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
     return report.check(where)

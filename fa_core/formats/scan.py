@@ -66,7 +66,6 @@ def scan(
     paths: Paths,
     *,
     run_traces: bool = True,
-    lone_raises: bool = True,
     columns: Given | None = None,
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
@@ -77,15 +76,13 @@ def scan(
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longest.
-        lone_raises: whether a single path raises if it cannot be read, or a single file if nothing
-            in it can.
         columns: of logs, as `fa_core.formats.given_columns` gives them.
 
     Raises:
-        UnreadableInput: as `lone_raises` says.
+        UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
     """
     read = partial(_at, run_traces=run_traces, given=columns or {})
-    lone = lone_raises and len(paths) == 1
+    lone = len(paths) == 1
     seen: set[Identity] = set()
     found = _collected(
         finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, paths)

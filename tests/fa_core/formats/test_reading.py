@@ -79,7 +79,7 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path):
             "$.reports.a_s1.residual_norms[1]: Expected `float`",
         ),
         (b'{"residual_norms": {"0": 1.0}}', "$.residual_norms: Expected `array`"),
-        (b'[{"method": "bp", "seed": 1, "h_norms": [1, null]}]', "$[0].h_norms[1]"),
+        (b'[{"method": "bp", "seed": 1, "h_norms": [1, null]}]', "$[0].residual_norms[1]"),
         (b'{"log": 5, "lam": 0.1}', "$.log: not a list of epochs"),
         (b'{"epoch": 1, "test_acc": 131.0}', "divide by 100"),
         (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),

@@ -106,4 +106,4 @@ def test_a_bad_line_inside_is_named_and_the_rest_is_kept(tmp_path):
     assert [epoch.epoch for epoch in found.traces[0].epochs] == [1, 3]
     malformed, wrong = (problem.message for problem in found.problems)
     assert "line 2" in malformed
-    assert "line 3" in wrong and ".h_norms[1]" in wrong
+    assert "line 3" in wrong and ".residual_norms[1]" in wrong
