@@ -152,12 +152,6 @@ def test_formats_are_told_by_content_under_any_name(tmp_path, published_table, p
     assert len(scan([tmp_path]).rows) == 30
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_files_from_a_windows_shell_are_read(tmp_path, encoding):
-    (tmp_path / "a.json").write_text(json.dumps(REPORT), encoding=encoding)
-    assert len(scan([tmp_path / "a.json"]).rows) == 1
-
-
 def test_reading_needs_neither_torch_nor_numpy(published_table):
     code = (
         "import sys; from fa_core.formats import scan; "

@@ -81,15 +81,6 @@ def test_a_norm_that_is_none_bounds_nothing(h_L):
 EPOCHS = [{"epoch": e, "test_acc": e / 10, "h_norms": [1.0, 2.0]} for e in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("as_text", [lambda es: "\n".join(map(json.dumps, es)) + "\n", json.dumps])
-def test_lines_and_lists_give_the_same_trace(tmp_path, as_text):
-    path = tmp_path / "dfa_s1.jsonl"
-    path.write_text(as_text(EPOCHS))
-    (trace,) = scan([path]).traces
-    assert (trace.method, trace.seed, trace.unfinished) == ("dfa", 1, False)
-    assert [epoch.residual_norms for epoch in trace.epochs] == [[1.0, 2.0]] * 3
-
-
 def test_a_half_written_last_line_waits_for_its_rest(tmp_path):
     path = tmp_path / "dfa_s1.jsonl"
     path.write_text("\n".join(map(json.dumps, EPOCHS))[:-10])
