@@ -43,7 +43,7 @@ from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.formats.row_baselines import with_baseline, with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, measured
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
@@ -327,9 +327,9 @@ class AuditFile:
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Append a row's report to the file."""
-        self._reports[index] = report
+        row = measured(self._order[index], report)
+        self._reports[index] = row.report
         if self._journal is not None:
-            row = replace(self._order[index], report=report)
             self._journal.append(_marked(row, *self._adjust([row])))
 
     def write(self) -> None:

@@ -6,7 +6,9 @@ infinite), sanitized texts, and unique keys.
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +38,36 @@ TOO_DEEP = "nested too deep"
 
 class RepeatedKey(ValueError):
     """A key that stands more than once in a JSON object: one of its values would be lost."""
+
+
+_WIDE = {
+    "utf-16": re.compile(rb"\xff\xfe|\xfe\xff"),
+    "utf-16-le": re.compile(rb"(?:[\t\n\r -~]\0){4}"),
+    "utf-16-be": re.compile(rb"(?:\0[\t\n\r -~]){4}"),
+}
+
+
+def as_utf8(data: bytes, errors: str = "strict") -> bytes:
+    """A text as UTF-8 without a byte order mark; UTF-16 comes from other systems' shells.
+
+    Args:
+        data: the text, or the start of it.
+        errors: as of `bytes.decode`.
+
+    Raises:
+        UnreadableInput: not text in UTF-16, as its first bytes say.
+
+    >>> as_utf8("loss,epoch".encode("utf-16-le")), as_utf8("é".encode("utf-8-sig"))
+    (b'loss,epoch', b'\xc3\xa9')
+    """
+    for encoding, start in _WIDE.items():
+        if start.match(data):
+            try:
+                return data.decode(encoding, errors).encode()
+            except UnicodeDecodeError as error:
+                what = f"not text in UTF-16, as its first bytes say, at byte {error.start}"
+                raise UnreadableInput(what) from error
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def loads(data: bytes) -> Any:

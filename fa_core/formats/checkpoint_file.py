@@ -20,7 +20,7 @@ from fa_core.files.opening import open_file, read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import DISTRIBUTED, WEIGHTS
+from fa_core.report.manifest import DISTRIBUTED
 from fa_core.report.names import LONGEST_SEED, canonical_method
 
 NAME = "checkpoint"
@@ -42,7 +42,6 @@ _NO_RUN = re.compile(
     r"[_\d]*\.(?:pth?|bin|pkl))"
     r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)"
     r"|.*\.(?P<part>distcp)"
-    r"|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
 
 
@@ -88,7 +87,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
     row = row_of_file(path)
-    method, seed = row.method, row.seed
+    method, seed, report = row.method, row.seed, row.report
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
         stated, number = metadata.get("method"), metadata.get("seed")
@@ -104,11 +103,8 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         raise UnreadableInput(
             f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
-    refusal = distributed(path)
-    if refusal:
+    if refusal := distributed(path):
         report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    else:
-        report = row.report
     yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
@@ -122,15 +118,9 @@ def read_index(document: Document) -> Iterator[Finding]:
     yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
 
 
-def no_run(path: str, named: bool = False) -> str:
-    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one.
-
-    Args:
-        path: the file.
-        named: whether the user named it: either file may be named of weights in two formats.
-    """
-    folder, name = os.path.split(path)
-    match = _NO_RUN.fullmatch(name)
+def no_run(path: str) -> str:
+    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
+    match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
     kind = match and match.lastgroup
     if kind == "trainer":
         return "holds the state of a trainer, not weights"
@@ -142,10 +132,6 @@ def no_run(path: str, named: bool = False) -> str:
         and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
     ):
         return f"is a part of the checkpoint {index}"
-    other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
-    is_there = os.path.exists(other) or os.path.exists(other + _INDEX)  # noqa: PTH110
-    if kind == "copy" and not named and is_there:
-        return f"holds the same weights as {other}"
     return ""
 
 
