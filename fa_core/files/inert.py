@@ -117,9 +117,16 @@ class _CountedOpcodes(dict[int, _Handler]):
 
 class SafeDict(dict[object, object]):
     """A dict from a file. Huge integers, whose hashes may be made to collide, and nested keys are
-    replaced."""
+    replaced.
 
-    __slots__ = ()
+    Attributes:
+        versions: the ``_metadata`` of a state dict, unchecked.
+    """
+
+    __slots__ = ("versions",)
+
+    def __init__(self) -> None:
+        self.versions: object = None
 
     def __setitem__(self, key: object, value: object) -> None:
         safe = key is None or isinstance(key, (str, float, bytes))
@@ -138,17 +145,18 @@ class Placeholder(SafeDict):
         args: arguments of that call, unchecked.
         state: argument of ``__setstate__``, unchecked.
         members: elements that would be appended.
-        tensor: the tensor it describes, once built.
+        tensor: the tensor it describes, or the kind of one that is not built, once looked at.
     """
 
     __slots__ = ("args", "members", "name", "state", "tensor")
 
     def __init__(self, name: str, args: Sequence[Any] = ()) -> None:
+        super().__init__()
         self.name = name
         self.args = args
         self.state: Any = None
         self.members: Sequence[object] = ()
-        self.tensor: Tensor | None = None
+        self.tensor: Tensor | str | None = None
 
     def append(self, member: object) -> None:
         """Add a member, like `list.append`."""
@@ -328,7 +336,7 @@ class Archive:
         found = {}
         for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
             if entry["use_pickle"]:
-                raise ValueError(f"{name} is no plain tensor")
+                continue  # no plain tensor
             meta = entry["tensor_meta"]
             key = f"data/weights/{entry['path_name']}"
             size = [length["as_int"] for length in meta["sizes"]]
@@ -446,8 +454,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
 
     def _build(self) -> None:
         state = self.stack.pop()
-        if isinstance(self.stack[-1], Placeholder):
-            self.stack[-1].state = state
+        made = self.stack[-1]
+        if isinstance(made, Placeholder):
+            made.state = state
+        elif isinstance(made, SafeDict) and isinstance(state, dict):
+            made.versions = state.get("_metadata")
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

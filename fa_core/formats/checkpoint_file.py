@@ -27,7 +27,9 @@ NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 """Suffixes of checkpoints; files of these names that are no checkpoint are reported."""
 
-_FIRST = 4096
+HEAD = 4096
+"""First bytes that say what a file is."""
+
 _SMALLEST_PICKLE = 32
 """Minimum bytes of a pickle with a tensor."""
 HEADER_LIMIT = 1 << 25
@@ -35,6 +37,18 @@ HEADER_LIMIT = 1 << 25
 
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
+ARRAYS = "turn its NumPy arrays into tensors (torch.from_numpy)"
+
+_FOREIGN = (
+    (rb"version https://git-lfs", "is a Git LFS pointer, not the file", "fetch it: git lfs pull"),
+    (rb"/annex/objects/", "is a git-annex pointer, not the file", "fetch it: git annex get"),
+    (rb"\s*<", "is a web page, not the file", "download it again, logged in where that is needed"),
+    (rb"GGUF", "is a GGUF file", "take the safetensors that it was made of"),
+    (rb"\x89HDF|\x93NUMPY", "holds arrays of HDF5 or NumPy", ARRAYS),
+    (rb"\x08.{1,9}\x12.pytorch", "is an ONNX graph", "save the state_dict() it was exported from"),
+    (rb"\x1f\x8b|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd|.{257}ustar", "is an archive", "unpack it"),
+)
+"""Start of a file that may stand in place of weights, what it is, and what helps."""
 
 _INDEX = ".index.json"
 _NO_RUN = re.compile(
@@ -197,7 +211,7 @@ def damage(path: Path) -> UnreadableInput | None:
         return refusal
     try:
         with reading(path), open_file(path) as file:
-            head = file.read(_FIRST)
+            head = file.read(HEAD)
             kind = kind_of(head, str(path))
             if not kind:
                 return not_a_checkpoint(str(path), head)
@@ -209,13 +223,23 @@ def damage(path: Path) -> UnreadableInput | None:
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """The error for a file with a checkpoint's suffix but other contents."""
-    if head:
-        what = "not a checkpoint"
-    else:
-        what = "empty file"
+    if found := foreign(path, head):
+        return found
+    if not head:
+        return UnreadableInput("is empty", where=path, hint=COPY_AGAIN)
     return UnreadableInput(
-        what, where=path, hint="expected safetensors or a state dict saved by torch"
+        f"is no checkpoint (it starts with {head[:8]!r})",
+        where=path,
+        hint="expected safetensors or a state dict saved by torch",
     )
+
+
+def foreign(path: str, head: bytes) -> UnreadableInput | None:
+    """The error for a file of a known kind that holds no weights as they are read here."""
+    for start, what, hint in _FOREIGN:
+        if re.match(start, head, re.S):
+            return UnreadableInput(what, where=path, hint=hint)
+    return None
 
 
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:

@@ -17,10 +17,25 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder
+from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder, SafeDict
 from fa_core.files.opening import name_of, open_file, size_of
-from fa_core.files.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
-from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
+from fa_core.files.tensor_mappings import (
+    OTHERS,
+    StateDict,
+    Tensors,
+    contents_of,
+    mappings,
+    tensor_of,
+)
+from fa_core.formats.checkpoint_file import (
+    ARRAYS,
+    COPY_AGAIN,
+    HEAD,
+    HEADER_LIMIT,
+    distributed,
+    not_a_checkpoint,
+    shards,
+)
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Keys under which training scripts save the network's state dict; preferred to others."""
@@ -34,6 +49,9 @@ FEEDBACK = re.compile(
     re.I,
 )
 """Keys of feedback matrices next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
+
+MOST_NAMED = 6
+"""Most names in a message."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
@@ -56,14 +74,14 @@ class Checkpoint:
     """
 
     path: Path
-    mappings: Mapping[str, StateDict]
+    mappings: Mapping[str, Tensors]
     feedback: StateDict = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
 
     @property
-    def tensors(self) -> StateDict:
+    def tensors(self) -> Tensors:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
 
@@ -93,22 +111,44 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
 
 
 def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
-    """The checkpoint with only the mappings whose place ends in a name, shortest place first.
+    """The checkpoint with only what lies below a name, at any level, shortest place first.
 
     Raises:
         UsageError: there is none.
     """
-    named = re.compile(rf"(?:^|[._-]){re.escape(weights)}$")
-    parted = by_first_part(checkpoint)
-    for held in (checkpoint, parted):
-        places = sorted(filter(named.search, held.mappings), key=len)
-        if places:
-            return replace(held, mappings={place: held.mappings[place] for place in places})
-    known = list(filter(None, checkpoint.mappings)) or parted.mappings
-    names = ", ".join(known) or "nothing by a name"
+    named = re.compile(rf"(?:|.*?[._-]){re.escape(weights)}\.")
+    found: dict[str, Tensors] = {}
+    for place, tensors in checkpoint.mappings.items():
+        start = dotted(place)
+        matches = [named.match(start + name) for name in tensors]
+        for prefix in {match[0] for match in matches if match}:
+            if len(prefix) > len(start):
+                found[prefix[:-1]] = tensors.below(prefix[len(start) :])
+            else:
+                found[place] = tensors
+    if found:
+        chosen = {place: found[place] for place in sorted(found, key=len)}
+        return replace(checkpoint, mappings=chosen)
+    places = [*filter(None, checkpoint.mappings)] or sorted(
+        {name.partition(".")[0] for name in checkpoint.tensors if "." in name}
+    )
+    names = listed(places, MOST_NAMED) or "nothing by a name"
     raise UsageError(
         f"holds no --weights {weights}", where=checkpoint.path, hint=f"it holds {names}"
     )
+
+
+def dotted(place: str) -> str:
+    """What a place puts before the names in it."""
+    return place and f"{place}."
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """The first names, and "…" if there are more."""
+    text = ", ".join(names[:most])
+    if len(names) > most:
+        text += ", …"
+    return text
 
 
 def _read(path: Path) -> Checkpoint:
@@ -117,19 +157,13 @@ def _read(path: Path) -> Checkpoint:
         raise refusal
     with open_file(path) as file:
         size = size_of(file)
-        head = file.read(16)
-        if size == 0:
-            raise UnreadableInput("is empty", where=path)
+        head = file.read(HEAD)
         if head[8:9] == b"{":
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
             return _read_safetensors(path, name_of(file, path))
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
-            raise UnreadableInput(
-                f"is no checkpoint (it starts with {head[:8]!r})",
-                where=path,
-                hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
-            )
+            raise not_a_checkpoint(str(path), head)
         archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     if head.startswith(_ZIP_MAGIC):
         content = _read_zip(path, archive)
@@ -141,14 +175,16 @@ def _read(path: Path) -> Checkpoint:
 def _read_safetensors(path: Path, opened: str) -> Checkpoint:
     with safe_open(opened, framework="pt") as file:
         # not a mapping
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = Tensors((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
+        if not tensors:
+            raise _without_tensors(path)
         return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
 
 def _read_shards(path: Path) -> Checkpoint:
     """Read the tensors of an index, each from its shard."""
     places = shards(path)
-    tensors: dict[str, Tensor] = {}
+    tensors = Tensors()
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).tensors
@@ -182,7 +218,8 @@ def _read_zip(path: Path, archive: Archive) -> object:
             hint=f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
             "'weights.pt')",
         )
-    raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
+    hint = ARRAYS if any(name.endswith(".npy") for name in archive.places) else ""
+    raise UnreadableInput("is a zip archive that torch.save did not write", where=path, hint=hint)
 
 
 def _from_content(path: Path, content: object, size: int) -> Checkpoint:
@@ -194,13 +231,15 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
     if kept is not None:
         found.pop(kept, None)
         feedback = _feedback(root[kept])
-    if not found:
-        raise _no_tensors(path, content, root, names)
+    whole = {place: tensors for place, tensors in found.items() if tensors}
+    if not whole:
+        raise _no_tensors(path, content, found, names)
     others: tuple[str, ...] = ()
     if "_modules" not in root:
-        taken = {kept, *found.get("", ())}
+        held = whole.get("", Tensors())
+        taken = {kept, *held, *held.extra}
         others = tuple(name for name in names if name not in taken)
-    return Checkpoint(path, _by_preference(found), feedback, contents=others)
+    return Checkpoint(path, by_preference(whole), feedback, contents=others)
 
 
 def _feedback(value: object) -> dict[str, Tensor]:
@@ -220,24 +259,45 @@ def _feedback(value: object) -> dict[str, Tensor]:
     return feedback
 
 
-def _no_tensors(path: Path, content: object, root: Contents, names: list[str]) -> UnreadableInput:
-    """The error for a file without tensors, with a description of its content."""
-    if names:
-        held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
-    elif isinstance(content, Placeholder):
+def _no_tensors(
+    path: Path, content: object, found: Mapping[str, Tensors], names: list[str]
+) -> UnreadableInput:
+    """The error for a file without plain tensors, with a description of its content."""
+    for tensors in found.values():
+        for name in tensors.others:
+            return UnreadableInput(f"holds no plain tensor: {other(tensors, name)}", where=path)
+    if not content or any(type(one) is SafeDict and not one for one in contents_of(content).values()):
+        return _without_tensors(path)
+    if isinstance(content, Placeholder):
         held = f"a {content.name}, not a state dict"
-    elif isinstance(content, dict):
-        held = "a dict, not a state dict"
+    elif names:
+        held = f"no state dict (it holds {listed(list(map(repr, names)), 6)})"
     else:
         held = f"a {type(content).__name__.lower()}, not a state dict"
     hint = "save the network's state_dict()"
-    for value in root.values():
+    for value in contents_of(content).values():
         if isinstance(value, Placeholder) and value.name.startswith("numpy"):
-            hint = "turn its NumPy arrays into tensors (torch.from_numpy)"
+            hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
 
-def _by_preference(found: Mapping[str, StateDict]) -> dict[str, StateDict]:
+def _without_tensors(path: Path) -> UnreadableInput:
+    return UnreadableInput(
+        "holds an empty state dict, without any tensor",
+        where=path,
+        hint="save it on the process that has the weights (rank 0), of a network whose layers are "
+        "attributes or in an nn.ModuleList",
+    )
+
+
+def other(tensors: Tensors, name: str) -> str:
+    """What a tensor is that is not plain and dense, and how to save it again."""
+    kind = tensors.others[name]
+    what, again = OTHERS.get(kind, (f"of another kind ({kind})", "as a plain tensor"))
+    return f"{name} is {what}; save it again {again}"
+
+
+def by_preference(found: Mapping[str, Tensors]) -> dict[str, Tensors]:
     """Mappings ordered by preference: averages last, known keys first, then by size."""
 
     def rank(place: str) -> tuple[bool, bool, int]:
@@ -247,25 +307,3 @@ def _by_preference(found: Mapping[str, StateDict]) -> dict[str, StateDict]:
         return averaged, key not in WEIGHT_KEYS, -size
 
     return {place: found[place] for place in sorted(found, key=rank)}
-
-
-def by_first_part(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with one mapping per first part of the tensors' names.
-
-    >>> import torch
-    >>> flat = {"student.w": torch.ones(1), "teacher.w": torch.ones(1)}
-    >>> list(by_first_part(Checkpoint(Path("a.pt"), {"net": flat})).mappings)
-    ['net.student', 'net.teacher']
-    """
-    parts: dict[str, dict[str, Tensor]] = {}
-    for place, tensors in checkpoint.mappings.items():
-        firsts = {name.partition(".")[0] for name in tensors}
-        if len(firsts) < 2 or not any("." in name for name in tensors):
-            continue
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            if place:
-                part = f"{place}.{part}"
-            parts.setdefault(part, {})[rest] = tensor
-    contents = (*parts, *checkpoint.contents)
-    return replace(checkpoint, mappings=_by_preference(parts), contents=contents)

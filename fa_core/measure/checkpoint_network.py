@@ -1,21 +1,30 @@
-"""Networks of checkpoints: built, and loaded with the first mapping of tensors that fits."""
+"""Networks of checkpoints: built, and loaded with the first mapping of tensors that fits.
+
+What fits is decided by the network's own ``load_state_dict``, tried on a copy without memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import re
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TypeAlias
+from itertools import islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.files.tensor_mappings import StateDict
-from fa_core.measure.checkpoint import Checkpoint, by_first_part
+from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
+from fa_core.files.tensor_mappings import EXTRA_STATE, Rename, Tensors
+from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed, other
+from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
-from fa_core.zoo.models import arch_of, build_on_meta, recognise
+from fa_core.zoo.models import ARCHS, arch_of, build_on_meta, recognise
+from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
@@ -24,103 +33,147 @@ INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_modu
 WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
 """Parts that wrappers, also Lightning and DistributedDataParallel, put before names."""
 
-COUNTER = "n_averaged"
-"""Counter that torch's ``AveragedModel`` keeps next to the averages."""
+MOST_TRIED = 64
+"""Most choices of tensors and names that are tried on a network."""
 
-Names: TypeAlias = dict[str, str]
-"""A tensor's name in the file → its name in the network."""
+LAST = {"head.weight", "out_head.weight", "fc.weight"}
+"""Weights of the last layers of the built-in networks."""
+
+_ADAPTER = re.compile(r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embeddings")
+"""Tensors of adapters to a network that is elsewhere."""
+
+_QUANTISED = re.compile(
+    r"\.(?:quant_state\.bitsandbytes__(?P<nf>\w+)|(?P<bitsandbytes>absmax|SCB|weight_format)"
+    r"|(?P<GPTQ>qweight|qzeros|g_idx)|(?P<HQQ>W_q)|(?P<torch>zero_point|_packed_params)"
+    r"|(?P<scaled>weight_packed|weight_scale|weight_scale_inv|input_scale))$"
+)
+"""Tensors beside quantised weights, by what quantised them."""
 
 
-def fitted(checkpoint: Checkpoint, own: StateDict) -> Checkpoint:
-    """The checkpoint reduced to the tensors that fit a network, under the network's names.
+class Choice(NamedTuple):
+    """Tensors of a checkpoint under names that a network may have.
 
-    The first fitting mapping in the order of preference is taken. Prefixes are removed only if all
-    names fit afterwards. If no whole mapping fits, the parts of each are tried, as of a network
-    saved next to its loss. If nothing fits, the checkpoint is returned unchanged.
-
-    Args:
-        checkpoint: the checkpoint as read.
-        own: the network's state dict.
+    Attributes:
+        place: where they are.
+        note: how they were renamed; "" if they were not.
+        tensors: the tensors.
     """
-    for held in (checkpoint, by_first_part(checkpoint)):
-        fits = _fits(held, own)
-        if fits:
-            return _reduced(held, fits)
-    return checkpoint
+
+    place: str
+    note: str
+    tensors: Tensors
 
 
-def _reduced(checkpoint: Checkpoint, fits: Mapping[str, Names]) -> Checkpoint:
-    """The checkpoint with its first fitting mapping, and a note on anything unused or renamed."""
-    place, *others = fits
-    names = fits[place]
-    tensors = checkpoint.mappings[place]
-    notes = []
+def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
+    """The checkpoint reduced to the tensors that fit a network, under the names that it takes.
+
+    The first fitting mapping, or part of one, in the order of preference is taken. Prefixes are
+    taken off, or put on, only if the network takes all names then.
+
+    Raises:
+        UnreadableInput: nothing fits; says why not the nearest.
+    """
+    twin = on_meta(network)
+    fits: dict[str, Choice] = {}
+    misfits = []
+    for choice in _choices(checkpoint, network.state_dict().keys()):
+        if choice.place not in fits:
+            misfit = load_tensors(twin, choice.tensors)
+            if misfit is None:
+                fits[choice.place] = choice
+            else:
+                misfits.append(misfit)
+    if not fits:
+        renamed = own_names(network, checkpoint.tensors)
+        if renamed is checkpoint.tensors:
+            nearest = min(misfits, key=lambda misfit: misfit.count)
+            raise _no_network(checkpoint) or UnreadableInput(
+                nearest.why, where=checkpoint.path, hint=nearest.hint
+            )
+        fits[""] = Choice("", "", Tensors(renamed))
+    best = by_preference({place: choice.tensors for place, choice in fits.items()})
+    return _reduced(checkpoint, [fits[place] for place in best])
+
+
+def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
+    """The checkpoint with its first fitting choice, and a note on what was renamed or not used."""
+    place, note, tensors = fits[0]
+    notes = [note]
     if place:
-        notes.append(f"weights from {place!r}")
-    for other in others:
-        notes.append(f"{other!r} fits too (--weights {other})")
-    prefixes = {old.removesuffix(new) for old, new in names.items() if old != new}
-    if prefixes:
-        notes.append(f"names without {', '.join(map(repr, sorted(prefixes)))}")
-    used = {*fits, *names}
-    for fitting in fits:
-        first, _, _ = fitting.partition(".")
-        used.add(first)
-    unused = [name for name in (*checkpoint.contents, *tensors) if name not in used]
+        notes.insert(0, f"weights from {place!r}")
+    others = [choice.place for choice in fits[1:]]
+    if others:
+        ways = f"(--weights {others[0]})"
+        notes.insert(1, f"{listed([repr(one) for one in others])} fits too {ways}")
+    used = {one.place.partition(".")[0] for one in fits}
+    unused = [name for name in (*checkpoint.contents, *tensors.others) if name not in used]
+    for start, held in checkpoint.mappings.items():
+        first = {name.partition(".")[0] for name in held}
+        if place.startswith(dotted(start)) and place != start:
+            taken = {one.place.removeprefix(dotted(start)).partition(".")[0] for one in fits}
+            unused = [dotted(start) + name for name in sorted(first - taken)] + unused
     if unused:
-        notes.append(f"not used: {_listed(unused, 6)}")
-    mappings = {place: _renamed(tensors, names)}
-    return replace(checkpoint, mappings=mappings, taken="; ".join(notes))
+        notes.append(f"not used: {listed(unused, 6)}")
+    return replace(checkpoint, mappings={place: tensors}, taken="; ".join(filter(None, notes)))
 
 
-def _renamed(tensors: StateDict, names: Names) -> dict[str, Tensor]:
-    return {new: tensors[old] for old, new in names.items()}
+def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
+    """What may fit a network with these names: each mapping as it is, without or with a prefix."""
+    choices = (
+        choice
+        for place, tensors in checkpoint.mappings.items()
+        for choice in _renamings(place, tensors, own)
+    )
+    return islice(choices, MOST_TRIED)
 
 
-def _listed(names: list[str], most: int) -> str:
-    """The first names, and "…" if there are more."""
-    text = ", ".join(names[:most])
-    if len(names) > most:
-        text += ", …"
-    return text
+def _renamings(place: str, tensors: Tensors, own: Collection[str]) -> Iterator[Choice]:
+    yield Choice(place, "", tensors)
+    bare = tensors.renamed(_bare)
+    dropped = _wrappers(tensors) - _wrappers(bare)
+    tried = [("", tensors)]
+    if dropped and len(bare) == len(tensors):
+        note = f"names without {', '.join(f'{part}.'.__repr__() for part in sorted(dropped))}"
+        tried.append((note, bare))
+        yield Choice(place, note, bare)
+    for note, held in tried:
+        for prefix in _prefixes(held, own):
+            part = held.below(prefix)
+            if len(part) < len(held):
+                yield Choice(dotted(place) + prefix[:-1], note, part)
+            elif not note:
+                yield Choice(place, f"names without {prefix!r}", part)
+        for prefix in _prefixes(own, held):
+            notes = (note, f"names with {prefix!r}")
+            yield Choice(place, "; ".join(filter(None, notes)), held.renamed(prefix.__add__))
 
 
-def _fits(checkpoint: Checkpoint, own: StateDict) -> dict[str, Names]:
-    """Places of the mappings that fit a network, each with its names."""
-    fits: dict[str, Names] = {}
-    for place, tensors in checkpoint.mappings.items():
-        for names in (_unchanged(tensors), _unwrapped(tensors, own)):
-            renamed = _renamed(tensors, names)
-            if not any(_misfits(own, renamed)) and not _wrong_shapes(own, renamed):
-                fits[place] = names
-                break
-    return fits
+def _bare(name: str) -> str:
+    """A name without the parts of wrappers, of which some stand before it alone."""
+    parts = name.split(".")
+    while len(parts) > 1 and parts[0] in WRAPPERS:
+        del parts[0]
+    return ".".join(part for part in parts if part not in INNER_WRAPPERS)
 
 
-def _unchanged(names: Iterable[str]) -> Names:
-    return {name: name for name in names}
+def _wrappers(tensors: Tensors) -> Counter[str]:
+    return Counter(part for name in tensors for part in name.split(".") if part in WRAPPERS)
 
 
-def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> Names:
-    """Each name without the prefixes of wrappers, down to a known name.
-
-    A first part that all names share counts as a wrapper too. An average's counter is left out.
-    """
-    names = [name for name in names if name != COUNTER or name in known]
-    firsts = {name.partition(".")[0] for name in names}
-    found = {}
+def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
+    """Prefixes, with their dots, without which many of the names are known."""
+    deepest = max((name.count(".") for name in known), default=0)
+    found: Counter[str] = Counter()
     for name in names:
-        parts = name.split(".")
-        if len(firsts) == 1 and len(parts) > 1 and name not in known:
-            del parts[0]
-        while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
-            del parts[0]
-        if ".".join(parts) not in known:
-            parts = [part for part in parts if part not in INNER_WRAPPERS]
-        found[name] = ".".join(parts)
-    if len(set(found.values())) < len(found):
-        return _unchanged(names)
-    return found
+        at = len(name)
+        for _ in range(deepest + 1):
+            at = name.rfind(".", 0, at)
+            if at < 0:
+                break
+            if name[at + 1 :] in known:
+                found[name[: at + 1]] += 1
+    most = max(found.values(), default=0)
+    return [prefix for prefix, count in found.items() if 2 * count >= most]
 
 
 def network_for(
@@ -128,7 +181,7 @@ def network_for(
     manifest: Manifest | None = None,
     model: str | None = None,
     as_is: bool = False,
-) -> nn.Module:
+) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 
     Args:
@@ -137,6 +190,9 @@ def network_for(
         model: a SPEC of `fa_core.zoo.models.named`, used instead of the manifest. Must come from
             the user, never from a file, as it may import code.
         as_is: keep half-precision weights in half precision instead of float32.
+
+    Returns:
+        the network, and the checkpoint as `fitted` to it.
 
     Raises:
         UsageError: ``model`` cannot be imported, or gives no module.
@@ -151,115 +207,148 @@ def network_for(
         network = _manifest_network(manifest, checkpoint)
     else:
         network = _recognised_network(checkpoint)
-    tensors = own_names(network, fitted(checkpoint, network.state_dict()).tensors)
-    load_tensors(network, tensors, checkpoint.path)
-    dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    taken = fitted(checkpoint, network)
+    if model is None and any(tensor.is_meta for tensor in network.parameters()):
+        network.to_empty(device="cpu")  # only now: a manifest can ask for a terabyte
+    load_tensors(network, taken.tensors)
+    dtypes = {tensor.dtype for tensor in taken.tensors.values() if tensor.is_floating_point()}
     kept = {torch.float64}
     if as_is:
         kept.update(HALF)
     if len(dtypes) == 1 and dtypes <= kept:
         network.to(dtypes.pop())
-        network.load_state_dict(dict(tensors), strict=False)
-    return network
+        load_tensors(network, taken.tensors)
+    return network, taken
 
 
-def load_tensors(network: nn.Module, tensors: StateDict, where: Path) -> None:
-    """Load tensors into a network, each converted to the network's precision.
+class Misfit(NamedTuple):
+    """Why tensors do not fit a network.
 
-    Raises:
-        UnreadableInput: missing or unknown tensors; a shape that differs; integers, booleans or
-            complex numbers in place of floating-point tensors.
+    Attributes:
+        count: tensors that do not.
+        why: the first ones.
+        hint: what to do about it.
     """
-    own = network.state_dict()
-    _check_shapes(own, tensors, where)
-    _check_kinds(own, tensors, where)
-    missing, unknown = _misfits(own, tensors)
-    parts = []
-    if missing:
-        parts.append(f"{len(missing)} missing ({_listed(missing, 3)})")
-    if unknown:
-        parts.append(f"{len(unknown)} that the network does not have ({_listed(unknown, 3)})")
-    if parts:
-        raise UnreadableInput(f"tensors do not fit the network: {', '.join(parts)}", where=where)
-    network.load_state_dict(dict(tensors), strict=False)
+
+    count: int
+    why: str
+    hint: str = ""
 
 
-def _misfits(own: StateDict, tensors: StateDict) -> tuple[list[str], list[str]]:
-    """Tensors of the network that are missing, and tensors that it does not have."""
-    # tied tensors are saved once
-    loaded = set()
-    for name, tensor in own.items():
-        if name in tensors and tensor.numel():
-            loaded.add(tensor.data_ptr())
-    missing = []
-    for name, tensor in own.items():
-        is_counter = name.endswith("num_batches_tracked")
-        if name not in tensors and not is_counter and tensor.data_ptr() not in loaded:
-            missing.append(name)
-    return missing, [name for name in tensors if name not in own]
+def load_tensors(network: nn.Module, tensors: Tensors) -> Misfit | None:
+    """Load tensors by the network's own ``load_state_dict``, each converted to its precision.
 
-
-def _wrong_shapes(own: StateDict, tensors: StateDict) -> list[str]:
-    wrong = []
-    for name, tensor in own.items():
-        if tensors.get(name, tensor).shape != tensor.shape:
-            wrong.append(name)
-    return wrong
-
-
-def _and_more(names: list[str], what: str) -> str:
-    """Number of names after the first, in brackets."""
-    if len(names) == 1:
-        return ""
-    return f" (and {len(names) - 1} more {what})"
-
-
-def _check_shapes(own: StateDict, tensors: StateDict, where: Path) -> None:
-    wrong = _wrong_shapes(own, tensors)
-    if wrong:
-        name = wrong[0]
-        saved = tuple(tensors[name].shape)
-        needed = tuple(own[name].shape)
-        more = _and_more(wrong, "differ")
-        raise UnreadableInput(
-            f"{name} has shape {saved} in the file and {needed} in the network{more}", where=where
-        )
-
-
-def _check_kinds(own: StateDict, tensors: StateDict, where: Path) -> None:
-    """Refuse complex weights, and integers, which are quantised weights without their scale.
-
-    Raises:
-        UnreadableInput: a floating-point tensor of the network is stored as another kind.
+    Tensors that are tied to loaded ones, counters of batches and extra states may be missing.
+    Integers, booleans and complex numbers are not taken for floating-point tensors.
     """
-    wrong = []
-    for name, tensor in own.items():
-        saved = tensors.get(name, tensor)
-        if tensor.is_floating_point() and not saved.is_floating_point():
-            wrong.append(name)
-    if not wrong:
-        return
-    name = wrong[0]
-    saved = tensors[name]
-    why = "no scale is known, so norms would mean nothing"
-    hint = "dequantise the weights and save them as float32"
-    if saved.is_complex():
+    state: OrderedDict[str, Any] = OrderedDict({**tensors, **tensors.extra})
+    vars(state)["_metadata"] = tensors.versions
+    casts = _Casts()
+    try:
+        with casts, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            keys: Any = network.load_state_dict(state, strict=False)
+            if keys is None:  # its own, which says nothing of names: it has to refuse them itself
+                network.load_state_dict(state)
+    except Exception as error:
+        first, *more = str(error).split("\n\t")[1:] or [first_line(error)]
+        why = re.sub(r"torch\.Size\((.*?)\)", r"\1", first).rstrip(".")
+        return Misfit(1 + len(more), f"{why}{_more(len(more))}")
+    missing, unknown = _names(network, keys)
+    for name in missing:
+        if name in tensors.others:
+            what, _, again = other(tensors, name).partition("; ")
+            return Misfit(len(missing), what, again)
+    if casts.noticed:
+        return _wrong_kind(tensors, casts.noticed)
+    if missing or unknown:
+        parts = []
+        if missing:
+            parts.append(f"{len(missing)} missing ({listed(missing)})")
+        if unknown:
+            parts.append(f"{len(unknown)} that the network does not have ({listed(unknown)})")
+        why = f"tensors do not fit the network: {', '.join(parts)}"
+        return Misfit(len(missing) + len(unknown), why)
+    return None
+
+
+def _names(network: nn.Module, keys: Any) -> tuple[list[str], list[str]]:
+    """Names that are missing and cannot be, and names that the network does not have."""
+    if keys is None:
+        return [], []
+    own = {
+        **dict(network.named_parameters(remove_duplicate=False)),
+        **dict(network.named_buffers(remove_duplicate=False)),
+    }
+    loaded = {id(tensor) for name, tensor in own.items() if name not in keys.missing_keys}
+    missing = [
+        name
+        for name in keys.missing_keys
+        if not name.endswith((EXTRA_STATE, "num_batches_tracked"))
+        and id(own.get(name)) not in loaded
+    ]
+    return missing, [name for name in keys.unexpected_keys if not name.endswith(EXTRA_STATE)]
+
+
+class _Casts(TorchFunctionMode):
+    """Notices integers, booleans and complex numbers that are copied into floating-point tensors.
+
+    Attributes:
+        noticed: what was copied.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noticed: list[Tensor] = []
+
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
+    ) -> object:
+        if func is Tensor.copy_ and args[0].is_floating_point() > args[1].is_floating_point():
+            self.noticed.append(args[1])
+        return func(*args, **kwargs or {})
+
+
+def _wrong_kind(tensors: Tensors, noticed: list[Tensor]) -> Misfit:
+    """Complex weights, and integers, which are quantised weights without their scale."""
+    first = noticed[0]
+    name = next((name for name, tensor in tensors.items() if tensor is first), "a tensor")
+    why, hint = "no scale is known, so norms would mean nothing", DEQUANTISE
+    if first.is_complex():
         why = "the network has no imaginary part"
         hint = "name the network that it belongs to with --model"
-    kind = str(saved.dtype).removeprefix("torch.")
-    more = _and_more(wrong, "tensors are no floats")
-    raise UnreadableInput(f"{name} is stored as {kind}{more}: {why}", where=where, hint=hint)
+    kind = str(first.dtype).removeprefix("torch.")
+    what = f"{name} is stored as {kind}{_more(len(noticed) - 1)}: {why}"
+    return Misfit(len(noticed), what, hint)
+
+
+def _more(count: int) -> str:
+    return f" (and {count} more)" if count else ""
+
+
+def _no_network(checkpoint: Checkpoint) -> UnreadableInput | None:
+    """The error for a checkpoint that by its names is an adapter, or quantised; else None."""
+    path = checkpoint.path
+    for tensors in checkpoint.mappings.values():
+        for name in tensors.names:
+            if _ADAPTER.search(name):
+                hint = (
+                    "merge it into its network: PeftModel.from_pretrained(network, "
+                    f"{str(path.parent)!r}).merge_and_unload().save_pretrained('merged')"
+                )
+                return UnreadableInput("is an adapter (LoRA), no network", where=path, hint=hint)
+        kinds = [match for name in tensors.names if (match := _QUANTISED.search(name))]
+        if kinds:
+            kind = next((match["nf"] for match in kinds if match["nf"]), kinds[0].lastgroup)
+            return UnreadableInput(f"is quantised ({kind})", where=path, hint=DEQUANTISE)
+    return None
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
-    names = _unwrapped(checkpoint.tensors).values()
+    names = checkpoint.tensors
     try:
-        arch = arch_of(manifest.arch, dict.fromkeys(names))
-        network = build_on_meta(arch, len(names), **manifest.arch_args)
-        own = network.state_dict()
-        # checked before it takes memory: a manifest can ask for a terabyte
-        _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
-        return network.to_empty(device="cpu")
+        arch = arch_of(manifest.arch, {".".join(name.split(".")[-2:]): 0 for name in names})
+        return build_on_meta(arch, len(names), **manifest.arch_args)
     except UsageError as error:
         raise UnknownNetwork(
             error.what, where=checkpoint.path.parent / MANIFEST, hint=error.hint
@@ -268,20 +357,20 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
-    for tensors in checkpoint.mappings.values():
-        for names in (_unchanged(tensors), _unwrapped(tensors)):
-            renamed = _renamed(tensors, names)
-            shapes = {name: tensor.shape for name, tensor in renamed.items()}
-            try:
-                arch, arch_args = recognise(shapes)
-                return build_on_meta(arch, len(shapes), **arch_args).to_empty(device="cpu")
-            except UnknownNetwork as error:
-                failed.append(error)
+    for _, _, tensors in _choices(checkpoint, LAST):
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+        try:
+            arch, arch_args = recognise(shapes)
+            return build_on_meta(arch, len(shapes), **arch_args)
+        except UnknownNetwork as error:
+            failed.append(error)
     folder = hub_folder(checkpoint.path)
     if folder:
         return network_of(f"hf:{folder}", _weights(checkpoint))
     first = failed[0]
-    raise UnknownNetwork(first.what, where=checkpoint.path, hint=first.hint) from first
+    raise _no_network(checkpoint) or UnknownNetwork(
+        first.what, where=checkpoint.path, hint=first.hint
+    ) from first
 
 
 def _weights(checkpoint: Checkpoint) -> Weights:

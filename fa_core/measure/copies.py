@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, first_line
@@ -63,6 +64,29 @@ def copied(
             hint="a network in eval mode that has the precision already is not copied: "
             'model.float().eval(), model.double() for credit; or measure with dtype="as-is"',
         ) from error
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A copy of a network without memory: lazy parameters stay, all others are on the meta device.
+
+    The network itself if it cannot be copied. Tensors that share memory become one.
+    """
+    made: dict[object, Tensor] = {}
+    memo: dict[int, Any] = {}
+    try:
+        with _Copying(model, None, None):
+            for tensor in chain(model.parameters(), model.buffers()):
+                if is_lazy(tensor):
+                    continue
+                key = (tensor.data_ptr() or id(tensor), tensor.shape)
+                if key not in made:
+                    made[key] = torch.empty_like(tensor, device="meta")
+                    if isinstance(tensor, nn.Parameter):
+                        made[key] = nn.Parameter(made[key], tensor.requires_grad)
+                memo[id(tensor)] = made[key]
+            return copy.deepcopy(model, memo)
+    except Exception:
+        return model
 
 
 def float64_copy(model: nn.Module) -> nn.Module:
