@@ -10,6 +10,7 @@ import mmap
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from os.path import commonprefix
 from pathlib import Path
 
 from safetensors import safe_open
@@ -129,10 +130,11 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
     if found:
         chosen = {place: found[place] for place in sorted(found, key=len)}
         return replace(checkpoint, mappings=chosen)
-    places = [*filter(None, checkpoint.mappings)] or sorted(
-        {name.partition(".")[0] for name in checkpoint.tensors if "." in name}
-    )
-    names = listed(places, MOST_NAMED) or "nothing by a name"
+    full = [dotted(place) + name for place, held in checkpoint.mappings.items() for name in held]
+    shared, _, _ = commonprefix(full).rpartition(".")
+    start = dotted(shared)
+    parts = {start + name.removeprefix(start).partition(".")[0] for name in full}
+    names = listed(sorted(parts), MOST_NAMED)
     raise UsageError(
         f"holds no --weights {weights}", where=checkpoint.path, hint=f"it holds {names}"
     )
@@ -236,8 +238,7 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
         raise _no_tensors(path, content, found, names)
     others: tuple[str, ...] = ()
     if "_modules" not in root:
-        held = whole.get("", Tensors())
-        taken = {kept, *held, *held.extra}
+        taken = {kept, *whole.get("", Tensors()).names}
         others = tuple(name for name in names if name not in taken)
     return Checkpoint(path, by_preference(whole), feedback, contents=others)
 
@@ -266,7 +267,9 @@ def _no_tensors(
     for tensors in found.values():
         for name in tensors.others:
             return UnreadableInput(f"holds no plain tensor: {other(tensors, name)}", where=path)
-    if not content or any(type(one) is SafeDict and not one for one in contents_of(content).values()):
+    if not content or any(
+        type(one) is SafeDict and not one for one in contents_of(content).values()
+    ):
         return _without_tensors(path)
     if isinstance(content, Placeholder):
         held = f"a {content.name}, not a state dict"
@@ -275,7 +278,8 @@ def _no_tensors(
     else:
         held = f"a {type(content).__name__.lower()}, not a state dict"
     hint = "save the network's state_dict()"
-    for value in contents_of(content).values():
+    inner = [content, *contents_of(content).values()]
+    for value in (one for held in inner for one in contents_of(held).values()):
         if isinstance(value, Placeholder) and value.name.startswith("numpy"):
             hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)

@@ -9,6 +9,7 @@ import re
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed
 from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
+from fa_core.sanitize import sanitize
 from fa_core.zoo.models import ARCHS, arch_of, build_on_meta, recognise
 from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
@@ -36,6 +38,9 @@ WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
 MOST_TRIED = 64
 """Most choices of tensors and names that are tried on a network."""
 
+MOST_SAID = 3
+"""Most other fitting mappings that are named."""
+
 LAST = {"head.weight", "out_head.weight", "fc.weight"}
 """Weights of the last layers of the built-in networks."""
 
@@ -44,8 +49,8 @@ _ADAPTER = re.compile(r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embedd
 
 _QUANTISED = re.compile(
     r"\.(?:quant_state\.bitsandbytes__(?P<nf>\w+)|(?P<bitsandbytes>absmax|SCB|weight_format)"
-    r"|(?P<GPTQ>qweight|qzeros|g_idx)|(?P<HQQ>W_q)|(?P<torch>zero_point|_packed_params)"
-    r"|(?P<scaled>weight_packed|weight_scale|weight_scale_inv|input_scale))$"
+    r"|(?P<GPTQ_or_AWQ>qweight|qzeros|g_idx)|(?P<HQQ>W_q)|(?P<torch>zero_point|_packed_params)"
+    r"|(?P<fp8_or_packed>weight_packed|weight_scale|weight_scale_inv|input_scale))$"
 )
 """Tensors beside quantised weights, by what quantised them."""
 
@@ -57,11 +62,13 @@ class Choice(NamedTuple):
         place: where they are.
         note: how they were renamed; "" if they were not.
         tensors: the tensors.
+        beside: other parts of the same mapping.
     """
 
     place: str
     note: str
     tensors: Tensors
+    beside: Collection[str] = ()
 
 
 def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
@@ -73,10 +80,10 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
     Raises:
         UnreadableInput: nothing fits; says why not the nearest.
     """
-    twin = on_meta(network)
+    twin, own = on_meta(network), network.state_dict().keys()
     fits: dict[str, Choice] = {}
     misfits = []
-    for choice in _choices(checkpoint, network.state_dict().keys()):
+    for choice in _choices(checkpoint, own):
         if choice.place not in fits:
             misfit = load_tensors(twin, choice.tensors)
             if misfit is None:
@@ -92,29 +99,27 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
             )
         fits[""] = Choice("", "", Tensors(renamed))
     best = by_preference({place: choice.tensors for place, choice in fits.items()})
-    return _reduced(checkpoint, [fits[place] for place in best])
+    return _reduced(checkpoint, [fits[place] for place in best], own)
 
 
-def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
+def _reduced(checkpoint: Checkpoint, fits: list[Choice], own: Collection[str]) -> Checkpoint:
     """The checkpoint with its first fitting choice, and a note on what was renamed or not used."""
-    place, note, tensors = fits[0]
-    notes = [note]
+    (place, note, tensors, beside), *others = fits
+    notes = []
     if place:
-        notes.insert(0, f"weights from {place!r}")
-    others = [choice.place for choice in fits[1:]]
-    if others:
-        ways = f"(--weights {others[0]})"
-        notes.insert(1, f"{listed([repr(one) for one in others])} fits too {ways}")
-    used = {one.place.partition(".")[0] for one in fits}
-    unused = [name for name in (*checkpoint.contents, *tensors.others) if name not in used]
-    for start, held in checkpoint.mappings.items():
-        first = {name.partition(".")[0] for name in held}
-        if place.startswith(dotted(start)) and place != start:
-            taken = {one.place.removeprefix(dotted(start)).partition(".")[0] for one in fits}
-            unused = [dotted(start) + name for name in sorted(first - taken)] + unused
+        notes.append(f"weights from {place!r}")
+    notes += [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
+    notes.append(note)
+    left = (*sorted(beside), *checkpoint.contents, *tensors.others)
+    places = [dotted(one.place) for one in fits]
+    unused = [name for name in left if not any(one.startswith(f"{name}.") for one in places)]
     if unused:
         notes.append(f"not used: {listed(unused, 6)}")
-    return replace(checkpoint, mappings={place: tensors}, taken="; ".join(filter(None, notes)))
+    lacking = [name for name in own if name.endswith(EXTRA_STATE) and name not in tensors.names]
+    if lacking:
+        notes.append(f"not in the file: {listed(lacking)}")
+    taken = sanitize("; ".join(filter(None, notes)))
+    return replace(checkpoint, mappings={place: tensors}, taken=taken)
 
 
 def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
@@ -129,18 +134,28 @@ def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
 
 def _renamings(place: str, tensors: Tensors, own: Collection[str]) -> Iterator[Choice]:
     yield Choice(place, "", tensors)
+    tried = [("", tensors)]
     bare = tensors.renamed(_bare)
     dropped = _wrappers(tensors) - _wrappers(bare)
-    tried = [("", tensors)]
     if dropped and len(bare) == len(tensors):
-        note = f"names without {', '.join(f'{part}.'.__repr__() for part in sorted(dropped))}"
-        tried.append((note, bare))
-        yield Choice(place, note, bare)
+        parts = [repr(f"{part}.") for part in sorted(dropped)]
+        tried.append((f"names without {', '.join(parts)}", bare))
+    first, _, _ = next(iter(tensors)).partition(".")
+    shared = tensors.below(f"{first}.")
+    if len(shared) == len(tensors):
+        tried.append((f"names without '{first}.'", shared))
+    yield from (Choice(place, note, held) for note, held in tried[1:])
+    parted = False
     for note, held in tried:
         for prefix in _prefixes(held, own):
             part = held.below(prefix)
             if len(part) < len(held):
-                yield Choice(dotted(place) + prefix[:-1], note, part)
+                if parted and note:
+                    continue
+                parted = True
+                rest = {name.partition(".")[0] for name in held if not name.startswith(prefix)}
+                beside = {dotted(place) + name for name in rest}
+                yield Choice(dotted(place) + prefix[:-1], note, part, beside)
             elif not note:
                 yield Choice(place, f"names without {prefix!r}", part)
         for prefix in _prefixes(own, held):
@@ -247,8 +262,10 @@ def load_tensors(network: nn.Module, tensors: Tensors) -> Misfit | None:
     try:
         with casts, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            keys: Any = network.load_state_dict(state, strict=False)
-            if keys is None:  # its own, which says nothing of names: it has to refuse them itself
+            keys: Any = None
+            with suppress(TypeError):
+                keys = network.load_state_dict(state, strict=False)
+            if keys is None:  # its own, which is not lenient or does not say what is missing
                 network.load_state_dict(state)
     except Exception as error:
         first, *more = str(error).split("\n\t")[1:] or [first_line(error)]
@@ -312,7 +329,9 @@ class _Casts(TorchFunctionMode):
 def _wrong_kind(tensors: Tensors, noticed: list[Tensor]) -> Misfit:
     """Complex weights, and integers, which are quantised weights without their scale."""
     first = noticed[0]
-    name = next((name for name, tensor in tensors.items() if tensor is first), "a tensor")
+    start = first.untyped_storage().data_ptr()  # a hook may have split it
+    starts = {one.untyped_storage().data_ptr(): name for name, one in tensors.items()}
+    name = starts.get(start, "a tensor")
     why, hint = "no scale is known, so norms would mean nothing", DEQUANTISE
     if first.is_complex():
         why = "the network has no imaginary part"
@@ -339,8 +358,9 @@ def _no_network(checkpoint: Checkpoint) -> UnreadableInput | None:
                 return UnreadableInput("is an adapter (LoRA), no network", where=path, hint=hint)
         kinds = [match for name in tensors.names if (match := _QUANTISED.search(name))]
         if kinds:
-            kind = next((match["nf"] for match in kinds if match["nf"]), kinds[0].lastgroup)
-            return UnreadableInput(f"is quantised ({kind})", where=path, hint=DEQUANTISE)
+            kind = next((match["nf"] for match in kinds if match["nf"]), str(kinds[0].lastgroup))
+            what = f"is quantised ({kind.replace('_', ' ')})"
+            return UnreadableInput(what, where=path, hint=DEQUANTISE)
     return None
 
 
@@ -357,7 +377,7 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
-    for _, _, tensors in _choices(checkpoint, LAST):
+    for _, _, tensors, _ in _choices(checkpoint, LAST):
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         try:
             arch, arch_args = recognise(shapes)
