@@ -20,29 +20,12 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
-from fa_core.files.decode import LARGEST, loads
+from fa_core.files.decode import LARGEST
 
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
 STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
 """Element type of each of torch's storage classes."""
-
-EXPORTED_TABLE = "data/weights/model_weights_config.json"
-"""Entry of the archive in which torch.export lists a program's weights."""
-
-EXPORTED = {
-    1: "uint8",
-    2: "int8",
-    3: "int16",
-    4: "int32",
-    5: "int64",
-    6: "half",
-    7: "float",
-    8: "double",
-    12: "bool",
-    13: "bfloat16",
-}
-"""Element types by their number in that list."""
 
 LONGEST_NAME = 1000
 """Characters of the longest name that is accepted."""
@@ -330,22 +313,6 @@ class Archive:
             file.seek(length, io.SEEK_CUR)
         return content
 
-    def exported(self) -> dict[str, Tensor]:
-        """Read the weights that ``torch.export.save`` wrote, a table and raw bytes, after
-        `open_zip`."""
-        found = {}
-        for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
-            if entry["use_pickle"]:
-                continue  # no plain tensor
-            meta = entry["tensor_meta"]
-            key = f"data/weights/{entry['path_name']}"
-            size = [length["as_int"] for length in meta["sizes"]]
-            stride = [step["as_int"] for step in meta["strides"]]
-            dtype = DTYPES[EXPORTED[meta["dtype"]]]
-            whole = Storage(self, "UntypedStorage", key, self.places[key][1])
-            found[name] = whole.tensor(dtype, meta["storage_offset"]["as_int"], size, stride)
-        return found
-
     def _entry(self, name: str) -> bytes:
         start, length = self.places[name]
         return bytes(self.data[start : start + length])
@@ -389,9 +356,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             raise pickle.UnpicklingError("a name of more characters than any has")
         self._budget.spend(length // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
-
-    def get_extension(self, code: int) -> None:
-        self.append(Placeholder(f"copyreg.{code}"))
 
     def persistent_load(self, pid: Sequence[Any]) -> object:
         if pid[0] == "module":

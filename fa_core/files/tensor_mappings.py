@@ -1,10 +1,10 @@
-"""Tensors in the output of `fa_core.files.inert`: single ones, every mapping of them, a module's."""
+"""Tensors in what `fa_core.files.inert` reads: single ones, every mapping of them, a module's."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict, TypeGuard
 
 from torch import Tensor
@@ -46,60 +46,56 @@ Contents: TypeAlias = dict[object, object]
 StateDict: TypeAlias = Mapping[str, Tensor]
 """Tensors by name."""
 
-Rename: TypeAlias = Callable[[str], "str | None"]
-"""New name of a tensor; None = leave it out."""
+
+class OtherKind(str):
+    """Kind of a tensor that is not plain and dense, a key of `KINDS` if it is known."""
+
+    __slots__ = ()
 
 
-class Tensors(dict[str, Tensor]):
-    """The tensors of a mapping by name, with what else a state dict holds.
+class State(dict[str, Any]):
+    """A mapping of tensors as a state dict: tensors, kinds of others, extra states of modules.
 
     Attributes:
-        extra: extra states of modules, as plain data.
-        others: kind of each tensor that is not plain and dense, a key of `OTHERS` if it is known.
         versions: torch's ``_metadata``: a module's path → its version.
     """
 
-    def __init__(self, tensors: StateDict | Iterable[tuple[str, Tensor]] = ()) -> None:
-        super().__init__(tensors)
-        self.extra: dict[str, object] = {}
-        self.others: dict[str, str] = {}
-        self.versions: Mapping[str, object] | None = None
+    versions: Any = None
 
     @property
-    def names(self) -> list[str]:
-        """All names."""
-        return [*self, *self.extra, *self.others]
+    def tensors(self) -> dict[str, Tensor]:
+        """The plain, dense tensors."""
+        return {name: value for name, value in self.items() if isinstance(value, Tensor)}
 
-    def take(self, name: str, value: object) -> bool:
-        """Take a value of a file if it describes a tensor."""
-        tensor = tensor_of(value)
-        if tensor is not None:
-            self[name] = tensor
-        elif isinstance(value, Placeholder) and isinstance(value.tensor, str):
-            self.others[name] = value.tensor
-        else:
-            return False
-        return True
+    @property
+    def others(self) -> dict[str, str]:
+        """What each other tensor is, and how to save it again."""
+        kinds = {name: value for name, value in self.items() if isinstance(value, OtherKind)}
+        return {
+            name: KINDS.get(kind, f"is no plain tensor ({kind})") for name, kind in kinds.items()
+        }
 
-    def below(self, prefix: str) -> Tensors:
-        """Those whose names have a prefix, without it."""
-        return self.renamed(lambda name: name[len(prefix) :] if name.startswith(prefix) else None)
+    def renamed(self, rename: Callable[[str], str | None]) -> State:
+        """The same under other names, those without one left out.
 
-    def renamed(self, rename: Rename) -> Tensors:
-        """The same under other names; versions go with the names of their modules."""
-        new = Tensors(_renamed(self, rename))
-        new.extra = _renamed(self.extra, rename)
-        new.others = _renamed(self.others, rename)
-        if self.versions is not None:
-            dotted = {f"{path}.".removeprefix("."): one for path, one in self.versions.items()}
-            renamed = _renamed(dotted, rename)
-            new.versions = {path.removesuffix("."): one for path, one in renamed.items()}
+        Versions go with their modules, whose paths are given as ``"blocks.0."``.
+        """
+        new = State()
+        for name, value in self.items():
+            renamed = rename(name)
+            if renamed is not None:
+                new[renamed] = value
+        if isinstance(self.versions, dict):
+            new.versions = {}
+            for path, version in self.versions.items():
+                renamed = rename(f"{path}.".removeprefix("."))
+                if renamed is not None:
+                    new.versions[renamed.removesuffix(".")] = version
         return new
 
-
-def _renamed(held: Mapping[str, Any], rename: Rename) -> dict[str, Any]:
-    named = ((rename(name), value) for name, value in held.items())
-    return {name: value for name, value in named if name is not None}
+    def below(self, prefix: str) -> State:
+        """What has a prefix, without it."""
+        return self.renamed(lambda name: name[len(prefix) :] if name.startswith(prefix) else None)
 
 
 class _Module(TypedDict, total=False):
@@ -114,17 +110,15 @@ class _Module(TypedDict, total=False):
 _REBUILDS = re.compile(r"torch\.[\w.]*_rebuild_(\w+)|torch\.nn\.parameter\.(Uninitialized)\w+")
 """Functions of torch that rebuild a tensor, e.g. ``_rebuild_tensor_v2``."""
 
-OTHERS: Mapping[str, tuple[str, str]] = {
-    "qtensor": ("quantised", "after .dequantize()"),
-    "sparse_tensor": ("sparse", "after .to_dense()"),
-    "meta_tensor_no_storage": ("on the meta device, without values", "once its values are loaded"),
-    "wrapper_subclass": ("sharded or wrapped", "after .full_tensor() or .dequantize()"),
-    "tensor_v2": ("conjugated or negated", "after .resolve_conj().resolve_neg()"),
-    "nested_tensor": ("nested", "as one tensor a part"),
-    "njt": ("nested", "as one tensor a part"),
-    "Uninitialized": ("of a lazy layer that never ran", "after a first forward pass"),
+KINDS = {
+    "qtensor": "is quantised; save it again after .dequantize()",
+    "sparse_tensor": "is sparse; save it again after .to_dense()",
+    "meta_tensor_no_storage": "is on the meta device, without values; save it with them",
+    "wrapper_subclass": "is in parts or wrapped; save it after .full_tensor() or .dequantize()",
+    "tensor_v2": "is conjugated or negated; save it after .resolve_conj().resolve_neg()",
+    "Uninitialized": "is of a lazy layer that never ran; save it after a first pass",
 }
-"""Kinds of tensors that are not plain and dense: what they are, how to save them again."""
+"""Tensors that are not plain and dense, and how to save them again."""
 
 
 def tensor_of(value: object) -> Tensor | None:
@@ -137,12 +131,10 @@ def tensor_of(value: object) -> Tensor | None:
         if value.tensor is None:
             value.tensor = _rebuilt(value)
         value = value.tensor
-    if isinstance(value, Tensor):
-        return value
-    return None
+    return value if isinstance(value, Tensor) else None
 
 
-def _rebuilt(value: object) -> Tensor | str | None:
+def _rebuilt(value: object) -> Tensor | OtherKind | None:
     """The tensor; its kind if it is not plain and dense; None for what is no tensor."""
     for _ in range(MOST_WRAPPERS):
         if not isinstance(value, Placeholder):
@@ -160,10 +152,10 @@ def _rebuilt(value: object) -> Tensor | str | None:
     raise ValueError("a parameter within parameters")
 
 
-def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor | str:
+def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor | OtherKind:
     has_extras = kind == "tensor_v2" and any(args[6:])
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
-        return kind
+        return OtherKind(kind)
     storage = args[0]
     if isinstance(storage, NestedFile):
         storage = storage.content
@@ -175,21 +167,20 @@ def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor | str:
     return storage.tensor(dtype, *args[1:4])
 
 
-def mappings(content: object, size: int) -> dict[str, Tensors]:
+def mappings(content: object, size: int) -> dict[str, State]:
     """Every mapping of tensors in a file by its place, e.g. ``""`` or ``"state.model"``.
 
     A module counts as the mapping that its ``state_dict()`` would give. Optimizer states are left
-    out, and mappings too large for their file.
+    out. Of tensors that are too large for their file, only the kind is kept.
 
     Args:
         content: the unpickled content.
         size: bytes of the file.
 
     Raises:
-        ValueError: tensors that cannot be read, or all are too large for their file.
+        ValueError: tensors that cannot be read.
     """
-    found: dict[str, Tensors] = {}
-    too_large = False
+    found: dict[str, State] = {}
     budget = StepBudget(size)
     seen: set[int] = set()
     waiting = deque([("", content, 0)])
@@ -201,50 +192,55 @@ def mappings(content: object, size: int) -> dict[str, Tensors]:
         held = _counted_contents(value, budget)
         if not held or {"state", "param_groups"} <= held.keys():
             continue
-        tensors = Tensors()
         if _is_module(held):
-            _take_module(tensors, held, budget)
+            state = _module_state(held, budget)
         else:
-            deeper = _take(tensors, held, place, budget)
+            state, deeper = _state_and_containers(held, place, budget)
             if depth < DEPTH:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
-        if isinstance(value, SafeDict) and isinstance(value.versions, dict):
-            tensors.versions = value.versions
-        if sum(tensor.nbytes for tensor in tensors.values()) > REPEATS * size + SLACK:
-            too_large = True
-        elif tensors.names:
-            found[place] = tensors
-    if too_large and not any(found.values()):
-        raise ValueError("its tensors are larger than the file that holds them")
+        if isinstance(value, SafeDict):
+            state.versions = value.versions
+        if sum(tensor.nbytes for tensor in state.tensors.values()) > REPEATS * size + SLACK:
+            state = State(dict.fromkeys(state, OtherKind("larger than its file")))
+        if state:
+            found[place] = state
     return found
 
 
-def _take(
-    tensors: Tensors, held: Contents, place: str, budget: StepBudget
-) -> list[tuple[str, object]]:
-    """Take a container's tensors and extra states.
-
-    Returns:
-        its containers with their places.
-    """
+def _state_and_containers(
+    held: Contents, place: str, budget: StepBudget
+) -> tuple[State, list[tuple[str, object]]]:
+    """A container's tensors and extra states, and its containers with their places."""
+    state = State()
     deeper: list[tuple[str, object]] = []
     for number, (name, one) in enumerate(held.items()):
         if isinstance(name, str):
-            if tensors.take(name, one):
-                budget.spend(STEPS_A_TENSOR)
-                continue
-            if name.endswith(EXTRA_STATE):
-                try:
-                    tensors.extra[name] = plain(one, budget)
-                except TypeError:
-                    tensors.others[name] = "an extra state of objects"
+            value = _taken(name, one, budget)
+            if value is not None:
+                state[name] = value
                 continue
         if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
             label = _label(name, number)
             if place:
                 label = f"{place}.{label}"
             deeper.append((label, one))
-    return deeper
+    return state, deeper
+
+
+def _taken(name: str, value: object, budget: StepBudget) -> object:
+    """What a state dict holds under a name; None for what belongs in none."""
+    tensor = tensor_of(value)
+    if tensor is not None:
+        budget.spend(STEPS_A_TENSOR)
+        return tensor
+    if isinstance(value, Placeholder) and value.tensor is not None:
+        return value.tensor
+    if not name.endswith(EXTRA_STATE):
+        return None
+    try:
+        return plain(value, budget)
+    except TypeError:
+        return OtherKind("of objects")
 
 
 def plain(value: object, budget: StepBudget, depth: int = DEPTH) -> object:
@@ -315,34 +311,42 @@ def _is_module(held: Contents) -> TypeGuard[_Module]:
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _take_module(tensors: Tensors, module: _Module, budget: StepBudget) -> None:
-    """Take what the module's ``state_dict()`` gives, in its order. A module may contain itself.
+def _module_state(module: _Module, budget: StepBudget) -> State:
+    """The module's ``state_dict()``, in its order. A module may contain itself.
 
     Raises:
         ValueError: names so long that the module must contain itself.
     """
+    found = State()
     waiting = [("", module)]
     while waiting:
         prefix, held = waiting.pop()
         if len(prefix) > LONGEST_NAME:
             raise ValueError(TOO_MANY_OBJECTS)
-        _take_own(tensors, prefix, held, budget)
+        for name, tensor in _own_tensors(held, budget).items():
+            found[f"{prefix}{name}"] = tensor
         children = []
         for number, (key, child) in enumerate(held["_modules"].items()):
             inner = _counted_contents(child, budget)
             if _is_module(inner):
                 children.append((f"{prefix}{_label(key, number)}.", inner))
         waiting += reversed(children)
+    return found
 
 
-def _take_own(tensors: Tensors, prefix: str, module: _Module, budget: StepBudget) -> None:
-    """Take the parameters and saved buffers of one module, without its children."""
+def _own_tensors(module: _Module, budget: StepBudget) -> State:
+    """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):
         passing = []
     held = {**module["_parameters"], **module["_buffers"]}
     budget.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}
+    found = State()
     for number, (name, value) in enumerate(held.items()):
+        taken = None
         if not (isinstance(name, str) and name in unsaved):
-            tensors.take(f"{prefix}{_label(name, number)}", value)
+            taken = _taken("", value, budget)
+        if taken is not None:
+            found[_label(name, number)] = taken
+    return found

@@ -18,12 +18,11 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder, SafeDict
+from fa_core.files.inert import Archive, Placeholder, SafeDict
 from fa_core.files.opening import name_of, open_file, size_of
 from fa_core.files.tensor_mappings import (
-    OTHERS,
+    State,
     StateDict,
-    Tensors,
     contents_of,
     mappings,
     tensor_of,
@@ -54,6 +53,16 @@ FEEDBACK = re.compile(
 MOST_NAMED = 6
 """Most names in a message."""
 
+_JIT = "save its weights: torch.save(torch.jit.load({!r}).state_dict(), 'weights.pt')"
+_EXPORT = "save its weights: torch.save(torch.export.load({!r}).state_dict, 'weights.pt')"
+_OTHER_ZIPS = {
+    "constants.pkl": ("a TorchScript program, and checkpoints are not run", _JIT),
+    "model_weights_config.json": ("a program of torch.export", _EXPORT),
+    "serialized_exported_program": ("a program of torch.export", _EXPORT),
+    ".npy": ("an archive of NumPy arrays", ARRAYS),
+}
+"""Part of an entry's name in zip archives that are no checkpoints, what they are, what helps."""
+
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
 _DAMAGED = "is damaged or no checkpoint"
@@ -75,16 +84,21 @@ class Checkpoint:
     """
 
     path: Path
-    mappings: Mapping[str, Tensors]
+    mappings: Mapping[str, State]
     feedback: StateDict = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
 
     @property
-    def tensors(self) -> Tensors:
+    def state(self) -> State:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
+
+    @property
+    def tensors(self) -> StateDict:
+        """The tensors of `state`."""
+        return self.state.tensors
 
 
 def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
@@ -118,26 +132,25 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
         UsageError: there is none.
     """
     named = re.compile(rf"(?:|.*?[._-]){re.escape(weights)}\.")
-    found: dict[str, Tensors] = {}
-    for place, tensors in checkpoint.mappings.items():
+    found: dict[str, State] = {}
+    full = []
+    for place, state in checkpoint.mappings.items():
         start = dotted(place)
-        matches = [named.match(start + name) for name in tensors]
-        for prefix in {match[0] for match in matches if match}:
-            if len(prefix) > len(start):
-                found[prefix[:-1]] = tensors.below(prefix[len(start) :])
-            else:
-                found[place] = tensors
+        for name in state:
+            full.append(start + name)
+            match = named.match(full[-1])
+            if match and match.end() <= len(start):
+                found[place] = state
+            elif match and match[0][:-1] not in found:
+                found[match[0][:-1]] = state.below(match[0][len(start) :])
     if found:
         chosen = {place: found[place] for place in sorted(found, key=len)}
         return replace(checkpoint, mappings=chosen)
-    full = [dotted(place) + name for place, held in checkpoint.mappings.items() for name in held]
-    shared, _, _ = commonprefix(full).rpartition(".")
+    shared, _, _ = commonprefix(full).rpartition(".")  # noqa: RUF071
     start = dotted(shared)
     parts = {start + name.removeprefix(start).partition(".")[0] for name in full}
-    names = listed(sorted(parts), MOST_NAMED)
-    raise UsageError(
-        f"holds no --weights {weights}", where=checkpoint.path, hint=f"it holds {names}"
-    )
+    hint = f"it holds {listed(sorted(parts), MOST_NAMED)}"
+    raise UsageError(f"holds no --weights {weights}", where=checkpoint.path, hint=hint)
 
 
 def dotted(place: str) -> str:
@@ -177,16 +190,16 @@ def _read(path: Path) -> Checkpoint:
 def _read_safetensors(path: Path, opened: str) -> Checkpoint:
     with safe_open(opened, framework="pt") as file:
         # not a mapping
-        tensors = Tensors((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
+        tensors = State((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
         if not tensors:
-            raise _without_tensors(path)
+            raise _no_tensors(path, SafeDict(), {})
         return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
 
 def _read_shards(path: Path) -> Checkpoint:
     """Read the tensors of an index, each from its shard."""
     places = shards(path)
-    tensors = Tensors()
+    tensors = State()
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).tensors
@@ -202,26 +215,12 @@ def _read_shards(path: Path) -> Checkpoint:
 
 def _read_zip(path: Path, archive: Archive) -> object:
     archive.open_zip()
-    if "constants.pkl" in archive.places:
-        raise UnsafeCheckpoint(
-            "is a TorchScript program, and checkpoints are not run",
-            where=path,
-            hint=f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), "
-            "'weights.pt')",
-        )
-    if "data.pkl" in archive.places:
+    if "data.pkl" in archive.places and "constants.pkl" not in archive.places:
         return archive.zipped()
-    if EXPORTED_TABLE in archive.places:
-        return archive.exported()
-    if any(name.startswith("serialized_exported_program") for name in archive.places):
-        raise UnreadableInput(
-            "is an exported program of an earlier torch",
-            where=path,
-            hint=f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
-            "'weights.pt')",
-        )
-    hint = ARRAYS if any(name.endswith(".npy") for name in archive.places) else ""
-    raise UnreadableInput("is a zip archive that torch.save did not write", where=path, hint=hint)
+    for part, (kind, hint) in _OTHER_ZIPS.items():
+        if any(part in name for name in archive.places):
+            raise UnsafeCheckpoint(f"is {kind}", where=path, hint=hint.format(path.name))
+    raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 
 
 def _from_content(path: Path, content: object, size: int) -> Checkpoint:
@@ -233,12 +232,12 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
     if kept is not None:
         found.pop(kept, None)
         feedback = _feedback(root[kept])
-    whole = {place: tensors for place, tensors in found.items() if tensors}
+    whole = {place: state for place, state in found.items() if state.tensors}
     if not whole:
-        raise _no_tensors(path, content, found, names)
+        raise _no_tensors(path, content, found)
     others: tuple[str, ...] = ()
     if "_modules" not in root:
-        taken = {kept, *whole.get("", Tensors()).names}
+        taken = {kept, *whole.get("", ())}
         others = tuple(name for name in names if name not in taken)
     return Checkpoint(path, by_preference(whole), feedback, contents=others)
 
@@ -260,54 +259,32 @@ def _feedback(value: object) -> dict[str, Tensor]:
     return feedback
 
 
-def _no_tensors(
-    path: Path, content: object, found: Mapping[str, Tensors], names: list[str]
-) -> UnreadableInput:
+def _no_tensors(path: Path, content: object, found: Mapping[str, State]) -> UnreadableInput:
     """The error for a file without plain tensors, with a description of its content."""
-    for tensors in found.values():
-        for name in tensors.others:
-            return UnreadableInput(f"holds no plain tensor: {other(tensors, name)}", where=path)
-    if not content or any(
-        type(one) is SafeDict and not one for one in contents_of(content).values()
-    ):
-        return _without_tensors(path)
-    if isinstance(content, Placeholder):
-        held = f"a {content.name}, not a state dict"
-    elif names:
-        held = f"no state dict (it holds {listed(list(map(repr, names)), 6)})"
-    else:
-        held = f"a {type(content).__name__.lower()}, not a state dict"
+    root = contents_of(content)
+    for state in found.values():
+        for name, what in state.others.items():
+            return UnreadableInput(f"holds no plain tensor: {name} {what}", where=path)
+    held = f"a {getattr(content, 'name', type(content).__name__.lower())}, not a state dict"
     hint = "save the network's state_dict()"
-    inner = [content, *contents_of(content).values()]
-    for value in (one for held in inner for one in contents_of(held).values()):
-        if isinstance(value, Placeholder) and value.name.startswith("numpy"):
-            hint = ARRAYS
+    if any(type(one) is SafeDict and not one for one in (content, *map(root.get, WEIGHT_KEYS))):
+        held = "an empty state dict"
+        hint = "save it on the process that has the weights, with layers in an nn.ModuleList"
+    elif isinstance(content, SafeDict) and not isinstance(content, Placeholder):
+        held = f"no state dict (it holds {listed([repr(name) for name in root], MOST_NAMED)})"
+    inner = (one for held in (root, *root.values()) for one in contents_of(held).values())
+    if any(isinstance(one, Placeholder) and one.name.startswith("numpy") for one in inner):
+        hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
 
-def _without_tensors(path: Path) -> UnreadableInput:
-    return UnreadableInput(
-        "holds an empty state dict, without any tensor",
-        where=path,
-        hint="save it on the process that has the weights (rank 0), of a network whose layers are "
-        "attributes or in an nn.ModuleList",
-    )
-
-
-def other(tensors: Tensors, name: str) -> str:
-    """What a tensor is that is not plain and dense, and how to save it again."""
-    kind = tensors.others[name]
-    what, again = OTHERS.get(kind, (f"of another kind ({kind})", "as a plain tensor"))
-    return f"{name} is {what}; save it again {again}"
-
-
-def by_preference(found: Mapping[str, Tensors]) -> dict[str, Tensors]:
+def by_preference(found: Mapping[str, State]) -> dict[str, State]:
     """Mappings ordered by preference: averages last, known keys first, then by size."""
 
     def rank(place: str) -> tuple[bool, bool, int]:
         averaged = AVERAGED.search(place.lower()) is not None
         _, _, key = place.rpartition(".")
-        size = sum(tensor.numel() for tensor in found[place].values())
+        size = sum(tensor.numel() for tensor in found[place].tensors.values())
         return averaged, key not in WEIGHT_KEYS, -size
 
     return {place: found[place] for place in sorted(found, key=rank)}

@@ -11,7 +11,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import torch
@@ -19,21 +20,22 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
-from fa_core.files.tensor_mappings import EXTRA_STATE, Rename, Tensors
-from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed, other
+from fa_core.files.tensor_mappings import EXTRA_STATE, OtherKind, State
+from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed
 from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
 from fa_core.sanitize import sanitize
-from fa_core.zoo.models import ARCHS, arch_of, build_on_meta, recognise
+from fa_core.zoo.models import arch_of, build_on_meta, recognise
 from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
-INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+_INNER = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+INNER_WRAPPERS = re.compile(rf"(?<![^.]){_INNER}")
 """Parts that torch.compile, FSDP and activation checkpointing insert anywhere in names."""
 
-WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
-"""Parts that wrappers, also Lightning and DistributedDataParallel, put before names."""
+WRAPPERS = re.compile(rf"^(?:(?:net|model|module)\.|{_INNER})+|(?<=\.){_INNER}")
+"""Those, and the parts that wrappers, also Lightning and DistributedDataParallel, put before."""
 
 MOST_TRIED = 64
 """Most choices of tensors and names that are tried on a network."""
@@ -44,30 +46,32 @@ MOST_SAID = 3
 LAST = {"head.weight", "out_head.weight", "fc.weight"}
 """Weights of the last layers of the built-in networks."""
 
-_ADAPTER = re.compile(r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embeddings")
-"""Tensors of adapters to a network that is elsewhere."""
-
-_QUANTISED = re.compile(
-    r"\.(?:quant_state\.bitsandbytes__(?P<nf>\w+)|(?P<bitsandbytes>absmax|SCB|weight_format)"
-    r"|(?P<GPTQ_or_AWQ>qweight|qzeros|g_idx)|(?P<HQQ>W_q)|(?P<torch>zero_point|_packed_params)"
-    r"|(?P<fp8_or_packed>weight_packed|weight_scale|weight_scale_inv|input_scale))$"
-)
-"""Tensors beside quantised weights, by what quantised them."""
+_NO_NETWORK = {
+    r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embeddings": "is an adapter (LoRA), no "
+    "network; merge it: PeftModel.from_pretrained(network, FOLDER).merge_and_unload()",
+    r"\.quant_state\.bitsandbytes__": f"is quantised (bitsandbytes nf4 or fp4); {DEQUANTISE}",
+    r"\.(?:absmax|SCB|weight_format)$": f"is quantised (bitsandbytes); {DEQUANTISE}",
+    r"\.(?:qweight|qzeros|g_idx)$": f"is quantised (GPTQ or AWQ); {DEQUANTISE}",
+    r"\.(?:W_q|zero_point|weight_packed|weight_scale(?:_inv)?|input_scale)$|_packed_params": (
+        f"is quantised; {DEQUANTISE}"
+    ),
+}
+"""Names of tensors that stand for a kind of checkpoint, what it is, and what helps."""
 
 
 class Choice(NamedTuple):
-    """Tensors of a checkpoint under names that a network may have.
+    """What may fit a network: a mapping of a checkpoint, or a part of it, under other names.
 
     Attributes:
-        place: where they are.
-        note: how they were renamed; "" if they were not.
-        tensors: the tensors.
+        place: where it is.
+        note: how it was renamed.
+        state: the tensors.
         beside: other parts of the same mapping.
     """
 
     place: str
     note: str
-    tensors: Tensors
+    state: State
     beside: Collection[str] = ()
 
 
@@ -85,94 +89,66 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
     misfits = []
     for choice in _choices(checkpoint, own):
         if choice.place not in fits:
-            misfit = load_tensors(twin, choice.tensors)
+            misfit = load_state(twin, choice.state)
             if misfit is None:
                 fits[choice.place] = choice
             else:
                 misfits.append(misfit)
     if not fits:
-        renamed = own_names(network, checkpoint.tensors)
-        if renamed is checkpoint.tensors:
-            nearest = min(misfits, key=lambda misfit: misfit.count)
-            raise _no_network(checkpoint) or UnreadableInput(
-                nearest.why, where=checkpoint.path, hint=nearest.hint
-            )
-        fits[""] = Choice("", "", Tensors(renamed))
-    best = by_preference({place: choice.tensors for place, choice in fits.items()})
-    return _reduced(checkpoint, [fits[place] for place in best], own)
+        tensors = checkpoint.tensors
+        renamed = own_names(network, tensors)
+        if renamed is tensors:
+            _, why = min(misfits)
+            raise _no_network(checkpoint) or UnreadableInput(why, where=checkpoint.path)
+        fits[""] = Choice("", "", State(renamed))
+    best = by_preference({place: choice.state for place, choice in fits.items()})
+    return _reduced(checkpoint, [fits[place] for place in best])
 
 
-def _reduced(checkpoint: Checkpoint, fits: list[Choice], own: Collection[str]) -> Checkpoint:
+def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
     """The checkpoint with its first fitting choice, and a note on what was renamed or not used."""
-    (place, note, tensors, beside), *others = fits
-    notes = []
+    (place, note, state, beside), *others = fits
+    notes = [note]
     if place:
-        notes.append(f"weights from {place!r}")
-    notes += [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
-    notes.append(note)
-    left = (*sorted(beside), *checkpoint.contents, *tensors.others)
-    places = [dotted(one.place) for one in fits]
-    unused = [name for name in left if not any(one.startswith(f"{name}.") for one in places)]
+        notes.insert(0, f"weights from {place!r}")
+    notes[1:1] = [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
+    left = (*sorted(beside), *checkpoint.contents, *state.others)
+    unused = [name for name in left if not any(_is_below(one.place, name) for one in fits)]
     if unused:
         notes.append(f"not used: {listed(unused, 6)}")
-    lacking = [name for name in own if name.endswith(EXTRA_STATE) and name not in tensors.names]
-    if lacking:
-        notes.append(f"not in the file: {listed(lacking)}")
     taken = sanitize("; ".join(filter(None, notes)))
-    return replace(checkpoint, mappings={place: tensors}, taken=taken)
+    return replace(checkpoint, mappings={place: state}, taken=taken)
+
+
+def _is_below(place: str, name: str) -> bool:
+    return dotted(place).startswith(dotted(name))
 
 
 def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
-    """What may fit a network with these names: each mapping as it is, without or with a prefix."""
-    choices = (
-        choice
-        for place, tensors in checkpoint.mappings.items()
-        for choice in _renamings(place, tensors, own)
-    )
-    return islice(choices, MOST_TRIED)
+    """What may fit a network with these names, at most `MOST_TRIED`."""
+    choices = (_renamings(place, state, own) for place, state in checkpoint.mappings.items())
+    return islice(chain.from_iterable(choices), MOST_TRIED)
 
 
-def _renamings(place: str, tensors: Tensors, own: Collection[str]) -> Iterator[Choice]:
-    yield Choice(place, "", tensors)
-    tried = [("", tensors)]
-    bare = tensors.renamed(_bare)
-    dropped = _wrappers(tensors) - _wrappers(bare)
-    if dropped and len(bare) == len(tensors):
-        parts = [repr(f"{part}.") for part in sorted(dropped)]
-        tried.append((f"names without {', '.join(parts)}", bare))
-    first, _, _ = next(iter(tensors)).partition(".")
-    shared = tensors.below(f"{first}.")
-    if len(shared) == len(tensors):
-        tried.append((f"names without '{first}.'", shared))
-    yield from (Choice(place, note, held) for note, held in tried[1:])
-    parted = False
-    for note, held in tried:
-        for prefix in _prefixes(held, own):
-            part = held.below(prefix)
-            if len(part) < len(held):
-                if parted and note:
-                    continue
-                parted = True
-                rest = {name.partition(".")[0] for name in held if not name.startswith(prefix)}
-                beside = {dotted(place) + name for name in rest}
-                yield Choice(dotted(place) + prefix[:-1], note, part, beside)
-            elif not note:
-                yield Choice(place, f"names without {prefix!r}", part)
-        for prefix in _prefixes(own, held):
-            notes = (note, f"names with {prefix!r}")
-            yield Choice(place, "; ".join(filter(None, notes)), held.renamed(prefix.__add__))
-
-
-def _bare(name: str) -> str:
-    """A name without the parts of wrappers, of which some stand before it alone."""
-    parts = name.split(".")
-    while len(parts) > 1 and parts[0] in WRAPPERS:
-        del parts[0]
-    return ".".join(part for part in parts if part not in INNER_WRAPPERS)
-
-
-def _wrappers(tensors: Tensors) -> Counter[str]:
-    return Counter(part for name in tensors for part in name.split(".") if part in WRAPPERS)
+def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choice]:
+    """A mapping as it is, without prefixes of wrappers, below a prefix, and with one."""
+    inner = state.renamed(partial(INNER_WRAPPERS.sub, ""))
+    bare = state.renamed(partial(WRAPPERS.sub, ""))
+    yield Choice(place, "", state)
+    if len(bare) == len(state):
+        dropped = {part for name in state for part in WRAPPERS.findall(name)}
+        note = (dropped and f"names without {listed(sorted(map(repr, dropped)))}") or ""
+        yield Choice(place, note, bare)
+        for prefix in _prefixes(own, bare):
+            notes = f"{note}; names with {prefix!r}".removeprefix("; ")
+            yield Choice(place, notes, bare.renamed(prefix.__add__))
+    for prefix in _prefixes(inner, own):
+        rest = {name.partition(".")[0] for name in inner if not name.startswith(prefix)}
+        beside = {dotted(place) + name for name in rest}
+        if beside:
+            yield Choice(dotted(place) + prefix[:-1], "", inner.below(prefix), beside)
+        else:
+            yield Choice(place, f"names without {prefix!r}", inner.below(prefix))
 
 
 def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
@@ -182,10 +158,8 @@ def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
     for name in names:
         at = len(name)
         for _ in range(deepest + 1):
-            at = name.rfind(".", 0, at)
-            if at < 0:
-                break
-            if name[at + 1 :] in known:
+            at = name.rfind(".", 0, max(at, 0))
+            if at >= 0 and name[at + 1 :] in known:
                 found[name[: at + 1]] += 1
     most = max(found.values(), default=0)
     return [prefix for prefix, count in found.items() if 2 * count >= most]
@@ -225,147 +199,90 @@ def network_for(
     taken = fitted(checkpoint, network)
     if model is None and any(tensor.is_meta for tensor in network.parameters()):
         network.to_empty(device="cpu")  # only now: a manifest can ask for a terabyte
-    load_tensors(network, taken.tensors)
+    load_state(network, taken.state)
     dtypes = {tensor.dtype for tensor in taken.tensors.values() if tensor.is_floating_point()}
     kept = {torch.float64}
     if as_is:
         kept.update(HALF)
     if len(dtypes) == 1 and dtypes <= kept:
         network.to(dtypes.pop())
-        load_tensors(network, taken.tensors)
+        load_state(network, taken.state)
     return network, taken
 
 
-class Misfit(NamedTuple):
-    """Why tensors do not fit a network.
-
-    Attributes:
-        count: tensors that do not.
-        why: the first ones.
-        hint: what to do about it.
-    """
-
-    count: int
-    why: str
-    hint: str = ""
-
-
-def load_tensors(network: nn.Module, tensors: Tensors) -> Misfit | None:
-    """Load tensors by the network's own ``load_state_dict``, each converted to its precision.
+def load_state(network: nn.Module, state: State) -> tuple[int, str] | None:
+    """Load a state by the network's own ``load_state_dict``, converted to its precision.
 
     Tensors that are tied to loaded ones, counters of batches and extra states may be missing.
-    Integers, booleans and complex numbers are not taken for floating-point tensors.
+
+    Returns:
+        how many tensors do not fit, and the first ones; None if all do.
     """
-    state: OrderedDict[str, Any] = OrderedDict({**tensors, **tensors.extra})
-    vars(state)["_metadata"] = tensors.versions
-    casts = _Casts()
+    given: Any = OrderedDict({k: one for k, one in state.items() if not isinstance(one, OtherKind)})
+    given._metadata = state.versions
+    keys: Any = None
     try:
-        with casts, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            keys: Any = None
+        with _FloatsOnly(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a twin's values are not copied
             with suppress(TypeError):
-                keys = network.load_state_dict(state, strict=False)
+                keys = network.load_state_dict(given, strict=False)
             if keys is None:  # its own, which is not lenient or does not say what is missing
-                network.load_state_dict(state)
+                network.load_state_dict(given)
+                return None
     except Exception as error:
         first, *more = str(error).split("\n\t")[1:] or [first_line(error)]
-        why = re.sub(r"torch\.Size\((.*?)\)", r"\1", first).rstrip(".")
-        return Misfit(1 + len(more), f"{why}{_more(len(more))}")
-    missing, unknown = _names(network, keys)
-    for name in missing:
-        if name in tensors.others:
-            what, _, again = other(tensors, name).partition("; ")
-            return Misfit(len(missing), what, again)
-    if casts.noticed:
-        return _wrong_kind(tensors, casts.noticed)
-    if missing or unknown:
-        parts = []
-        if missing:
-            parts.append(f"{len(missing)} missing ({listed(missing)})")
-        if unknown:
-            parts.append(f"{len(unknown)} that the network does not have ({listed(unknown)})")
+        text = _COPYING.sub(r"\1 \2", first)
+        if more:
+            text += f" (and {len(more)} more)"
+        return 1 + len(more), text
+    tensors = dict(
+        chain(
+            network.named_parameters(remove_duplicate=False),
+            network.named_buffers(remove_duplicate=False),
+        )
+    )
+    loaded = {id(tensor) for name, tensor in tensors.items() if name not in keys.missing_keys}
+    missing = [name for name in keys.missing_keys if id(tensors.get(name)) not in loaded]
+    missing = [name for name in missing if not name.endswith(("num_batches_tracked", EXTRA_STATE))]
+    unknown = [name for name in keys.unexpected_keys if not name.endswith(EXTRA_STATE)]
+    parts = [f"{name} {what}" for name, what in state.others.items() if name in missing][:1]
+    if missing and not parts:
+        parts.append(f"{len(missing)} missing ({listed(missing)})")
+    if unknown:
+        parts.append(f"{len(unknown)} that the network does not have ({listed(unknown)})")
+    if parts:
         why = f"tensors do not fit the network: {', '.join(parts)}"
-        return Misfit(len(missing) + len(unknown), why)
+        return len(missing) + len(unknown), why
     return None
 
 
-def _names(network: nn.Module, keys: Any) -> tuple[list[str], list[str]]:
-    """Names that are missing and cannot be, and names that the network does not have."""
-    if keys is None:
-        return [], []
-    own = {
-        **dict(network.named_parameters(remove_duplicate=False)),
-        **dict(network.named_buffers(remove_duplicate=False)),
-    }
-    loaded = {id(tensor) for name, tensor in own.items() if name not in keys.missing_keys}
-    missing = [
-        name
-        for name in keys.missing_keys
-        if not name.endswith((EXTRA_STATE, "num_batches_tracked"))
-        and id(own.get(name)) not in loaded
-    ]
-    return missing, [name for name in keys.unexpected_keys if not name.endswith(EXTRA_STATE)]
+_COPYING = re.compile(r"""While copying the parameter named "(.*?)",.*occurred : \('(.*)',\)\.""")
+"""torch's message on an error of `_FloatsOnly`."""
 
 
-class _Casts(TorchFunctionMode):
-    """Notices integers, booleans and complex numbers that are copied into floating-point tensors.
-
-    Attributes:
-        noticed: what was copied.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.noticed: list[Tensor] = []
+class _FloatsOnly(TorchFunctionMode):
+    """Refuses to copy integers, booleans and complex numbers into floating-point tensors."""
 
     def __torch_function__(
         self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
     ) -> object:
         if func is Tensor.copy_ and args[0].is_floating_point() > args[1].is_floating_point():
-            self.noticed.append(args[1])
+            kind = str(args[1].dtype).removeprefix("torch.")
+            raise ValueError(f"is stored as {kind}, without its scale; {DEQUANTISE}")
         return func(*args, **kwargs or {})
-
-
-def _wrong_kind(tensors: Tensors, noticed: list[Tensor]) -> Misfit:
-    """Complex weights, and integers, which are quantised weights without their scale."""
-    first = noticed[0]
-    start = first.untyped_storage().data_ptr()  # a hook may have split it
-    starts = {one.untyped_storage().data_ptr(): name for name, one in tensors.items()}
-    name = starts.get(start, "a tensor")
-    why, hint = "no scale is known, so norms would mean nothing", DEQUANTISE
-    if first.is_complex():
-        why = "the network has no imaginary part"
-        hint = "name the network that it belongs to with --model"
-    kind = str(first.dtype).removeprefix("torch.")
-    what = f"{name} is stored as {kind}{_more(len(noticed) - 1)}: {why}"
-    return Misfit(len(noticed), what, hint)
-
-
-def _more(count: int) -> str:
-    return f" (and {count} more)" if count else ""
 
 
 def _no_network(checkpoint: Checkpoint) -> UnreadableInput | None:
     """The error for a checkpoint that by its names is an adapter, or quantised; else None."""
-    path = checkpoint.path
-    for tensors in checkpoint.mappings.values():
-        for name in tensors.names:
-            if _ADAPTER.search(name):
-                hint = (
-                    "merge it into its network: PeftModel.from_pretrained(network, "
-                    f"{str(path.parent)!r}).merge_and_unload().save_pretrained('merged')"
-                )
-                return UnreadableInput("is an adapter (LoRA), no network", where=path, hint=hint)
-        kinds = [match for name in tensors.names if (match := _QUANTISED.search(name))]
-        if kinds:
-            kind = next((match["nf"] for match in kinds if match["nf"]), str(kinds[0].lastgroup))
-            what = f"is quantised ({kind.replace('_', ' ')})"
-            return UnreadableInput(what, where=path, hint=DEQUANTISE)
+    names = [name for state in checkpoint.mappings.values() for name in state]
+    for pattern, what in _NO_NETWORK.items():
+        if any(re.search(pattern, name) for name in names):
+            return UnreadableInput(what, where=checkpoint.path)
     return None
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
-    names = checkpoint.tensors
+    names = checkpoint.state
     try:
         arch = arch_of(manifest.arch, {".".join(name.split(".")[-2:]): 0 for name in names})
         return build_on_meta(arch, len(names), **manifest.arch_args)
@@ -377,8 +294,8 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
-    for _, _, tensors, _ in _choices(checkpoint, LAST):
-        shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    for _, _, state, _ in _choices(checkpoint, LAST):
+        shapes = {name: tensor.shape for name, tensor in state.tensors.items()}
         try:
             arch, arch_args = recognise(shapes)
             return build_on_meta(arch, len(shapes), **arch_args)

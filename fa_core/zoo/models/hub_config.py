@@ -46,7 +46,7 @@ ELSEWHERE = {
 
 DEQUANTISE = (
     "dequantise the weights and save them as float32 "
-    "(transformers: model.dequantize().save_pretrained('plain')), or take the original ones"
+    "(transformers: model.dequantize().save_pretrained(FOLDER)), or take the original ones"
 )
 
 
