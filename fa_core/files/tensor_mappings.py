@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, TypeGuard
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -40,7 +40,7 @@ MOST_WRAPPERS = 4
 EXTRA_STATE = "_extra_state"
 """Last part of the name under which torch saves what ``get_extra_state`` of a module gives."""
 
-Contents: TypeAlias = dict[object, object]
+Contents: TypeAlias = dict[Any, Any]
 """Contents of a container by key or index."""
 
 StateDict: TypeAlias = Mapping[str, Tensor]
@@ -96,15 +96,6 @@ class State(dict[str, Any]):
     def below(self, prefix: str) -> State:
         """What has a prefix, without it."""
         return self.renamed(lambda name: name[len(prefix) :] if name.startswith(prefix) else None)
-
-
-class _Module(TypedDict, total=False):
-    """Attributes of a pickled `nn.Module`."""
-
-    _parameters: Contents
-    _buffers: Contents
-    _modules: Contents
-    _non_persistent_buffers_set: object
 
 
 _REBUILDS = re.compile(r"torch\.[\w.]*_rebuild_(\w+)|torch\.nn\.parameter\.(Uninitialized)\w+")
@@ -306,12 +297,12 @@ def contents_of(value: object) -> Contents:
     return held
 
 
-def _is_module(held: Contents) -> TypeGuard[_Module]:
+def _is_module(held: Contents) -> bool:
     parts = ("_parameters", "_buffers", "_modules")
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _module_state(module: _Module, budget: StepBudget) -> State:
+def _module_state(module: Contents, budget: StepBudget) -> State:
     """The module's ``state_dict()``, in its order. A module may contain itself.
 
     Raises:
@@ -334,7 +325,7 @@ def _module_state(module: _Module, budget: StepBudget) -> State:
     return found
 
 
-def _own_tensors(module: _Module, budget: StepBudget) -> State:
+def _own_tensors(module: Contents, budget: StepBudget) -> State:
     """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):

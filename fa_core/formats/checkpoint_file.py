@@ -245,23 +245,17 @@ def foreign(path: str, head: bytes) -> UnreadableInput | None:
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
     """The ``__metadata__`` of a safetensors file, if header and length agree."""
     file.seek(0)
-    end = 8 + int.from_bytes(file.read(8), "little")
-    with reading(path, "malformed safetensors header", COPY_AGAIN):
-        if end > size:
-            raise UnreadableInput(
-                f"truncated safetensors: its header ends at {end} of {size} bytes", hint=COPY_AGAIN
-            )
+    with reading(path, "truncated or malformed safetensors header", COPY_AGAIN):
+        end = 8 + int.from_bytes(file.read(8), "little")
         header = loads(file.read(end - 8))
-        if not isinstance(header, dict):
-            raise ValueError("not an object")
-        ends = [
-            entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"
-        ]
-        end += max(ends, default=0)
-        if end > size:
-            raise UnreadableInput(
-                f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN
-            )
+        offsets = [one["data_offsets"] for name, one in header.items() if name != "__metadata__"]
+        end += max((last for _, last in offsets), default=0)
+    if end > size:
+        raise UnreadableInput(
+            f"truncated safetensors: its tensors end at {end} of {size} bytes",
+            where=path,
+            hint=COPY_AGAIN,
+        )
     metadata = header.get("__metadata__")
     if isinstance(metadata, dict):
         return metadata

@@ -10,7 +10,6 @@ import mmap
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from os.path import commonprefix
 from pathlib import Path
 
 from safetensors import safe_open
@@ -133,12 +132,12 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
     """
     named = re.compile(rf"(?:|.*?[._-]){re.escape(weights)}\.")
     found: dict[str, State] = {}
-    full = []
+    known = set()
     for place, state in checkpoint.mappings.items():
         start = dotted(place)
         for name in state:
-            full.append(start + name)
-            match = named.match(full[-1])
+            known.add(start + name.partition(".")[0])
+            match = named.match(start + name)
             if match and match.end() <= len(start):
                 found[place] = state
             elif match and match[0][:-1] not in found:
@@ -146,10 +145,7 @@ def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
     if found:
         chosen = {place: found[place] for place in sorted(found, key=len)}
         return replace(checkpoint, mappings=chosen)
-    shared, _, _ = commonprefix(full).rpartition(".")  # noqa: RUF071
-    start = dotted(shared)
-    parts = {start + name.removeprefix(start).partition(".")[0] for name in full}
-    hint = f"it holds {listed(sorted(parts), MOST_NAMED)}"
+    hint = f"it holds {listed(sorted(known), MOST_NAMED)}"
     raise UsageError(f"holds no --weights {weights}", where=checkpoint.path, hint=hint)
 
 

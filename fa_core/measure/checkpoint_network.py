@@ -9,7 +9,6 @@ import re
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
-from fa_core.files.tensor_mappings import EXTRA_STATE, OtherKind, State
+from fa_core.files.tensor_mappings import EXTRA_STATE, State
 from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed
 from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
@@ -59,6 +58,10 @@ _NO_NETWORK = {
 """Names of tensors that stand for a kind of checkpoint, what it is, and what helps."""
 
 
+OPTIONAL = (EXTRA_STATE, "num_batches_tracked")
+"""Ends of names that may be missing: what a network has of them stays."""
+
+
 class Choice(NamedTuple):
     """What may fit a network: a mapping of a checkpoint, or a part of it, under other names.
 
@@ -66,13 +69,11 @@ class Choice(NamedTuple):
         place: where it is.
         note: how it was renamed.
         state: the tensors.
-        beside: other parts of the same mapping.
     """
 
     place: str
     note: str
     state: State
-    beside: Collection[str] = ()
 
 
 def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
@@ -84,22 +85,20 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
     Raises:
         UnreadableInput: nothing fits; says why not the nearest.
     """
-    twin, own = on_meta(network), network.state_dict().keys()
+    twin = on_meta(network)
     fits: dict[str, Choice] = {}
     misfits = []
-    for choice in _choices(checkpoint, own):
+    for choice in _choices(checkpoint, network.state_dict().keys()):
         if choice.place not in fits:
-            misfit = load_state(twin, choice.state)
-            if misfit is None:
+            misfits.append(load_state(twin, choice.state))
+            if not misfits[-1]:
                 fits[choice.place] = choice
-            else:
-                misfits.append(misfit)
     if not fits:
         tensors = checkpoint.tensors
         renamed = own_names(network, tensors)
         if renamed is tensors:
-            _, why = min(misfits)
-            raise _no_network(checkpoint) or UnreadableInput(why, where=checkpoint.path)
+            nearest = min(misfits, key=len)
+            raise _no_network(checkpoint) or UnreadableInput(nearest, where=checkpoint.path)
         fits[""] = Choice("", "", State(renamed))
     best = by_preference({place: choice.state for place, choice in fits.items()})
     return _reduced(checkpoint, [fits[place] for place in best])
@@ -107,21 +106,21 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
 
 def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
     """The checkpoint with its first fitting choice, and a note on what was renamed or not used."""
-    (place, note, state, beside), *others = fits
+    (place, note, state), *others = fits
     notes = [note]
     if place:
         notes.insert(0, f"weights from {place!r}")
     notes[1:1] = [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
-    left = (*sorted(beside), *checkpoint.contents, *state.others)
-    unused = [name for name in left if not any(_is_below(one.place, name) for one in fits)]
+    places = [dotted(choice.place) for choice in fits]
+    unused = [
+        name
+        for name in (*checkpoint.contents, *state.others)
+        if not any(one.startswith(dotted(name)) for one in places)
+    ]
     if unused:
         notes.append(f"not used: {listed(unused, 6)}")
     taken = sanitize("; ".join(filter(None, notes)))
     return replace(checkpoint, mappings={place: state}, taken=taken)
-
-
-def _is_below(place: str, name: str) -> bool:
-    return dotted(place).startswith(dotted(name))
 
 
 def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
@@ -143,24 +142,22 @@ def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choic
             notes = f"{note}; names with {prefix!r}".removeprefix("; ")
             yield Choice(place, notes, bare.renamed(prefix.__add__))
     for prefix in _prefixes(inner, own):
-        rest = {name.partition(".")[0] for name in inner if not name.startswith(prefix)}
-        beside = {dotted(place) + name for name in rest}
-        if beside:
-            yield Choice(dotted(place) + prefix[:-1], "", inner.below(prefix), beside)
+        part = inner.below(prefix)
+        if len(part) < len(inner):
+            yield Choice(dotted(place) + prefix[:-1], "", part)
         else:
-            yield Choice(place, f"names without {prefix!r}", inner.below(prefix))
+            yield Choice(place, f"names without {prefix!r}", part)
 
 
 def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
     """Prefixes, with their dots, without which many of the names are known."""
-    deepest = max((name.count(".") for name in known), default=0)
-    found: Counter[str] = Counter()
-    for name in names:
-        at = len(name)
-        for _ in range(deepest + 1):
-            at = name.rfind(".", 0, max(at, 0))
-            if at >= 0 and name[at + 1 :] in known:
-                found[name[: at + 1]] += 1
+    longest = max((name.count(".") for name in known), default=0) + 1
+    found = Counter(
+        dotted(".".join(parts[:end]))
+        for parts in (name.split(".") for name in names)
+        for end in range(max(1, len(parts) - longest), len(parts))
+        if ".".join(parts[end:]) in known
+    )
     most = max(found.values(), default=0)
     return [prefix for prefix, count in found.items() if 2 * count >= most]
 
@@ -210,51 +207,44 @@ def network_for(
     return network, taken
 
 
-def load_state(network: nn.Module, state: State) -> tuple[int, str] | None:
+def load_state(network: nn.Module, state: State) -> str:
     """Load a state by the network's own ``load_state_dict``, converted to its precision.
 
-    Tensors that are tied to loaded ones, counters of batches and extra states may be missing.
+    Tensors that are tied to loaded ones and `OPTIONAL` ones may be missing.
 
     Returns:
-        how many tensors do not fit, and the first ones; None if all do.
+        why it does not fit; "" if it does.
     """
-    given: Any = OrderedDict({k: one for k, one in state.items() if not isinstance(one, OtherKind)})
+    own = nn.Module.state_dict(network, keep_vars=True)
+    for name, what in state.others.items():
+        if name in own and not name.endswith(EXTRA_STATE):
+            return f"{name} {what}"
+    held = {
+        name: one
+        for name, one in state.items()
+        if name not in state.others and (name in own or not name.endswith(EXTRA_STATE))
+    }
+    tied = {id(own[name]): one for name, one in held.items() if name in own}
+    filled = {
+        name: tied.get(id(one), one)
+        for name, one in own.items()
+        if id(one) in tied or name.endswith(OPTIONAL)
+    }
+    given: Any = OrderedDict({**filled, **held})
     given._metadata = state.versions
-    keys: Any = None
     try:
         with _FloatsOnly(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a twin's values are not copied
-            with suppress(TypeError):
-                keys = network.load_state_dict(given, strict=False)
-            if keys is None:  # its own, which is not lenient or does not say what is missing
-                network.load_state_dict(given)
-                return None
+            network.load_state_dict(given)
     except Exception as error:
-        first, *more = str(error).split("\n\t")[1:] or [first_line(error)]
-        text = _COPYING.sub(r"\1 \2", first)
-        if more:
-            text += f" (and {len(more)} more)"
-        return 1 + len(more), text
-    tensors = dict(
-        chain(
-            network.named_parameters(remove_duplicate=False),
-            network.named_buffers(remove_duplicate=False),
-        )
-    )
-    loaded = {id(tensor) for name, tensor in tensors.items() if name not in keys.missing_keys}
-    missing = [name for name in keys.missing_keys if id(tensors.get(name)) not in loaded]
-    missing = [name for name in missing if not name.endswith(("num_batches_tracked", EXTRA_STATE))]
-    unknown = [name for name in keys.unexpected_keys if not name.endswith(EXTRA_STATE)]
-    parts = [f"{name} {what}" for name, what in state.others.items() if name in missing][:1]
-    if missing and not parts:
-        parts.append(f"{len(missing)} missing ({listed(missing)})")
-    if unknown:
-        parts.append(f"{len(unknown)} that the network does not have ({listed(unknown)})")
-    if parts:
-        why = f"tensors do not fit the network: {', '.join(parts)}"
-        return len(missing) + len(unknown), why
-    return None
+        lines = str(error).split("\n\t")[1:] or [first_line(error)]
+        said = [_COPYING.sub(r"\1 \2", line)[:LONGEST_LINE] for line in lines]
+        return f"does not fit the network: {listed(said)}"
+    return ""
 
+
+LONGEST_LINE = 240
+"""Most characters of a line of torch's error: it lists all names."""
 
 _COPYING = re.compile(r"""While copying the parameter named "(.*?)",.*occurred : \('(.*)',\)\.""")
 """torch's message on an error of `_FloatsOnly`."""
@@ -294,7 +284,7 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
-    for _, _, state, _ in _choices(checkpoint, LAST):
+    for _, _, state in _choices(checkpoint, LAST):
         shapes = {name: tensor.shape for name, tensor in state.tensors.items()}
         try:
             arch, arch_args = recognise(shapes)

@@ -72,18 +72,15 @@ def on_meta(model: nn.Module) -> nn.Module:
     The network itself if it cannot be copied. Tensors that share memory become one.
     """
     made: dict[object, Tensor] = {}
-    memo: dict[int, Any] = {}
     try:
+        memo: dict[int, Any] = {
+            id(one): made.setdefault(
+                (one.data_ptr() or id(one), one.shape), torch.empty_like(one, device="meta")
+            )
+            for one in chain(model.parameters(), model.buffers())
+            if not is_lazy(one)
+        }
         with _Copying(model, None, None):
-            for tensor in chain(model.parameters(), model.buffers()):
-                if is_lazy(tensor):
-                    continue
-                key = (tensor.data_ptr() or id(tensor), tensor.shape)
-                if key not in made:
-                    made[key] = torch.empty_like(tensor, device="meta")
-                    if isinstance(tensor, nn.Parameter):
-                        made[key] = nn.Parameter(made[key], tensor.requires_grad)
-                memo[id(tensor)] = made[key]
             return copy.deepcopy(model, memo)
     except Exception:
         return model
