@@ -79,7 +79,7 @@ def of_run(folder: Path) -> Subject:
             where=folder,
             hint=f"pitfalls 4 to 7 need a {CREDIT}",
         )
-    net, _ = network_for(load_checkpoint(folder / WEIGHTS), manifest)
+    net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
     feedback = load_checkpoint(folder / CREDIT).tensors
     method = restore_method(manifest.method, net, feedback, **manifest.method_args)

@@ -111,11 +111,12 @@ def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
     if place:
         notes.insert(0, f"weights from {place!r}")
     notes[1:1] = [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
-    places = [dotted(choice.place) for choice in fits]
+    places = tuple(dotted(choice.place) for choice in fits if choice.place)
+    beside = checkpoint.mappings.get("", ()) if place else ()
     unused = [
         name
-        for name in (*checkpoint.contents, *state.others)
-        if not any(one.startswith(dotted(name)) for one in places)
+        for name in (*checkpoint.contents, *beside, *state.others)
+        if not name.startswith(places) and not any(one.startswith(f"{name}.") for one in places)
     ]
     if unused:
         notes.append(f"not used: {listed(unused, 6)}")
@@ -167,6 +168,14 @@ def network_for(
     manifest: Manifest | None = None,
     model: str | None = None,
     as_is: bool = False,
+) -> nn.Module:
+    """The network of `loaded`."""
+    network, _ = loaded(checkpoint, manifest, model, as_is)
+    return network
+
+
+def loaded(
+    checkpoint: Checkpoint, manifest: Manifest | None, model: str | None, as_is: bool
 ) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 
@@ -238,8 +247,8 @@ def load_state(network: nn.Module, state: State) -> str:
             network.load_state_dict(given)
     except Exception as error:
         lines = str(error).split("\n\t")[1:] or [first_line(error)]
-        said = [_COPYING.sub(r"\1 \2", line)[:LONGEST_LINE] for line in lines]
-        return f"does not fit the network: {listed(said)}"
+        said = [_COPYING.sub(r"\1 \2", line).strip(" .")[:LONGEST_LINE] for line in lines]
+        return f"tensors do not fit the network: {listed(said, 2)}"
     return ""
 
 
@@ -258,7 +267,7 @@ class _FloatsOnly(TorchFunctionMode):
     ) -> object:
         if func is Tensor.copy_ and args[0].is_floating_point() > args[1].is_floating_point():
             kind = str(args[1].dtype).removeprefix("torch.")
-            raise ValueError(f"is stored as {kind}, without its scale; {DEQUANTISE}")
+            raise ValueError(f"is stored as {kind}, without a scale: dequantise it")
         return func(*args, **kwargs or {})
 
 
