@@ -10,7 +10,6 @@ import struct
 import sys
 import zipfile
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -352,30 +351,3 @@ def test_shared_storages_stay_shared(tmp_path):
     found = load_checkpoint(tmp_path / "a.pt").tensors
     assert found["a"].data_ptr() == found["b"].data_ptr()
     assert found["c"].data_ptr() == found["a"][1].data_ptr()
-
-
-def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
-        archive.writestr("serialized_exported_program.json", "{}")
-    said = r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"
-    with pytest.raises(UnreadableInput, match=said):
-        load_checkpoint(tmp_path / "a.pt2")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({}, "holds a dict, not a state dict"),
-        ([torch.zeros(1)], "holds a list, not a state dict"),
-        ({"epoch": 1, "lr": 0.1}, r"no state dict \(it holds 'epoch', 'lr'\)"),
-        (nn.Parameter(torch.ones(2)), r"a torch\._utils\._rebuild_parameter, not a state dict"),
-        ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
-        ({"w": torch.eye(3).to_sparse()}, "not plain and dense .*dequantize.* or .*to_dense"),
-    ],
-)
-def test_a_file_without_tensors_that_can_be_used_says_what_it_holds(content, message, tmp_path):
-    path = tmp_path / "dfa_s1.pt"
-    torch.save(content, path)
-    with pytest.raises(UnreadableInput, match=message) as caught:
-        load_checkpoint(path)
-    assert str(caught.value).startswith(str(path))

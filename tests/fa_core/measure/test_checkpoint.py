@@ -30,7 +30,7 @@ def test_a_program_of_torch_export_names_the_line_that_saves_its_weights(tmp_pat
     monkeypatch.chdir(tmp_path)
     net = nn.Linear(2, 2)
     torch.export.save(torch.export.export(net, (torch.zeros(1, 2),)), "a.pt2")
-    with pytest.raises(UnreadableInput, match="is a program of torch.export") as caught:
+    with pytest.raises(UnreadableInput, match=r"is a program of torch\.export") as caught:
         load_checkpoint(tmp_path / "a.pt2")
     exec(caught.value.hint.removeprefix("save its weights: "))
     saved = load_checkpoint(tmp_path / "weights.pt").tensors
