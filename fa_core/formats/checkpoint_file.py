@@ -16,7 +16,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import open_file, read_file
+from fa_core.files.opening import read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -200,25 +200,6 @@ def distributed(path: str) -> UnreadableInput | None:
     return UnreadableInput(
         "is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}"
     )
-
-
-def damage(path: Path) -> UnreadableInput | None:
-    """The error for a damaged checkpoint, judged by first bytes and size; None = no visible
-    damage."""
-    if path.name.endswith(_INDEX):
-        return None
-    if refusal := distributed(str(path)):
-        return refusal
-    try:
-        with reading(path), open_file(path) as file:
-            head = file.read(HEAD)
-            kind = kind_of(head, str(path))
-            if not kind:
-                return not_a_checkpoint(str(path), head)
-            list(read(str(path), kind, file, os.fstat(file.fileno()).st_size))
-    except UnreadableInput as error:
-        return error
-    return None
 
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:

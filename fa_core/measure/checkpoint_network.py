@@ -25,7 +25,7 @@ from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
 from fa_core.sanitize import sanitize
-from fa_core.zoo.models import arch_of, build_on_meta, recognise
+from fa_core.zoo.models import ARCHS, arch_of, build_on_meta, likely
 from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
@@ -292,21 +292,22 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
-    failed: list[UnknownNetwork] = []
+    misfits = []
     for _, _, state in _choices(checkpoint, LAST):
-        shapes = {name: tensor.shape for name, tensor in state.tensors.items()}
-        try:
-            arch, arch_args = recognise(shapes)
-            return build_on_meta(arch, len(shapes), **arch_args)
-        except UnknownNetwork as error:
-            failed.append(error)
+        for network in likely({name: tensor.shape for name, tensor in state.tensors.items()}):
+            misfit = load_state(network, state)
+            if not misfit:
+                return network
+            misfits.append(f"looks like {network.arch}, but its {misfit}")
     folder = hub_folder(checkpoint.path)
     if folder:
         return network_of(f"hf:{folder}", _weights(checkpoint))
-    first = failed[0]
+    what = f"tensors of no known network ({listed(list(checkpoint.tensors))})"
     raise _no_network(checkpoint) or UnknownNetwork(
-        first.what, where=checkpoint.path, hint=first.hint
-    ) from first
+        min(misfits, key=len, default=what),
+        where=checkpoint.path,
+        hint=f"name the network with --model module:callable; known: {', '.join(ARCHS)}",
+    )
 
 
 def _weights(checkpoint: Checkpoint) -> Weights:
