@@ -67,23 +67,18 @@ def kind_of(head: bytes, path: str) -> str:
     A bare pickle, which may hold anything, counts only with a suffix of checkpoints.
     """
     if distributed(path):
-        if head[:1] == b"\x80":
-            return "distributed"
-        return ""
+        return "distributed" if head[:1] == b"\x80" else ""
     if (
         len(head) >= 10
         and head[8:9] == b"{"
         and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT
     ):
         return "safetensors"
-    if head.startswith(b"PK\x03\x04"):
-        if b"data.pkl" in head or promises_checkpoint(path):
-            return "zip"
-        return ""
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        if _LEGACY_MAGIC in head[:32] or promises_checkpoint(path):
-            return "pickle"
-        return ""
+    if head.startswith(b"PK\x03\x04") and (b"data.pkl" in head or promises_checkpoint(path)):
+        return "zip"
+    is_pickle = re.match(rb"\x80[\x02-\x05]", head)
+    if is_pickle and (_LEGACY_MAGIC in head[:32] or promises_checkpoint(path)):
+        return "pickle"
     return ""
 
 
@@ -204,15 +199,9 @@ def distributed(path: str) -> UnreadableInput | None:
 
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """The error for a file with a checkpoint's suffix but other contents."""
-    if found := foreign(path, head):
-        return found
-    if not head:
-        return UnreadableInput("is empty", where=path, hint=COPY_AGAIN)
-    return UnreadableInput(
-        f"is no checkpoint (it starts with {head[:8]!r})",
-        where=path,
-        hint="expected safetensors or a state dict saved by torch",
-    )
+    what = f"is no checkpoint (it starts with {head[:8]!r})" if head else "is empty"
+    hint = "expected safetensors or a state dict saved by torch"
+    return foreign(path, head) or UnreadableInput(what, where=path, hint=hint)
 
 
 def foreign(path: str, head: bytes) -> UnreadableInput | None:
