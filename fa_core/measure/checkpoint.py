@@ -266,10 +266,9 @@ def _no_tensors(path: Path, content: object, found: Mapping[str, State]) -> Unre
     if any(type(one) is SafeDict and not one for one in (content, *map(root.get, WEIGHT_KEYS))):
         held = "an empty state dict"
         hint = "save it on the process that has the weights, with layers in an nn.ModuleList"
-    elif isinstance(content, SafeDict) and not isinstance(content, Placeholder):
-        held = f"no state dict (it holds {listed([repr(name) for name in root], MOST_NAMED)})"
-    inner = (one for held in (root, *root.values()) for one in contents_of(held).values())
-    if any(isinstance(one, Placeholder) and one.name.startswith("numpy") for one in inner):
+    elif names := [repr(name) for name in root if isinstance(name, str)]:
+        held = f"no state dict (it holds {listed(names, MOST_NAMED)})"
+    if any(isinstance(one, Placeholder) and one.name.startswith("numpy") for one in root.values()):
         hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
