@@ -239,9 +239,9 @@ class Inside(nn.Module):
         self.backbone = Net()
 
 
-def pair(state, place):
+def pair(state):
     return {
-        place: {
+        "state": {
             **prefixed("algo.student.net.", state),
             **prefixed("algo.teacher.net.", state, 1),
             "loss.w": torch.ones(2),
@@ -249,57 +249,41 @@ def pair(state, place):
     }
 
 
+TWO = (
+    "weights from 'state.algo.student.net'; "
+    "'state.algo.teacher.net' fits too (--weights state.algo.teacher.net)"
+)
 PLACES = [
-    ("plain", Net, lambda s: s, None, ""),
-    ("module.", Net, lambda s: prefixed("module.", s), None, "names without 'module.'"),
+    (Net, lambda s: s, None, ""),
+    (Net, lambda s: prefixed("module.", s), None, "names without 'module.'"),
     (
-        "any prefix",
         Net,
         lambda s: {"model_state": prefixed("module.enc.net.", s)},
         None,
         "weights from 'model_state'; names without 'module.enc.net.'",
     ),
     (
-        "inside",
         Net,
-        lambda s: {name.replace("embed", "embed._orig_mod"): one for name, one in s.items()},
+        lambda s: {name.replace(".", "._orig_mod."): one for name, one in s.items()},
         None,
         "names without '_orig_mod.'",
     ),
-    ("put on", Inside, lambda s: s, None, "names with 'backbone.'"),
     (
-        "off and on",
         Inside,
         lambda s: prefixed("module.", s),
         None,
         "names without 'module.'; names with 'backbone.'",
     ),
-    ("DataParallel", lambda: nn.DataParallel(Net()), lambda s: s, None, "names with 'module.'"),
-    ("of a list", Net, lambda s: [s], None, "weights from '0'"),
+    (lambda: nn.DataParallel(Net()), lambda s: [s], None, "weights from '0'; names with 'module.'"),
+    (Net, pair, None, TWO),
+    (Net, pair, "teacher", "weights from 'state.algo.teacher'; names without 'net.'"),
     (
-        "a student",
-        Net,
-        lambda s: pair(s, "state"),
-        None,
-        "weights from 'state.algo.student.net'; "
-        "'state.algo.teacher.net' fits too (--weights state.algo.teacher.net)",
-    ),
-    (
-        "a teacher",
-        Net,
-        lambda s: pair(s, "state"),
-        "teacher",
-        "weights from 'state.algo.teacher'; names without 'net.'",
-    ),
-    (
-        "a teacher in mappings",
         Net,
         lambda s: {"a": {"student": s, "teacher": {"net": prefixed("", s, 1)}}},
         "teacher",
         "weights from 'a.teacher.net'",
     ),
     (
-        "beside its loss",
         Net,
         lambda s: {"state_dict": {**prefixed("model.", s), "loss.w": torch.ones(3)}, "epoch": 3},
         None,
@@ -308,20 +292,19 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("make", "content", "weights", "said"), [one[1:] for one in PLACES], ids=[p[0] for p in PLACES]
-)
+@pytest.mark.parametrize(("make", "content", "weights", "said"), PLACES)
 def test_weights_are_found_at_every_level_and_what_was_taken_is_said(
     make, content, weights, said, load
 ):
     state = Net().state_dict()
     net, note = load(content(state), make, weights)
     assert note == said
-    found = dict(net.named_parameters())
-    add = float(weights == "teacher")
+    found = {
+        name.removeprefix("module.").removeprefix("backbone."): one
+        for name, one in net.state_dict().items()
+    }
     for name, tensor in state.items():
-        (one,) = (held for full, held in found.items() if full.endswith(name))
-        assert torch.equal(one, tensor + add)
+        assert torch.equal(found[name], tensor + float(weights == "teacher"))
 
 
 def test_a_name_that_is_not_there_says_which_are(load):
