@@ -25,7 +25,7 @@ from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
 from fa_core.sanitize import sanitize
-from fa_core.zoo.models import ARCHS, arch_of, build_on_meta, likely
+from fa_core.zoo.models import ARCHS, build_on_meta, likely
 from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
@@ -281,9 +281,11 @@ def _no_network(checkpoint: Checkpoint) -> UnreadableInput | None:
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
+    arch = manifest.arch
     names = checkpoint.state
+    if arch == "resmlp" and any(f".{name}".endswith(".head.weight") for name in names):
+        arch = "resmlp_wide"  # what an early version called resmlp
     try:
-        arch = arch_of(manifest.arch, {".".join(name.split(".")[-2:]): 0 for name in names})
         return build_on_meta(arch, len(names), **manifest.arch_args)
     except UsageError as error:
         raise UnknownNetwork(

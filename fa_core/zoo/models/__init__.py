@@ -19,7 +19,7 @@ from fa_core.zoo.models.resnet import ResNet20, ResNet56, SmallResNet
 from fa_core.zoo.models.smallcnn import SmallCNN
 from fa_core.zoo.models.vit_mini import ViTMini
 
-__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "build_on_meta", "likely"]
+__all__ = ["ARCHS", "StreamNet", "build", "build_on_meta", "likely"]
 
 ARCHS: Mapping[str, type[StreamNet]] = {
     net.arch: net
@@ -101,22 +101,6 @@ def build_on_meta(arch: str, tensors: int, /, **args: Any) -> StreamNet:
         raise UsageError(f"L is {blocks}, and the file has {tensors} tensors")
     with torch.device("meta"), _Undrawn():
         return build(arch, **args)
-
-
-def arch_of(named: str, tensors: Mapping[str, object]) -> str:
-    """The registry name of a manifest's network: an early ``resmlp`` is `WideResMLP` today.
-
-    Args:
-        named: the manifest's ``arch``.
-        tensors: of the checkpoint; an early ``resmlp`` has a ``head``.
-
-    >>> arch_of("resmlp", {"head.weight": 0}), arch_of("resmlp", {"out_head.weight": 0})
-    ('resmlp_wide', 'resmlp')
-    """
-    earlier = f"{WideResMLP.last}.weight" in tensors and f"{ResMLP.last}.weight" not in tensors
-    if named == ResMLP.arch and earlier:
-        return WideResMLP.arch
-    return named
 
 
 def likely(tensors: Mapping[str, Sequence[int]]) -> Iterator[StreamNet]:
