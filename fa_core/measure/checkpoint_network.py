@@ -47,7 +47,7 @@ LAST = {"head.weight", "out_head.weight", "fc.weight"}
 
 _NO_NETWORK = {
     r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embeddings": "is an adapter (LoRA), no "
-    "network; merge it: PeftModel.from_pretrained(network, FOLDER).merge_and_unload()",
+    "network; merge it, and save that: PeftModel.from_pretrained(net, FOLDER).merge_and_unload()",
     r"\.quant_state\.bitsandbytes__": f"is quantised (bitsandbytes nf4 or fp4); {DEQUANTISE}",
     r"\.(?:absmax|SCB|weight_format)$": f"is quantised (bitsandbytes); {DEQUANTISE}",
     r"\.(?:qweight|qzeros|g_idx)$": f"is quantised (GPTQ or AWQ); {DEQUANTISE}",
@@ -85,12 +85,11 @@ def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
     Raises:
         UnreadableInput: nothing fits; says why not the nearest.
     """
-    twin = on_meta(network)
     fits: dict[str, Choice] = {}
     misfits = []
     for choice in _choices(checkpoint, network.state_dict().keys()):
         if choice.place not in fits:
-            misfits.append(load_state(twin, choice.state))
+            misfits.append(load_state(on_meta(network), choice.state))
             if not misfits[-1]:
                 fits[choice.place] = choice
     if not fits:
@@ -205,7 +204,9 @@ def loaded(
     taken = fitted(checkpoint, network)
     if model is None and any(tensor.is_meta for tensor in network.parameters()):
         network.to_empty(device="cpu")  # only now: a manifest can ask for a terabyte
-    load_state(network, taken.state)
+    misfit = load_state(network, taken.state)
+    if misfit:
+        raise UnreadableInput(misfit, where=checkpoint.path)
     dtypes = {tensor.dtype for tensor in taken.tensors.values() if tensor.is_floating_point()}
     kept = {torch.float64}
     if as_is:
@@ -234,12 +235,11 @@ def load_state(network: nn.Module, state: State) -> str:
         if name not in state.others and (name in own or not name.endswith(EXTRA_STATE))
     }
     tied = {id(own[name]): one for name, one in held.items() if name in own}
-    filled = {
-        name: tied.get(id(one), one)
-        for name, one in own.items()
-        if id(one) in tied or name.endswith(OPTIONAL)
-    }
-    given: Any = OrderedDict({**filled, **held})
+    for name, one in own.items():
+        if id(one) in tied:
+            held.setdefault(name, tied[id(one)])
+    kept = {name: one for name, one in own.items() if name.endswith(OPTIONAL)}
+    given: Any = OrderedDict({**kept, **held})
     given._metadata = state.versions
     try:
         with _FloatsOnly(), warnings.catch_warnings():
@@ -249,6 +249,7 @@ def load_state(network: nn.Module, state: State) -> str:
         lines = str(error).split("\n\t")[1:] or [first_line(error)]
         said = [_COPYING.sub(r"\1 \2", line).strip(" .")[:LONGEST_LINE] for line in lines]
         return f"tensors do not fit the network: {listed(said, 2)}"
+    state.update(held)  # in the network itself, tied tensors may be two that share memory
     return ""
 
 

@@ -67,19 +67,19 @@ def copied(
 
 
 def on_meta(model: nn.Module) -> nn.Module:
-    """A copy of a network without memory: lazy parameters stay, all others are on the meta device.
+    """A copy of a network without memory: all its parameters and buffers are on the meta device.
 
     The network itself if it cannot be copied. Tensors that share memory become one.
     """
     made: dict[object, Tensor] = {}
+    memo: dict[int, Any] = {}
     try:
-        memo: dict[int, Any] = {
-            id(one): made.setdefault(
-                (one.data_ptr() or id(one), one.shape), torch.empty_like(one, device="meta")
-            )
-            for one in chain(model.parameters(), model.buffers())
-            if not is_lazy(one)
-        }
+        for one in chain(model.parameters(), model.buffers()):
+            if is_lazy(one):
+                memo[id(one)] = type(one)(device="meta")  # torch cannot copy a buffer of this kind
+            else:
+                key = (one.data_ptr() or id(one), one.shape)
+                memo[id(one)] = made.setdefault(key, torch.empty_like(one, device="meta"))
         with _Copying(model, None, None):
             return copy.deepcopy(model, memo)
     except Exception:

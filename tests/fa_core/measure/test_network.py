@@ -219,6 +219,14 @@ def test_a_network_loads_what_its_own_load_state_dict_takes(kind, around, load):
         assert str(one) == str(ours.state_dict()[name]), name
 
 
+def test_a_mapping_of_other_shapes_leaves_lazy_layers_as_they_are(load):
+    right, wrong = ran().state_dict(), ran().state_dict()
+    wrong |= {"embed.weight": torch.ones(4, 9, 1), "head.bias": torch.ones(7)}
+    net, said = load({"model": wrong, "other": right}, Lazy)
+    assert torch.equal(net.embed.weight, right["embed.weight"])
+    assert said == "weights from 'other'; not used: model"
+
+
 def test_an_extra_state_is_handed_over_as_plain_data_or_not_at_all(load):
     make = lambda: Net(layer=Extra)  # noqa: E731
     net, _ = load(make().state_dict(), make)
