@@ -76,7 +76,8 @@ def on_meta(model: nn.Module) -> nn.Module:
     try:
         for one in chain(model.parameters(), model.buffers()):
             if is_lazy(one):
-                memo[id(one)] = type(one)(device="meta")  # torch cannot copy a buffer of this kind
+                kind: Any = type(one)
+                memo[id(one)] = kind(device="meta")  # torch cannot copy a buffer of this kind
             else:
                 key = (one.data_ptr() or id(one), one.shape)
                 memo[id(one)] = made.setdefault(key, torch.empty_like(one, device="meta"))
