@@ -186,7 +186,10 @@ DETR = {"model_type": "detr", "architectures": ["DetrForObjectDetection"]}
         (DETR | {"use_pretrained_backbone": True}, "use_pretrained_backbone leads to weights"),
         (DETR, "its backbone is a network with weights of its own"),
         (DETR | {"backbone_config": {"model_type": "resnet"}}, "backbone_config leads to"),
-        (BERT | {"quantization_config": {"quant_method": "evil"}}, r"weights are quantised \(evil\); dequantise"),
+        (
+            BERT | {"quantization_config": {"quant_method": "evil"}},
+            r"weights are quantised \(evil\); dequantise",
+        ),
         (BERT | {"vision_tower": "evil/tower"}, "vision_tower is a name, 'evil/tower'"),
         (BERT | {"text_config": {"tower": ["evil"]}}, "tower is a name, 'evil'"),
         ({"model_type": "timm_wrapper", "architecture": "resnet18"}, "architecture is a name"),
