@@ -20,29 +20,12 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
-from fa_core.files.decode import LARGEST, loads
+from fa_core.files.decode import LARGEST
 
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
 STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
 """Element type of each of torch's storage classes."""
-
-EXPORTED_TABLE = "data/weights/model_weights_config.json"
-"""Entry of the archive in which torch.export lists a program's weights."""
-
-EXPORTED = {
-    1: "uint8",
-    2: "int8",
-    3: "int16",
-    4: "int32",
-    5: "int64",
-    6: "half",
-    7: "float",
-    8: "double",
-    12: "bool",
-    13: "bfloat16",
-}
-"""Element types by their number in that list."""
 
 LONGEST_NAME = 1000
 """Characters of the longest name that is accepted."""
@@ -117,9 +100,16 @@ class _CountedOpcodes(dict[int, _Handler]):
 
 class SafeDict(dict[object, object]):
     """A dict from a file. Huge integers, whose hashes may be made to collide, and nested keys are
-    replaced."""
+    replaced.
 
-    __slots__ = ()
+    Attributes:
+        versions: the ``_metadata`` of a state dict, unchecked.
+    """
+
+    __slots__ = ("versions",)
+
+    def __init__(self) -> None:
+        self.versions: object = None
 
     def __setitem__(self, key: object, value: object) -> None:
         safe = key is None or isinstance(key, (str, float, bytes))
@@ -138,17 +128,18 @@ class Placeholder(SafeDict):
         args: arguments of that call, unchecked.
         state: argument of ``__setstate__``, unchecked.
         members: elements that would be appended.
-        tensor: the tensor it describes, once built.
+        tensor: the tensor it describes, or the kind of one that is not built, once looked at.
     """
 
     __slots__ = ("args", "members", "name", "state", "tensor")
 
     def __init__(self, name: str, args: Sequence[Any] = ()) -> None:
+        super().__init__()
         self.name = name
         self.args = args
         self.state: Any = None
         self.members: Sequence[object] = ()
-        self.tensor: Tensor | None = None
+        self.tensor: Tensor | str | None = None
 
     def append(self, member: object) -> None:
         """Add a member, like `list.append`."""
@@ -322,22 +313,6 @@ class Archive:
             file.seek(length, io.SEEK_CUR)
         return content
 
-    def exported(self) -> dict[str, Tensor]:
-        """Read the weights that ``torch.export.save`` wrote, a table and raw bytes, after
-        `open_zip`."""
-        found = {}
-        for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
-            if entry["use_pickle"]:
-                raise ValueError(f"{name} is no plain tensor")
-            meta = entry["tensor_meta"]
-            key = f"data/weights/{entry['path_name']}"
-            size = [length["as_int"] for length in meta["sizes"]]
-            stride = [step["as_int"] for step in meta["strides"]]
-            dtype = DTYPES[EXPORTED[meta["dtype"]]]
-            whole = Storage(self, "UntypedStorage", key, self.places[key][1])
-            found[name] = whole.tensor(dtype, meta["storage_offset"]["as_int"], size, stride)
-        return found
-
     def _entry(self, name: str) -> bytes:
         start, length = self.places[name]
         return bytes(self.data[start : start + length])
@@ -381,9 +356,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             raise pickle.UnpicklingError("a name of more characters than any has")
         self._budget.spend(length // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
-
-    def get_extension(self, code: int) -> None:
-        self.append(Placeholder(f"copyreg.{code}"))
 
     def persistent_load(self, pid: Sequence[Any]) -> object:
         if pid[0] == "module":
@@ -446,8 +418,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
 
     def _build(self) -> None:
         state = self.stack.pop()
-        if isinstance(self.stack[-1], Placeholder):
-            self.stack[-1].state = state
+        made = self.stack[-1]
+        if isinstance(made, Placeholder):
+            made.state = state
+        elif isinstance(made, SafeDict) and isinstance(state, dict):
+            made.versions = state.get("_metadata")
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

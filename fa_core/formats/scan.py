@@ -276,6 +276,9 @@ def _from_plugin(
     if head.startswith(_WANDB):
         hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
         raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
+    other = checkpoint_file.foreign(place.path, head)
+    if other and (place.named or place.path.endswith((".bin", ".ckpt"))):
+        raise other
     if names and (place.named or may_be_log(names)):
         raise no_known_column(place.path, names, given)
     if place.named:

@@ -377,19 +377,19 @@ class TestOutOfMemory:
     @pytest.fixture
     def small_device(self, monkeypatch):
         def limit(most, error, message):
-            real = loading.network_for
+            real = loading.loaded
 
-            def network_for(*args, **kwargs):
-                net = real(*args, **kwargs)
+            def loaded(*args):
+                net, taken = real(*args)
 
                 def refuse(module, inputs):
                     if len(inputs[0]) > most:
                         raise error(message)
 
                 net.register_forward_pre_hook(refuse)
-                return net
+                return net, taken
 
-            monkeypatch.setattr(loading, "network_for", network_for)
+            monkeypatch.setattr(loading, "loaded", loaded)
 
         return limit
 
