@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.analysis.record_comparison import Comparison, Difference, compare
+from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
@@ -38,6 +39,9 @@ CODE = {"model": "network", "logits": "place of the logits", "loss": "loss", "cr
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _AS_RECORDED = MeasureOptions()
+
+Summary: TypeAlias = tuple[Json, Json]
+"""What a file says of a run, and what it would have to say."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +114,7 @@ def verify(
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
     pairs = [(prepared[index][0], report) for index, report in done]
-    runs = verifications(pairs, _summaries(row.source for row, _ in pairs))
+    runs = verifications(pairs, summaries_of(row for row, _ in pairs))
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
@@ -215,18 +219,18 @@ def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
 
 def verifications(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
-    summaries: Mapping[tuple[str, str], Json] = MappingProxyType({}),
+    summaries: Mapping[tuple[str, str], Summary] = MappingProxyType({}),
 ) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        summaries: what the files say of their own reports, see `_summaries`.
+        summaries: see `summaries_of`.
     """
     found = []
     for row, measured in _with_baselines(list(pairs)):
-        beside = _contradictions(row, summaries.get((row.source, row.key), {}))
-        comparison = compare(row.report, _named(row, measured), beside)
+        summary = summaries.get((row.source, row.key), ({}, {}))
+        comparison = compare(row.report, _named(row, measured), summary)
         if measured.frozen_baseline_acc is None:
             # from another run of that audit, or the user
             measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
@@ -234,25 +238,32 @@ def verifications(
     return found
 
 
-def _summaries(sources: Iterable[str]) -> dict[tuple[str, str], Json]:
-    """(file, key of a report) → its entry in the ``summary`` of an audit table."""
-    found: dict[tuple[str, str], Json] = {}
-    for source in dict.fromkeys(sources):
-        table = None
-        with suppress(FaError, ValueError):
-            table = loads(read_file(source))
-        if isinstance(table, dict) and isinstance(table.get("summary"), list):
-            pairs = zip(table.get("reports", ()), table["summary"], strict=False)
-            found |= {(source, key): line for key, line in pairs if isinstance(line, dict)}
+def summaries_of(rows: Iterable[AuditRow]) -> dict[tuple[str, str], Summary]:
+    """(file, key of a report) → what the ``summary`` of an audit table says of that report and of
+    their number, and what it would have to say. Other files have no entry."""
+    tables: dict[str, tuple[Json, list[Any]] | None] = {}
+    found: dict[tuple[str, str], Summary] = {}
+    for row in rows:
+        if row.source not in tables:
+            tables[row.source] = _table(row.source)
+        if (table := tables[row.source]) is not None:
+            reports, lines = table
+            said = dict(zip(reports, lines, strict=False)).get(row.key)
+            own = {"runs": len(reports), "run": msgspec.structs.asdict(summary_row(row))}
+            found[row.source, row.key] = {"runs": len(lines), "run": said}, own
     return found
 
 
-def _contradictions(row: AuditRow, summary: Json) -> Iterator[Difference]:
-    """What the summary says otherwise than the report."""
-    for name, value in msgspec.structs.asdict(summary_row(row)).items():
-        said = summary.get(name, value)
-        if said != value and not (said != said and value != value):  # NaN: not measured
-            yield Difference(kind="fact", name=f"summary.{name}", recorded=said, measured=value)
+def _table(source: str) -> tuple[Json, list[Any]] | None:
+    """Reports and summary of an audit table; None for a file without them."""
+    table = None
+    with suppress(FaError, ValueError):
+        table = loads(read_file(source))
+    if not isinstance(table, dict):
+        return None
+    reports, summary = table.get("reports"), table.get("summary")
+    both = isinstance(reports, dict) and isinstance(summary, list)
+    return (reports, summary) if both else None
 
 
 def _with_baselines(

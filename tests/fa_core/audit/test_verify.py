@@ -52,16 +52,6 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
     assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
 
 
-def test_a_summary_that_contradicts_its_report_differs(audited):
-    out, _ = audited
-    table = json.loads(out.read_text())
-    table["summary"][0] |= {"method": "bp", "seed": 7, "acc": 0.99}
-    out.write_text(json.dumps(table))
-    (run,) = verified(out).runs
-    names = {each.name for each in run.comparison.differences if each.decides}
-    assert names == {"summary.method", "summary.seed", "summary.acc"}
-
-
 def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
     rows = [
         replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows
