@@ -87,10 +87,8 @@ QUANTITIES: Mapping[str, Rule] = {
     **dict.fromkeys(("residual_norms", "bp_grad_norms", "error_norm"), _NORM),
     "cross_batch_stability": _COSINE,
     "frozen_baseline_acc": Rule(needs=BASELINE),
-    "credit": _COSINE,
-    "credit.null": _DRAWN_COSINE,
-    "credit.rho": _DRAWN_COSINE,
-    "credit.deep_rho": _DRAWN_COSINE,
+    "credit": _DRAWN_COSINE,
+    **dict.fromkeys(("credit.gamma", "credit.gamma_L", "credit.deep_gamma"), _COSINE),
     "credit.nudge": Rule(50.0),
     # an interval's width comes from small differences, which rounding changes more
     "intervals": Rule(50.0, needs=FORMULAS),
