@@ -78,6 +78,13 @@ _SAME, _NORM, _COSINE = Rule(), BY_UNIT["norm"], BY_UNIT["cosine"]
 _DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
 _MACHINE = Rule(unless="says where it was measured")
 
+_DEVICE = ("device", "device_label", "instructions", "group")
+_VERSIONS = ("torch", "numpy")
+"""Facts of provenance that let numbers differ by rounding."""
+
+_PLACE = ("threads", "processor", "idle_gpu", "node", "versions")
+"""Further facts about the place."""
+
 QUANTITIES: Mapping[str, Rule] = {
     "notes": Rule(unless="free text"),
     "thresholds": Rule(unless="the verdict is judged by them and by the protocol's"),
@@ -108,23 +115,12 @@ QUANTITIES: Mapping[str, Rule] = {
     "provenance.checkpoint": Rule(unless="a path"),
     "provenance.files": Rule(unless="times of files"),
     "provenance.settings": Rule(unless="the run was measured again with them"),
-    **dict.fromkeys(
-        (f"provenance.{name}" for name in ("device", "device_label", "instructions", "group")),
-        _MACHINE,
-    ),
-    **dict.fromkeys(
-        (f"provenance.{name}" for name in ("threads", "processor", "idle_gpu", "versions")),
-        _MACHINE,
-    ),
+    **{f"provenance.{name}": _MACHINE for name in (*_DEVICE, *_PLACE)},
 }
 """Name in a report, of a value or of all within it → how it is compared; else as a `FACT`."""
 
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
-
-_DEVICE = ("device", "device_label", "instructions", "group")
-_VERSIONS = ("torch", "numpy")
-"""Facts of provenance that let numbers differ by rounding."""
 
 _ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
 
