@@ -41,6 +41,7 @@ MOST_NAMED = 40
 
 LACKING, UNCHECKED = "lacking", "unchecked"
 
+
 class Rule(NamedTuple):
     """How a quantity is compared.
 
@@ -78,12 +79,14 @@ _SAME, _NORM, _COSINE = Rule(), BY_UNIT["norm"], BY_UNIT["cosine"]
 _DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
 _MACHINE = Rule(unless="says where it was measured")
 
-_DEVICE = ("device", "device_label", "instructions", "group")
-_VERSIONS = ("torch", "numpy")
+_ROUNDS = ("device", "device_label", "instructions", "group", "versions.torch", "versions.numpy")
 """Facts of provenance that let numbers differ by rounding."""
 
-_PLACE = ("threads", "processor", "idle_gpu", "node", "versions")
-"""Further facts about the place."""
+_PLACE = (*_ROUNDS[:4], "threads", "processor", "node", "versions")
+"""All facts about the place."""
+
+_DECIDE = ("versions.formulas", "versions.torch")
+"""The versions that decide intervals and random numbers."""
 
 QUANTITIES: Mapping[str, Rule] = {
     "notes": Rule(unless="free text"),
@@ -115,7 +118,7 @@ QUANTITIES: Mapping[str, Rule] = {
     "provenance.checkpoint": Rule(unless="a path"),
     "provenance.files": Rule(unless="times of files"),
     "provenance.settings": Rule(unless="the run was measured again with them"),
-    **{f"provenance.{name}": _MACHINE for name in (*_DEVICE, *_PLACE)},
+    **{f"provenance.{name}": _MACHINE for name in _PLACE},
 }
 """Name in a report, of a value or of all within it → how it is compared; else as a `FACT`."""
 
@@ -167,8 +170,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         differences: all values that differ, deciding or not.
         compared: number of compared values.
-        largest: largest difference relative to its tolerance (at most 1 = agreement).
-        bit_for_bit: whether all compared numbers are equal.
+        largest: largest difference relative to its tolerance (0 = bit for bit, at most 1).
         elsewhere: what differs of the machine and the versions; if nothing, no tolerance applies.
         not_compared: names of recorded values that are not compared.
     """
@@ -176,7 +178,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     differences: list[Difference]
     compared: int
     largest: float
-    bit_for_bit: bool
     elsewhere: list[str]
     not_compared: list[str]
 
@@ -197,9 +198,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             counts = Counter(each.kind for each in self.differences if each.decides)
             kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
             return f"DIFFERS: {kinds}; {self.compared} values compared"
-        exact = f"at most {brief(self.largest, 2)} of what rounding allows"
-        if self.bit_for_bit:
-            exact = "bit for bit"
+        exact = "bit for bit"
+        if self.largest:
+            exact = f"at most {brief(self.largest, 2)} of what rounding allows"
         if self.unchecked:
             return f"agrees in {self.compared} values, {exact}; {self.unchecked} NOT CHECKED"
         return f"agrees: {self.compared} values, {exact}"
@@ -236,14 +237,14 @@ def compare(
     said, own = summary
     before = _values({**_data(recorded), "summary": said})
     after = _values({**_data(measured), "summary": own})
-    elsewhere = _elsewhere(recorded, measured)
+    elsewhere = _elsewhere(before, after)
     relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {
-        FORMULAS: _formulas(recorded) != _formulas(measured),
+        FORMULAS: bool(_changed(before, after, _DECIDE)),
         BASELINE: measured.frozen_baseline_acc is None,
         HERE: bool(elsewhere),
     }
-    outside = _not_compared(measured)
+    outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
     skipped: dict[str, None] = {}
@@ -270,7 +271,6 @@ def compare(
         differences=differences,
         compared=len(within) + sum(each.measured is not None for each in checked),
         largest=max(within, default=0.0),
-        bit_for_bit=not any(within),
         elsewhere=elsewhere,
         not_compared=list(skipped),
     )
@@ -286,12 +286,12 @@ def _rule(name: str) -> tuple[str, Rule]:
     return name, FACT
 
 
-def _not_compared(measured: DiagnosticReport) -> Sequence[str]:
-    """Quantities that this measurement says nothing of: names without a manifest, the name of data
+def _not_compared(measured: Json) -> Sequence[str]:
+    """Quantities that a measurement says nothing of: names without a manifest, the name of data
     that were typed."""
-    settings = _mapping(measured.provenance.get("settings"))
-    typed = ("provenance.data",) if settings.get("data_typed") and settings.get("data") else ()
-    return (*typed, *(() if measured.method_name else _NAMES))
+    settings = "provenance.settings.data"
+    typed = ("provenance.data",) if {settings, f"{settings}_typed"} <= measured.keys() else ()
+    return (*typed, *(() if "method_name" in measured else _NAMES))
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -355,12 +355,6 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     return over
 
 
-def _formulas(report: DiagnosticReport) -> tuple[object, object]:
-    """The versions that decide intervals and random numbers."""
-    versions = _mapping(report.provenance.get("versions"))
-    return versions.get("formulas", "1"), versions.get("torch")
-
-
 def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
     """The first of three verdicts that is not the recorded one: of the measured numbers, of the
     recorded numbers, and by the protocol's thresholds."""
@@ -406,34 +400,29 @@ def _values(data: Json) -> dict[str, object]:
     return found
 
 
-def _elsewhere(recorded: DiagnosticReport, measured: DiagnosticReport) -> list[str]:
+def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:
+    """Which facts of provenance differ."""
+    values = [(before.get(f"provenance.{name}"), now.get(f"provenance.{name}")) for name in facts]
+    return [
+        f"{name.removeprefix('versions.')} {was} → {is_now}"
+        for name, (was, is_now) in zip(facts, values, strict=True)
+        if was != is_now
+    ]
+
+
+def _elsewhere(before: Json, now: Json) -> list[str]:
     """What differs of the machine and the versions; of another device than the processor at least
     its name, since its kernels need not repeat a number."""
-    before, now = _machine(recorded), _machine(measured)
-    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
-    if not changed and (now["device"] != "cpu" or now["instructions"] is None):
-        changed.append(f"device {now['device']}")
+    device = now.get("provenance.device")
+    changed = _changed(before, now, _ROUNDS)
+    if not changed and (device != "cpu" or "provenance.instructions" not in now):
+        return [f"device {device}"]
     return changed
-
-
-def _machine(report: DiagnosticReport) -> Json:
-    """What lets numbers differ by rounding."""
-    facts = report.provenance
-    versions = _mapping(facts.get("versions"))
-    machine = {name: facts.get(name) for name in _DEVICE}
-    return machine | {name: versions.get(name) for name in _VERSIONS}
 
 
 def _order(difference: Difference) -> tuple[bool, int]:
     """Deciding differences first, by kind."""
     return not difference.decides, _ORDER.index(difference.kind)
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    """A mapping from a file; empty if the value is none."""
-    if isinstance(value, Mapping):
-        return value
-    return {}
 
 
 def _short(value: object, absent: str) -> str:

@@ -13,7 +13,6 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.audit.devices import idle_gpu
 from fa_core.audit.jobs import (
     AUTO,
     CREDITS,
@@ -429,9 +428,8 @@ def _device_facts(device: str) -> dict[str, str]:
         label = torch.cuda.get_device_name(device)
     else:
         label = f"{processor_name()}, {torch.get_num_threads()} threads"
-    idle = idle_gpu([device])
     facts = {"device": device, "device_label": label}
     if not on_gpu:
         # processors of virtual machines share a name and differ in their instructions
         facts["instructions"] = torch.backends.cpu.get_cpu_capability()
-    return {**facts, **({"idle_gpu": idle} if idle else {})}
+    return facts

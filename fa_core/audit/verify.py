@@ -49,12 +49,10 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         row: the record.
-        measured: the new report.
-        comparison: their differences.
+        comparison: its differences from a new measurement.
     """
 
     row: AuditRow
-    measured: DiagnosticReport
     comparison: Comparison
 
 
@@ -139,10 +137,7 @@ def find_checkpoint(row: AuditRow) -> Path:
         raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
     recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
-    if row.checkpoint:
-        places = [recorded]
-    else:
-        places = []
+    places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
     places += [folder] if folder.name == recorded.name else []
     for place in places:
@@ -211,12 +206,6 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return None if value in CREDITS else value
 
 
-def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
-    """Compare a record with a new measurement of its run."""
-    (run,) = verifications([(row, measured)])
-    return run
-
-
 def verifications(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
     summaries: Mapping[tuple[str, str], Summary] = MappingProxyType({}),
@@ -231,10 +220,7 @@ def verifications(
     for row, measured in _with_baselines(list(pairs)):
         summary = summaries.get((row.source, row.key), ({}, {}))
         comparison = compare(row.report, _named(row, measured), summary)
-        if measured.frozen_baseline_acc is None:
-            # from another run of that audit, or the user
-            measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
-        found.append(Verification(row=row, measured=measured, comparison=comparison))
+        found.append(Verification(row=row, comparison=comparison))
     return found
 
 
@@ -295,8 +281,5 @@ def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
     manifest = read_manifest(run)
     recorded = row.report.method_name
     same = canonical_method(manifest.method) == canonical_method(recorded)
-    if same:
-        name = recorded
-    else:
-        name = manifest.method
+    name = recorded if same else manifest.method
     return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)

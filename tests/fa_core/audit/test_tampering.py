@@ -1,6 +1,5 @@
 """Every leaf of a full audit file changed, deleted, renamed, added to: what `verify` says of it."""
 
-import copy
 import json
 
 import pytest

@@ -1,4 +1,3 @@
-import json
 import os
 import shutil
 from pathlib import Path
@@ -50,14 +49,6 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
     checkpoint.write_text('{"growth": 3.1}')
     (run,) = verified(out).runs
     assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
-
-
-def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
-    rows = [
-        replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows
-    ]
-    (run,) = verify(rows, HOW).runs
-    assert run.measured.margin_pp == pytest.approx(30.0)
 
 
 def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):

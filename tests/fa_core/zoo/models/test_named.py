@@ -242,7 +242,10 @@ def test_code_in_a_hub_folder_is_not_run(hub):
             r"safetensors: needs [\d,]+ MiB of memory, [\d,]+ times its size; the sizes in config",
         ),
         *(
-            ({name: 1 << bits}, rf"config\.json: is no configuration \({name} is [\d,]+, and no size")
+            (
+                {name: 1 << bits},
+                rf"config\.json: is no configuration \({name} is [\d,]+, and no size",
+            )
             for name, bits in (("num_labels", 24), ("n_layer", 20), ("num_hidden_layers", 63))
         ),
         (
