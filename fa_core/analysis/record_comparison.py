@@ -241,7 +241,6 @@ def compare(
     relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {
         FORMULAS: bool(_changed(before, after, _DECIDE)),
-        BASELINE: measured.frozen_baseline_acc is None,
         HERE: bool(elsewhere),
     }
     outside = _not_compared(after)
@@ -255,6 +254,7 @@ def compare(
                 skipped[quantity] = None
             continue
         found = _judged(name, before.get(name), after.get(name), rule, relative)
+        lacks[BASELINE] = name not in after
         if isinstance(found, float):
             within.append(found)
         elif lacks.get(rule.needs):

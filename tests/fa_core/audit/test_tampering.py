@@ -13,6 +13,7 @@ from fa_core.errors import FaError
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.report.diagnostic_report import DiagnosticReport
 
 from .runs_for_tests import make_run
 
@@ -147,3 +148,11 @@ def test_what_belongs_to_another_run_is_found(audited, place):
     else:
         reports["dfa_s42"], reports["frozen_s42"] = reports["frozen_s42"], reports["dfa_s42"]
     assert is_found(table, path.with_name("swapped.json"), again)
+
+
+@pytest.mark.parametrize("other", [{"method": "frozen"}, {"seed": 7}])
+def test_a_manifest_that_names_another_run_than_its_report_is_a_problem(tmp_path, other):
+    run = make_run(tmp_path / "run", **{"method": "dfa", **other})
+    DiagnosticReport(method_name="DFA", seed=42, headline_acc=0.5).save(run / "audit.json")
+    found = scan([tmp_path])
+    assert "is of" in found.problems[0].message and not found.rows[0].report.coverage
