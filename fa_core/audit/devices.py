@@ -43,10 +43,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_devices() -> list[Device]:
     """Every device torch can measure on, the CPU last."""
-    if _has_mps():
-        mps = [Device(name="mps", label="Apple GPU")]
-    else:
-        mps = []
+    mps = [Device(name="mps", label="Apple GPU")] if _has_mps() else []
     return [*_cuda_devices(), *mps, Device(name="cpu", label=f"{usable_cores()} cores")]
 
 
@@ -141,10 +138,7 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
         names.extend(name for name in _named(part) if name not in names)
     if not names:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
-    if jobs is None:
-        count = len(names)
-    else:
-        count = jobs
+    count = len(names) if jobs is None else jobs
     return [names[worker % len(names)] for worker in range(count)]
 
 

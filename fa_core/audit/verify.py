@@ -33,7 +33,13 @@ from fa_core.report.provenance import BASELINE_FROM, GIVEN
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
 
-CODE = {"model": "network", "logits": "place of the logits", "loss": "loss", "credit": "credit"}
+CODE = {
+    "model": "network",
+    "logits": "place of the logits",
+    "loss": "loss",
+    "credit": "credit",
+    "data": "data set",
+}
 """Options that may name code → what they name."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
@@ -151,10 +157,9 @@ def find_checkpoint(row: AuditRow) -> Path:
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
     """The settings a run was measured with, overridden by typed options.
 
-    These options override: the data SPEC (a recorded one may name no code), the network, which is
-        required if one was recorded, as is a loss, a credit or a place of the logits that names
-        code, and the name of the weights in a file. A report without settings is measured with its
-        own K and B.
+    These options override: the network, which is required if one was recorded, as are data, a
+        loss, a credit or a place of the logits that name code, and the name of the weights in a
+        file. A report without settings is measured with its own K and B.
 
     Raises:
         UsageError: the user's own code was recorded, and is not typed again.
@@ -175,6 +180,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         if (text := getattr(options, name)) is not None
         and _code(typed, name) is None
         and (name == "model" or is_callable_name(text))
+        and not (name == "data" and text.partition(":")[0] in DATA_SETS)
     }
     if untyped:
         name, text = next(iter(untyped.items()))
@@ -182,16 +188,12 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
             f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
         wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
-        own_data = options.data and options.data.partition(":")[0] not in DATA_SETS
-        if own_data and typed.data is None:
-            wanted += f" --data {options.data}"
         hint = f"type it yourself if you trust it: {wanted}"
         raise UsageError(what, where=row.source, hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(
         options,
-        data=typed.data or options.data,
         data_typed=typed.data is not None,
         **{name: _code(typed, name) or getattr(options, name) for name in CODE},
         weights=typed.weights or options.weights,

@@ -120,10 +120,7 @@ def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., objec
     if kind:
         return partial(_LIBRARIES[kind], name)
     maker: Callable[..., object]
-    if ":" in name:
-        maker = import_callable(name, "--model")
-    else:
-        maker = load_plugin(plugins(MODELS)[name])
+    maker = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
     return maker
 
 

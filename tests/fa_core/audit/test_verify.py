@@ -138,7 +138,7 @@ def test_settings_are_those_recorded_else_the_reports(tmp_path, settings, expect
         ),
         (
             {"model": "lab:net", "loss": "lab:loss", "data": "lab:load"},
-            {"model": "lab:net", "loss": "lab:loss"},
+            {"model": "lab:net", "loss": "lab:loss", "data": "lab:load"},
             "--model lab:net --loss lab:loss --data lab:load$",
         ),
     ],
@@ -159,13 +159,14 @@ def test_a_loss_and_a_place_by_name_are_taken_from_the_record(tmp_path):
     assert recorded_options(full).credit == "full"
 
 
-def test_settings_name_no_code_unless_it_is_typed_again(tmp_path):
-    row = recorded(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
-    with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
-        recorded_options(row)
-    options = recorded_options(row, MeasureOptions(model="lab:net"))
-    assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
-    assert recorded_options(row, MeasureOptions(model="lab:net", data="lab:load")).data_typed
+def test_data_that_were_typed_again_may_name_code(tmp_path):
+    row = recorded(tmp_path / "a.pt", settings={"data": "lab:load"})
+    options = recorded_options(row, MeasureOptions(data="lab:load"))
+    assert (options.data, options.data_typed) == ("lab:load", True)
+    named = recorded(tmp_path / "a.pt", settings={"data": "cifar10:cifar"})
+    assert recorded_options(named).data == "cifar10:cifar"
+    with pytest.raises(UsageError, match="--model digits:net"):
+        recorded_options(recorded(tmp_path / "a.pt", settings={"model": "digits:net"}))
 
 
 def test_settings_that_cannot_be_read_are_an_error_in_words(tmp_path):
