@@ -48,14 +48,12 @@ class Rule(NamedTuple):
     Attributes:
         times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
         size: what the tolerance is relative to, where that is more than the number.
-        kind: of a `Difference`; empty: ``number`` or ``fact``.
         needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`.
         unless: why it is not compared at all.
     """
 
     times: float = 0.0
     size: float = 0.0
-    kind: str = ""
     needs: str = ""
     unless: str = ""
 
@@ -109,10 +107,7 @@ QUANTITIES: Mapping[str, Rule] = {
     # rounding errors themselves, and accuracies without decided ties
     "reference_precision": Rule(needs=HERE),
     "depth_ablation": Rule(needs=HERE),
-    "provenance.hashes": Rule(kind="file"),
-    "provenance.hashes.weights": Rule(kind="weights"),
-    "provenance.data_hash": Rule(kind="data"),
-    "provenance.loss": _SAME,
+    **dict.fromkeys(("provenance.hashes", "provenance.data_hash", "provenance.loss"), _SAME),
     "provenance.other_frozen_baselines": Rule(needs=BASELINE),
     "provenance.frozen_baseline_from": Rule(unless="a path"),
     "provenance.checkpoint": Rule(unless="a path"),
@@ -125,15 +120,15 @@ QUANTITIES: Mapping[str, Rule] = {
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
 
-_ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
+_ORDER = ("fact", "number", "verdict", LACKING, UNCHECKED)
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A value that differs from the record.
 
     Attributes:
-        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
-            measured now but not recorded; ``unchecked``: recorded, and it could not be compared.
+        kind: ``fact``, ``number`` or ``verdict``; ``lacking``: measured now but not recorded;
+            ``unchecked``: recorded, and it could not be compared.
         name: of the value, e.g. ``bp_grad_norms[4]``.
         recorded: its value in the record, or None.
         measured: its value now, or None.
@@ -335,12 +330,12 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     A tolerance above the value itself agrees with nearly everything: a value that is not equal and
     within such a tolerance counts as not compared.
     """
-    found = Difference(kind=rule.kind or "fact", name=name, recorded=was, measured=now)
+    found = Difference(kind="fact", name=name, recorded=was, measured=now)
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
         return 0.0 if was == now else found
-    found = replace(found, kind=rule.kind or "number")
+    found = replace(found, kind="number")
     if now is None:
         return found
     tolerance = 0.0

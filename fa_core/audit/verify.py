@@ -247,11 +247,11 @@ def _table(source: str) -> tuple[Json, list[Any]] | None:
     table = None
     with suppress(FaError, ValueError):
         table = loads(read_file(source))
-    if not isinstance(table, dict):
-        return None
-    reports, summary = table.get("reports"), table.get("summary")
-    both = isinstance(reports, dict) and isinstance(summary, list)
-    return (reports, summary) if both else None
+    if isinstance(table, dict):
+        reports, summary = table.get("reports"), table.get("summary")
+        if isinstance(reports, dict) and isinstance(summary, list):
+            return reports, summary
+    return None
 
 
 def _with_baselines(

@@ -48,7 +48,7 @@ def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
     assert (run.comparison.agrees, run.comparison.largest) == (True, 0)
     checkpoint.write_text('{"growth": 3.1}')
     (run,) = verified(out).runs
-    assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
+    assert [difference.kind for difference in run.comparison.differences] == ["fact", "number"]
 
 
 def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
