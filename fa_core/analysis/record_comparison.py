@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import brief, is_number
-from fa_core.report.report_facts import UNSTATED, WHAT_IF
+from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
     "float64": 2.0**-53,
@@ -230,8 +230,7 @@ def compare(
         summary: what the file says of the record, and what it would have to say.
     """
     said, own = summary
-    before = _values({**_data(recorded), "summary": said})
-    after = _values({**_data(measured), "summary": own})
+    before, after = _values(recorded, said), _values(measured, own)
     elsewhere = _elsewhere(before, after)
     relative = relative_tolerance(measured) if elsewhere else 0.0
     lacks = {
@@ -259,12 +258,12 @@ def compare(
             differences.append(replace(found, kind=kind, decides=False, why=why, tolerance=None))
         else:
             differences.append(found)
-    checked = [each for each in differences if each.kind not in (LACKING, UNCHECKED)]
+    both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
     differences += _verdicts(recorded, measured)
     differences.sort(key=_order)
     return Comparison(
         differences=differences,
-        compared=len(within) + sum(each.measured is not None for each in checked),
+        compared=len(within) + sum(both),
         largest=max(within, default=0.0),
         elsewhere=elsewhere,
         not_compared=list(skipped),
@@ -372,16 +371,9 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
             return
 
 
-def _data(report: DiagnosticReport) -> Json:
-    """The report as JSON data, without its verdict."""
-    data: Json = msgspec.to_builtins(report.as_recorded())
-    for name in ("verdict", WHAT_IF):
-        data.pop(name, None)
-    return data
-
-
-def _values(data: Json) -> dict[str, object]:
-    """Name → value of all numbers and texts of a record."""
+def _values(report: DiagnosticReport, summary: Json) -> dict[str, object]:
+    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
+    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, "summary": summary}
     found: dict[str, object] = {}
     waiting: list[tuple[str, object]] = list(data.items())[::-1]
     while waiting:

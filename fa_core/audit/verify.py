@@ -149,9 +149,8 @@ def find_checkpoint(row: AuditRow) -> Path:
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)
-    if row.checkpoint and exists(recorded):
-        raise UnreadableInput(f"its checkpoint {recorded} is no file", where=where)
-    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+    why = "is no file" if row.checkpoint and exists(recorded) else "is not there any more"
+    raise UnreadableInput(f"its checkpoint {recorded} {why}", where=where)
 
 
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:

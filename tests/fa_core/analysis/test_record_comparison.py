@@ -57,12 +57,9 @@ def test_rounding_is_allowed_and_its_share_is_told():
     ("changes", "name", "kind"),
     [
         ({"residual_norms": [1.0, 2.0, 4.01]}, "residual_norms[2]", "number"),
-        ({"bp_grad_norms": [1e-3, 1e-4, 0.0]}, "bp_grad_norms[2]", "number"),
         ({"bp_grad_norms": [1e-3, math.nan, 1e-30]}, "bp_grad_norms[1]", "number"),
-        ({"cross_batch_stability": 0.101}, "cross_batch_stability", "number"),
         ({"credit": {"gamma": [1.0, 0.2, 0.5]}}, "credit.gamma[1]", "lacking"),
         ({"provenance": {"hashes": {"weights": "x"}}}, "provenance.hashes.weights", "fact"),
-        ({"provenance": {"data_hash": "sha256:de"}}, "provenance.data_hash", "fact"),
     ],
 )
 def test_what_rounding_cannot_have_changed_is_named(changes, name, kind):
