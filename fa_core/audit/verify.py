@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -118,7 +118,7 @@ def verify(
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
     pairs = [(prepared[index][0], report) for index, report in done]
-    runs = verifications(pairs, summaries_of(row for row, _ in pairs))
+    runs = verifications(pairs, summaries_of([row for row, _ in pairs]))
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
@@ -225,32 +225,31 @@ def verifications(
     return found
 
 
-def summaries_of(rows: Iterable[AuditRow]) -> dict[tuple[str, str], Summary]:
+def summaries_of(rows: Sequence[AuditRow]) -> dict[tuple[str, str], Summary]:
     """(file, key of a report) → what the ``summary`` of an audit table says of that report and of
     their number, and what it would have to say. Other files have no entry."""
-    tables: dict[str, tuple[Json, list[Any]] | None] = {}
+    tables = {source: _table(source) for source in {row.source for row in rows}}
     found: dict[tuple[str, str], Summary] = {}
     for row in rows:
-        if row.source not in tables:
-            tables[row.source] = _table(row.source)
-        if (table := tables[row.source]) is not None:
-            reports, lines = table
-            said = dict(zip(reports, lines, strict=False)).get(row.key)
-            own = {"runs": len(reports), "run": msgspec.structs.asdict(summary_row(row))}
-            found[row.source, row.key] = {"runs": len(lines), "run": said}, own
+        runs, count, said = tables[row.source]
+        if said is not None:
+            own = {"runs": runs, "run": msgspec.structs.asdict(summary_row(row))}
+            found[row.source, row.key] = {"runs": count, "run": said.get(row.key)}, own
     return found
 
 
-def _table(source: str) -> tuple[Json, list[Any]] | None:
-    """Reports and summary of an audit table; None for a file without them."""
+def _table(source: str) -> tuple[int, int, Json | None]:
+    """Numbers of reports and of lines in the summary of an audit table, and key → line; None for
+    a file without them."""
     table = None
     with suppress(FaError, ValueError):
         table = loads(read_file(source))
     if isinstance(table, dict):
         reports, summary = table.get("reports"), table.get("summary")
         if isinstance(reports, dict) and isinstance(summary, list):
-            return reports, summary
-    return None
+            lines = dict(zip(reports, summary, strict=False))
+            return len(reports), len(summary), lines
+    return 0, 0, None
 
 
 def _with_baselines(
