@@ -66,13 +66,11 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rows: the measured runs, including the skipped ones, in order.
         failures: the runs that could not be measured, with their errors.
-        skipped: number of runs that an earlier audit had measured.
         interrupted: whether the user stopped it.
     """
 
     rows: list[AuditRow]
     failures: list[Problem]
-    skipped: int = 0
     interrupted: bool = False
 
 
@@ -270,7 +268,6 @@ def audit(
     return AuditResult(
         rows=file.rows(),
         failures=failures,
-        skipped=len(found),
         interrupted=interrupted,
     )
 

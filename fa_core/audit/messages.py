@@ -239,10 +239,7 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
-        if words:
-            hints = [f"its last words: {words}"]
-        else:
-            hints = []
+        hints = [f"its last words: {words}"] if words else []
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):

@@ -172,10 +172,11 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     inputs.report_failures(result.failures)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
-        if out.exists():
-            kept = f"{out} holds what is finished, --resume goes on"
-        else:
-            kept = "no run was finished"
+        kept = (
+            f"{out} holds what is finished, --resume goes on"
+            if out.exists()
+            else "no run was finished"
+        )
         print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
     if out.exists():

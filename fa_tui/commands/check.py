@@ -55,9 +55,9 @@ def check_command(
 
     0 every run is trustworthy and every claim holds, 1 some run needs walk-back or some claim does
     not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
-    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor
-    is (d) by an assumed baseline: with --require they count as not measured. Controls (frozen,
-    shallow, random_init, random_targets) claim nothing and are not judged.
+    undecided, was not measured, or lacks what --require names, or there is none. A bound or a proxy
+    is not exact, nor is (d) by an assumed baseline: with --require they count as not measured.
+    Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged.
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
@@ -100,11 +100,15 @@ def check_command(
         with _said_in_form(format):
             checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
         summary = counts if only_claims else f"{summary}; {counts}"
+    if only_claims:
+        runs, doubts = [], []
+    if not (runs or checks):
+        summary += "; nothing was judged"
     checked = Checked(
-        runs=[] if only_claims else runs,
+        runs=runs,
         claims=checks,
         problems=found.problems,
-        doubts=[] if only_claims else doubts,
+        doubts=doubts,
         summary=summary,
         is_empty=not rows,
     )

@@ -348,9 +348,10 @@ class Measuring:
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:
-            from fa_core.audit.verify import verification  # imports NumPy
+            from fa_core.audit.verify import verifications  # imports NumPy
 
-            self._on_measured(Measured(index, row, again=verification(row, future.result())))
+            (again,) = verifications([(row, future.result())])
+            self._on_measured(Measured(index, row, again=again))
             return
         row = measured(row, future.result())
         self._on_saving(index)

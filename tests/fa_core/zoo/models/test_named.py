@@ -231,12 +231,19 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     ("sizes", "said"),
     [
         (
-            {"n_layer": 1_000_000},
+            {"n_layer": 60_000},
             r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in",
         ),
         (
-            {"n_embd": 10_000_000},
-            r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config",
+            {"n_embd": 65_536, "vocab_size": 65_536},
+            r"safetensors: needs [\d,]+ MiB of memory, [\d,]+ times its size; the sizes in config",
+        ),
+        *(
+            (
+                {name: 1 << bits},
+                rf"config\.json: is no configuration \({name} is [\d,]+, and no size",
+            )
+            for name, bits in (("num_labels", 24), ("n_layer", 20), ("num_hidden_layers", 63))
         ),
         (
             {"n_layer": 1_000_000_000},
