@@ -17,8 +17,8 @@ import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import write_bytes
-from fa_core.files.decode import Json, checked, reading
-from fa_core.files.opening import exists, read_file, real_path
+from fa_core.files.decode import Json, read_toml, toml
+from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
 from fa_core.option_values import nearest, unknown_name
 from fa_core.report.numbers import exact
@@ -41,7 +41,6 @@ Quantity = Literal[
     "norms",
 ]
 
-_SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
 _HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]*)\]")
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -145,8 +144,8 @@ def remember(name: str, text: object, path: Path | None = None) -> Path:
     if name not in (known := named_values(Settings())):
         raise unknown_name("setting", name, known)
     try:
-        value: object = msgspec.toml.decode(f"value = {text}")["value"]
-    except msgspec.DecodeError:
+        value: object = toml(f"value = {text}")["value"]
+    except ValueError:
         value = text
     *tables, last = name.split(".")
     try:
@@ -219,10 +218,6 @@ def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "")
     write_bytes(path, tomlkit.dumps(document).encode())
 
 
-LARGEST = 1 << 16
-"""Maximum bytes of settings or presets: parsers of TOML are quadratic in the length of a key."""
-
-
 class TomlFile:
     """A TOML file of the user; a missing file is empty.
 
@@ -236,21 +231,8 @@ class TomlFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with reading(path, "cannot be read", DEFAULTS):
-            if exists(path):
-                self.text = read_file(path, LARGEST).decode("utf-8-sig")
-            else:
-                self.text = ""
-        with reading(path, "not TOML", DEFAULTS):
-            try:
-                self.tables: Json = msgspec.toml.decode(self.text)
-                checked(self.tables)
-            except msgspec.DecodeError as error:
-                what, place = str(error), f"{path}"
-                if found := _SYNTAX.fullmatch(what):
-                    what, place = found["what"], f"{path}: {found['place'].partition(',')[0]}"
-                hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
-                raise UnreadableInput(f"not TOML: {what}", where=place, hint=hint) from error
+        hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
+        self.text, self.tables = read_toml(path, hint) if exists(path) else ("", {})
 
     def read_as(self, kind: type[T], table: object, *keys: str) -> T:
         """A table of the file as a struct of fields with defaults.

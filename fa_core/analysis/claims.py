@@ -23,8 +23,7 @@ from pathlib import Path
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.files.decode import Json, checked, reading
-from fa_core.files.opening import read_file
+from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import listed, nearest, unknown_name
 from fa_core.report.diagnostics import BOUND
@@ -38,8 +37,6 @@ HOLDS, FAILS = "holds", "fails"
 
 OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 """What a run, and a claim, can say."""
-
-_LARGEST = 1 << 20
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +157,7 @@ def read_claims(path: Path) -> list[Claim]:
     Raises:
         UnreadableInput: missing, not TOML, or a claim that cannot be meant (its number is named).
     """
-    with reading(path, "not a claims file"):
-        text = read_file(path, _LARGEST).decode("utf-8-sig")
-        try:
-            document: Json = msgspec.toml.decode(text)
-            checked(document)
-        except msgspec.DecodeError as error:
-            raise UnreadableInput(f"not TOML: {error}", where=path) from error
+    _, document = read_toml(path)
     found = document.get("claim")
     if not isinstance(found, list) or not found:
         hint = "write [[claim]] and its method, metric and at_least"

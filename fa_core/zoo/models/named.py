@@ -45,8 +45,9 @@ CONFIG = "config.json"
 LARGEST_CONFIG = 1 << 22
 """Its largest size, in bytes."""
 
-LARGEST_SIZE = 1 << 24
-"""Its largest integer: transformers makes lists of some lengths before it builds anything."""
+LARGEST_SIZE, BYTES_OF_A_SIZE = 1 << 18, 64
+"""Its largest integer, and the bytes of weights for each beyond: transformers makes lists of some
+lengths before it builds anything."""
 
 
 class Weights(NamedTuple):
@@ -174,7 +175,10 @@ def _from_folder(name: str, weights: Weights | None) -> object:
         )
     with reading(folder / CONFIG, "is no configuration"):
         described = loads(read_file(folder / CONFIG, LARGEST_CONFIG))
-        _check_sizes(described)
+        largest = LARGEST_SIZE
+        if weights is not None:
+            largest += weights.size // BYTES_OF_A_SIZE
+        _check_sizes(described, largest)
         handed_on = json.dumps(known_keys(described))
     transformers = _library("transformers")
     # it reads a folder, so it gets a private copy: no other process can change that meanwhile
@@ -205,22 +209,20 @@ def _from_folder(name: str, weights: Weights | None) -> object:
     )
 
 
-def _check_sizes(value: object, name: str = "it") -> None:
-    """Check that no integer of a configuration exceeds `LARGEST_SIZE`.
+def _check_sizes(value: object, largest: int, name: str = "it") -> None:
+    """Check that no integer of a configuration is far beyond its weights.
 
     Raises:
         ValueError: names the integer.
     """
     if isinstance(value, dict):
         for key, member in value.items():
-            _check_sizes(member, key)
+            _check_sizes(member, largest, key)
     elif isinstance(value, list):
         for member in value:
-            _check_sizes(member, name)
-    elif isinstance(value, int) and value > LARGEST_SIZE:
-        raise ValueError(
-            f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}"
-        )
+            _check_sizes(member, largest, name)
+    elif isinstance(value, int) and value > largest:
+        raise ValueError(f"{name} is {value:,}, and its weights are those of {largest:,} at most")
 
 
 def _built(build: Callable[[], object], weights: Weights | None) -> object:
