@@ -6,7 +6,6 @@ first bytes decide, so that a large file of another kind is never read.
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder
+from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder, opened
 from fa_core.files.opening import name_of, open_file, size_of
 from fa_core.files.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
 from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
@@ -130,7 +129,7 @@ def _read(path: Path) -> Checkpoint:
                 where=path,
                 hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
             )
-        archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        archive = opened(file)
     if head.startswith(_ZIP_MAGIC):
         content = _read_zip(path, archive)
     else:

@@ -222,7 +222,8 @@ def _check_sizes(value: object, largest: int, name: str = "it") -> None:
         for member in value:
             _check_sizes(member, largest, name)
     elif isinstance(value, int) and value > largest:
-        raise ValueError(f"{name} is {value:,}, and its weights are those of {largest:,} at most")
+        most = f"{largest:,} is the most for weights of this size"
+        raise ValueError(f"{name} is {value:,}, and {most}")
 
 
 def _built(build: Callable[[], object], weights: Weights | None) -> object:
