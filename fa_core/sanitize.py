@@ -47,6 +47,8 @@ def one_line(text: str) -> str:
     >>> one_line("a\n::error::b"), one_line("::error::b"), one_line("##[error]")
     ('a\\n::error::b', '\\x3a:error::b', '\\x23#[error]')
     """
+    if "::" not in text and "##[" not in text:
+        return sanitize(text)
     return _STEERING.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):x}", sanitize(text))
 
 

@@ -129,6 +129,9 @@ def convert(node: Node, kind: type[T], where: str) -> T:
 MOST_PROBLEMS = 10_000
 """Maximum of unreadable parts of a file, beyond which it is another kind of file."""
 
+MOST_AXES = 300
+"""Maximum of axes in a file: every run is compared on each."""
+
 ENTRY_BYTES, CELL_BYTES = 900, 20
 """Bytes of memory per decoded entry of a log, and per cell of a table."""
 
@@ -143,6 +146,7 @@ class Attempts:
     def __init__(self, path: str) -> None:
         self._path = path
         self._failed = 0
+        self._axes: set[str] = set()
 
     def __call__(self, read: Callable[[], T], what: str) -> T | Problem:
         """The result of reading a part, or the problem if it is skipped.
@@ -152,10 +156,10 @@ class Attempts:
             what: name of the part.
 
         Raises:
-            UnreadableInput: more than `MOST_PROBLEMS` problems.
+            UnreadableInput: more than `MOST_PROBLEMS` problems, or `MOST_AXES` axes.
         """
         try:
-            return read()
+            part = read()
         except FaError as error:
             self._failed += 1
             if self._failed > MOST_PROBLEMS:
@@ -165,6 +169,11 @@ class Attempts:
                 )
                 raise UnreadableInput(f"{found}: {error}", where=self._path) from error
             return Problem(self._path, f"{error}; the {what} is skipped")
+        if isinstance(part, AuditRow):
+            self._axes.update(part.axes)
+            if len(self._axes) > MOST_AXES:
+                raise UnreadableInput(f"its runs have more than {MOST_AXES} axes", where=self._path)
+        return part
 
 
 def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:

@@ -184,11 +184,11 @@ def _example_runs() -> AuditTable:
 
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
-    methods = table.methods
+    place = {method: number for number, method in enumerate(table.methods)}
     keys = []
     for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
         rank = math.inf if seed is None else seed
-        keys.append((methods.index(method), rank, row))
+        keys.append((place[method], rank, row))
     return table.select([row for *_, row in sorted(keys)])
 
 
