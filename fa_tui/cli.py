@@ -196,6 +196,9 @@ def _failed(error: Exception, debug: bool) -> int:
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
         output.silence()
         return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
+    if "can't start new thread" in str(error):
+        what = "no further thread may be started; see `ulimit -u`, and how much memory is free"
+        return _complain(error, what, 3, debug)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return _complain(
         error,

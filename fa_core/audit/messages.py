@@ -215,7 +215,8 @@ class ChildProcess:
 
         timer = threading.Timer(seconds, kill)
         timer.daemon = True
-        timer.start()
+        with contextlib.suppress(RuntimeError):  # no further thread may be started
+            timer.start()
 
     def hang_up(self) -> None:
         """Close its stdin, which ends it; unfinished measurements are lost."""

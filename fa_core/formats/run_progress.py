@@ -181,6 +181,16 @@ def look_at(folder: Path) -> RunWork | None:
     return RunWork(replace(progress, heartbeat=0.0), at_work)
 
 
+def forget_measuring(folder: Path, pid: int) -> None:
+    """Remove what a process that died left of a measurement, in a run folder and those next to it:
+    they are the user's data, and a measurement is begun again."""
+    for path in folder.parent.glob(f"*/{PROGRESS}"):
+        found = read_progress(path.parent)
+        if found and found.pid == pid and found.is_here and found.doing != "training":
+            with suppress(OSError):
+                path.unlink()
+
+
 class ProgressFiles:
     """Writes the progress files of the runs that this process works on; a context manager.
 
