@@ -283,7 +283,7 @@ def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
                 converted(DiagnosticThresholds, value, [*keys, name])
     try:
         return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
+    except ValueError as error:
         what, _, inside = str(error).replace("`", "").partition(" - at $")
         place = [*keys, *inside.strip(".").split(".")] if inside else keys
         what = what.replace("Invalid enum value", "there is no")

@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.files.decode import reading
 from fa_core.files.inert import zip_entries
-from fa_core.files.opening import check_room, open_file, real_path, size_of, typed_path
+from fa_core.files.opening import (
+    check_room,
+    is_folder,
+    open_file,
+    real_path,
+    size_of,
+    typed_path,
+)
 from fa_core.option_values import check_data_set, import_callable, listed
 from fa_core.plugins import DATA, load_plugin, plugins
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
@@ -187,7 +194,7 @@ def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -
     place = root
     for part in ("val", "test"):
         folder = root / part
-        if folder.is_dir():
+        if is_folder(folder):
             place = folder
     x, y, classes = read_images(place, options.size, typed)
     train_x, train_y = x[:0], y[:0]
