@@ -14,7 +14,6 @@ from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import AXES, axes_of, canonical_method
-from fa_core.sanitize import sanitize
 
 _ENDS = ("h_0_norm", "L")
 """Of the header, and true of all epochs."""
@@ -106,7 +105,7 @@ def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
         raise UnreadableInput("no epoch can be read", where=f"{where}.log", hint=hint)
     yield from problems
     notes = trace.notes
-    unused = [sanitize(name) for name in fields if name not in _OF_THE_HEADER]
+    unused = [name for name in fields if name not in _OF_THE_HEADER]
     if unused:
         notes += (f"in the header, not used: {listed(unused, 6)}",)
     report = _final(header, trace.epochs[-1].report(method, seed), notes)

@@ -137,10 +137,6 @@ def test_every_report_is_written_of_folders_of_any_name(
     assert STEERING.findall(out.read_text()) == []
 
 
-def test_there_are_sixty_names() -> None:
-    assert len(set(NAMES)) >= 60
-
-
 @pytest.mark.parametrize("words", FORMS, ids=" ".join)
 def test_no_command_prints_what_steers_a_terminal(
     words: list[str], table: Path, capsys: pytest.CaptureFixture[str]
