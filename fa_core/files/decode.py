@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.opening import check_room
+from fa_core.files.opening import check_room, read_file
 from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
@@ -155,6 +157,47 @@ def _sanitized(value: object) -> object:
     if isinstance(value, str):
         return sanitize(value, WHITE_SPACE)
     return value
+
+
+LARGEST_TOML = 1 << 20
+"""Maximum bytes of a TOML file."""
+
+_PLACE = re.compile(r" \(at (line \d+)(?:, .*)?\)")
+
+
+def toml(text: str) -> Json:
+    """Decode TOML.
+
+    Raises:
+        ValueError: malformed, nested too deep, or an integer of more than 64 bits.
+    """
+    # parsers are quadratic in the parts of a key, which stand in one line
+    if max((line.count(".") for line in text.splitlines()), default=0) > DEEPEST:
+        raise ValueError(TOO_DEEP)
+    try:
+        tables: Json = msgspec.toml.decode(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    checked(tables)
+    return tables
+
+
+def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
+    """The text of a TOML file, and its tables.
+
+    Raises:
+        UnreadableInput: not readable, or not TOML (with the line).
+    """
+    with reading(path, "not TOML", hint):
+        text = read_file(path, LARGEST_TOML).decode("utf-8-sig")
+        try:
+            return text, toml(text)
+        except msgspec.DecodeError as error:
+            what, found = str(error), _PLACE.search(str(error))
+            where = f"{path}: {found[1]}" if found else path
+            raise UnreadableInput(
+                f"not TOML: {_PLACE.sub('', what)}", where=where, hint=hint
+            ) from error
 
 
 def integer(digits: str) -> int | float:

@@ -46,9 +46,6 @@ PARTS_OF_A_STORAGE = 6
 MOST_DIMENSIONS = 64
 """Most dimensions of a tensor."""
 
-LARGEST_DIRECTORY = 1 << 23
-"""Most bytes of a zip archive's directory: about 100,000 entries written by torch."""
-
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
 _SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
@@ -58,6 +55,26 @@ _Value = TypeVar("_Value")
 
 _Handler: TypeAlias = Callable[..., None]
 """A handler of an opcode: called with the unpickler."""
+
+
+LARGEST_DIRECTORY = 1 << 23
+"""Most bytes of a zip archive's directory: about 100,000 entries."""
+
+_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
+_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
+
+
+def zip_entries(file: BinaryIO) -> list[zipfile.ZipInfo]:
+    """The entries of a zip archive.
+
+    Raises:
+        zipfile.BadZipFile: not a zip archive.
+        ValueError: too many entries.
+    """
+    ends = _end_of_zip(file)
+    if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
+        raise ValueError("a zip archive of more entries than a network or a data set has")
+    return zipfile.ZipFile(file).infolist()
 
 
 class StepBudget:
@@ -245,6 +262,11 @@ def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> No
         raise ValueError("a tensor's sizes or strides are no counts")
 
 
+def opened(file: BinaryIO) -> Archive:
+    """An open file of torch, mapped; a change of it does not reach its tensors."""
+    return Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
 class Archive:
     """A file, or a file inside a pickle, and the byte ranges of its storages.
 
@@ -272,10 +294,7 @@ class Archive:
             zipfile.BadZipFile: not a zip archive.
             ValueError: too many entries, or big-endian numbers.
         """
-        ends = _end_of_zip(self._file())
-        if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
-            raise ValueError("a zip archive of more entries than a network has tensors")
-        for entry in zipfile.ZipFile(self._file()).infolist():
+        for entry in zip_entries(self._file()):
             start = self._content_start(entry.header_offset)
             inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
@@ -337,8 +356,6 @@ def _encoded(text: str) -> bytes:
 
 # the unpickler in C allocates whatever size a file states
 _PurePython: Any = vars(pickle)["_Unpickler"]
-_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
-_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
 
 
 class _Unpickler(_PurePython):  # type: ignore[misc]

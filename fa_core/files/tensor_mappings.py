@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from torch import Tensor
@@ -18,7 +19,9 @@ from fa_core.files.inert import (
     SafeDict,
     StepBudget,
     Storage,
+    opened,
 )
+from fa_core.files.opening import open_file, size_of
 
 DEPTH = 8
 """Levels of nesting that are searched."""
@@ -33,6 +36,8 @@ REPEATS = 64
 SLACK = 1 << 20
 """A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
 file, and SLACK bytes more."""
+
+_TOO_LARGE = "its tensors are larger than the file that holds them"
 
 MOST_WRAPPERS = 4
 """Most nested wrappers of a tensor, such as a parameter or a subclass."""
@@ -196,6 +201,39 @@ def mappings(content: object, size: int) -> dict[str, State]:
         if state:
             found[place] = state
     return found
+
+
+def plain_values(path: Path) -> Any:
+    """The content of a file of ``torch.save`` as plain values, with its tensors in memory.
+
+    Raises:
+        UnreadableInput: it cannot be opened.
+        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it holds.
+    """
+    with open_file(path) as file:
+        size = size_of(file)
+        archive = opened(file)
+    archive.open_zip()
+    budget, room = StepBudget(size), REPEATS * size + SLACK
+
+    def made(value: object) -> object:
+        nonlocal room
+        tensor = tensor_of(value)
+        if tensor is not None:
+            room -= tensor.nbytes
+            if room < 0:
+                raise ValueError(_TOO_LARGE)
+            return tensor.clone()
+        held = _counted_contents(value, budget)
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(made, value))
+        if isinstance(value, Placeholder):
+            raise ValueError(f"it holds a {value.name[:LONGEST_NAME]}")
+        if isinstance(value, dict):
+            return {key: made(member) for key, member in held.items()}
+        return value
+
+    return made(archive.zipped())
 
 
 def _state_and_containers(

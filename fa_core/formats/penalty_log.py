@@ -12,7 +12,6 @@ from fa_core.formats.logs import Entry, trace_of
 from fa_core.formats.rows import row_of_file
 from fa_core.option_values import listed
 from fa_core.report.names import AXES, axes_of, canonical_method
-from fa_core.sanitize import sanitize
 
 
 class _Header(msgspec.Struct, kw_only=True):
@@ -69,7 +68,7 @@ def read(document: Document) -> Iterator[Finding]:
         raise UnreadableInput("no epoch can be read", where=where, hint=hint)
     yield from problems
     notes = trace.notes
-    unused = [sanitize(name) for name in fields if name not in _OF_THE_HEADER]
+    unused = [name for name in fields if name not in _OF_THE_HEADER]
     if unused:
         notes += (f"in the header, not used: {listed(unused, 6)}",)
     report = trace.epochs[-1].report(method, seed)

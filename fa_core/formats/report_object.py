@@ -30,7 +30,6 @@ from fa_core.report.names import (
     numbered,
     split_key,
 )
-from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
@@ -203,7 +202,7 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
         if field in _REPORTED and value is not None:
             found[field] = value
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
-            unused.append(sanitize(name))
+            unused.append(name)
     for name, field in _LAST.items():
         if field not in found and fields.get(name) is not None:
             found[field] = [fields[name]]

@@ -6,7 +6,6 @@ first bytes decide, so that a large file of another kind is never read.
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import Archive, Placeholder, SafeDict
+from fa_core.files.inert import Archive, Placeholder, SafeDict, opened
 from fa_core.files.opening import name_of, open_file, size_of
 from fa_core.files.tensor_mappings import (
     State,
@@ -175,7 +174,7 @@ def _read(path: Path) -> Checkpoint:
             return _read_safetensors(path, name_of(file, path))
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
             raise not_a_checkpoint(str(path), head)
-        archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        archive = opened(file)
     if head.startswith(_ZIP_MAGIC):
         content = _read_zip(path, archive)
     else:

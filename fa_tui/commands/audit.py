@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -177,7 +176,7 @@ def audit_command(  # noqa: PLR0913 (options of a command)
             if out.exists()
             else "no run was finished"
         )
-        print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
+        output.complain(f"{stop}; {kept}")
         raise typer.Exit(stop.exit_code)
     if out.exists():
         output.say_written(out)

@@ -131,7 +131,7 @@ def _add_case(suite: ElementTree.Element, case: Case) -> None:
 def github_lines(checked: Checked) -> Iterator[str]:
     """Workflow commands: an error per run or claim that does not pass, a notice with the counts."""
     for problem in checked.problems:
-        yield _command("error", "cannot be read", problem.message, problem.path)
+        yield _command("error", "cannot be read", sanitize(problem.message), problem.path)
     for case in checked.cases:
         says = "\n".join(map(sanitize, case.lines))
         if case.outcome != PASSED:

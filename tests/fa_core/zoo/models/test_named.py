@@ -247,7 +247,7 @@ def test_code_in_a_hub_folder_is_not_run(hub):
         ),
         (
             {"n_layer": 1_000_000_000},
-            r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
+            r"config\.json: is no configuration \(n_layer is 1,000,000,000, and 26",
         ),
         (
             {"text_config": [{"depths": [2, 1 << 40]}]},
