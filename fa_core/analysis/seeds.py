@@ -16,10 +16,7 @@ from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
-
-MIXED = "MIXED"
-
+from fa_core.report.verdict import common_judgement
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
 """The numbers that are averaged over seeds, beside those of `CREDIT`."""
@@ -61,12 +58,11 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in table order; None for a run without a seed.
         stats: column of `AuditTable`, of `AVERAGED` and `CREDIT` → `Stat`.
-        verdicts: judgement → runs; `CONTROL` for controls.
+        verdicts: judgement → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         undecided: letter → runs on which it is undecided.
-        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``,
-            ``not measured``; ``MIXED`` when seeds disagree.
+        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         notes: missing results, and why.
@@ -123,7 +119,7 @@ def over_seeds(
 
 
 def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:
-    standings = runs.standings(thresholds)
+    judgements = runs.judgements(thresholds)
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
@@ -141,11 +137,11 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         collection=condition.collection,
         seeds=tuple(runs.seed),
         stats=stats,
-        verdicts=dict(standings),
+        verdicts=dict(judgements),
         fired=fired,
         measured=measured,
         undecided={letter: count for letter, count in undecided.items() if count},
-        verdict=_verdict(standings),
+        verdict=common_judgement(judgements),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
         notes=_notes(runs, measured),
@@ -209,22 +205,6 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
         geometric_mean=geometric_mean,
         factor=factor,
     )
-
-
-def _verdict(standings: Counter[str]) -> str:
-    """The standing of the measured runs, `MIXED` if they disagree; undecided runs outweigh
-    trustworthy ones.
-
-    >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}))
-    'undecided'
-    """
-    found = set(standings) - {NOT_MEASURED}
-    if WALKS_BACK in found and len(found) > 1:
-        return MIXED
-    for word in (WALKS_BACK, CONTROL, UNDECIDED, TRUSTWORTHY):
-        if word in found:
-            return word
-    return NOT_MEASURED
 
 
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:

@@ -31,8 +31,9 @@ from fa_core.report.verdict import (
     NOT_MEASURED,
     PASSES,
     UNDECIDED,
+    cell_text,
+    judgement_of,
     recorded_flags,
-    standing,
     verdict_text,
 )
 
@@ -279,8 +280,18 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @property
     def judgement(self) -> str:
         """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
-        ``"trustworthy"`` on its coverage, or ``"not measured"``."""
-        return standing(self.flags, self.coverage, self.undecided)
+        ``"trustworthy"`` on its coverage, or ``"not measured"``; ``"control"`` for a control."""
+        return judgement_of(self.flags, self.coverage, self.undecided, control=self.is_control)
+
+    def cell(self, *, ascii_only: bool = False) -> str:
+        """The judgement in five characters (`cell_text`)."""
+        return cell_text(
+            self.flags,
+            self.coverage,
+            self.undecided,
+            control=self.is_control,
+            ascii_only=ascii_only,
+        )
 
     @property
     def noise_scale(self) -> float | None:
@@ -313,16 +324,6 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def is_control(self) -> bool:
         """Whether its method is a control."""
         return is_control(self.method_name)
-
-    def standing(self, control: bool | None = None) -> str:
-        """The run's standing (`fa_core.report.verdict.standing`).
-
-        Args:
-            control: whether it is a control; None = by its name.
-        """
-        if control is None:
-            control = self.is_control
-        return standing(self.flags, self.coverage, self.undecided, control=control)
 
     @property
     def recorded_differs(self) -> bool:

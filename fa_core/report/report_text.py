@@ -31,8 +31,7 @@ def report_text(run: JudgedRun) -> str:
         lines.append(f"cause of (b): {cause}")
     if mode:
         lines.append(f"mode: {mode}")
-    if not run.is_control:
-        lines += [f"to flip: {flip}" for flip in flips_texts(run)]
+    lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])

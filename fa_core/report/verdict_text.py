@@ -22,16 +22,15 @@ from fa_core.report.verdict import (
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
-def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
+def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
     """The judgement as text: what fires, or the grounds, then what is undecided and what was left
     out of the stream; for a control, a note that it is one.
 
     Args:
         run: judged by its thresholds.
-        control: whether it is a control; None = by its name.
         short: the verdict in the form of published lists.
     """
-    judged = run.standing(control)
+    judged = run.judgement
     if judged == CONTROL:
         return CONTROL
     named = {
@@ -43,19 +42,10 @@ def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = 
     words = named[judged]
     if short and run.flags:
         words = f"{WALKS_BACK}: {', '.join(f'({letter})' for letter in sorted(run.flags))}"
-    return "; ".join(filter(None, [words, doubt_text(run.undecided), left_out_text(run)]))
-
-
-def doubt_text(undecided: Iterable[str]) -> str:
-    """The undecided diagnostics; ``""`` for none.
-
-    >>> doubt_text("ca"), doubt_text("")
-    ('undecided on a, c', '')
-    """
-    names = ", ".join(sorted(undecided))
-    if names:
-        return f"undecided on {names}"
-    return ""
+    doubt = ""
+    if run.undecided:
+        doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
+    return "; ".join(filter(None, [words, doubt, left_out_text(run)]))
 
 
 def grounds_of(run: JudgedRun) -> str:
@@ -133,10 +123,10 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
 
 
 def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = None) -> str:
-    """Number of runs by standing (`fa_core.report.verdict.standing`).
+    """Number of runs by judgement.
 
     Args:
-        counts: standing → runs.
+        counts: judgement → runs.
         grounds: text of `grounds_of` → trustworthy runs.
 
     >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2})

@@ -18,13 +18,13 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import GIVE_ONE, why_inexact
 from fa_core.report.second_reading import PASS, second_reading
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
-from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_core.report.verdict_text import known_text, recorded_text
 from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 from fa_core.sanitize import sanitize
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import Doubts, Standings
+from fa_tui.commands.verdict_remarks import Doubts, Judgements
 from fa_tui.commands.verdict_table import judged, named
 from fa_tui.option_groups import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
@@ -162,10 +162,10 @@ def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, standings, fired = Doubts(), Standings(), Counter[str]()
+    doubts, judgements, fired = Doubts(), Judgements(), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
-        standings.add(row)
+        judgements.add(row)
         if row.is_control and row.report.coverage:
             continue
         name = with_seed(label, row)
@@ -175,7 +175,7 @@ def _first_reading(
         doubts.add(row.report, name)
         fired.update(row.report.flags)
     counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
-    summary = standings.text() + (f"; fires: {counted}" if counted else "")
+    summary = judgements.text() + (f"; fires: {counted}" if counted else "")
     return cases, list(doubts.lines()), summary
 
 
@@ -224,8 +224,7 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
     """
     report, source = row.report, sanitize(row.source)
     if report.judgement != TRUSTWORTHY:
-        verdict = verdict_words(report, control=False)
-        yield f"{name}: {verdict} [{known_text(report)}] ({source})"
+        yield f"{name}: {report.words} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"
     missing = _lacks(report, required) if report.coverage else ""

@@ -17,8 +17,7 @@ from fa_core.report.flips import flips_texts
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief
-from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
-from fa_core.report.verdict_cell import cell_legend
+from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, cell_legend
 from fa_core.report.verdict_text import counts_text, grounds_of, recorded_text
 from fa_core.sanitize import sanitize
 from fa_tui.views.words import runs_words, with_seed
@@ -113,11 +112,11 @@ def _has_more_batches(report: DiagnosticReport, letter: str) -> bool:
     return not samples or samples >= (used + 1) * report.batch_size
 
 
-class Standings:
-    """Counts of judged runs by standing.
+class Judgements:
+    """Counts of judged runs.
 
     Attributes:
-        counts: standing (`fa_core.report.verdict.standing`) → number of runs.
+        counts: judgement → number of runs.
     """
 
     def __init__(self) -> None:
@@ -126,9 +125,8 @@ class Standings:
 
     def add(self, row: AuditRow) -> None:
         """Count a judged run."""
-        standing = row.standing()
-        self.counts[standing] += 1
-        if standing == TRUSTWORTHY:
+        self.counts[row.report.judgement] += 1
+        if row.report.judgement == TRUSTWORTHY:
             self._grounds[grounds_of(row.report)] += 1
 
     def text(self) -> str:
@@ -141,7 +139,7 @@ class Remarks:
     """Collects the remarks on judged runs."""
 
     def __init__(self) -> None:
-        self._standings = Standings()
+        self._judgements = Judgements()
         self._doubts = Doubts()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
@@ -159,7 +157,7 @@ class Remarks:
             as_read: the run with the thresholds of its file.
         """
         report, name = row.report, with_seed(label, row)
-        self._standings.add(row)
+        self._judgements.add(row)
         self._doubts.add(report, name)
         self._conditions[conditions_of(report)] += 1
         self._count_reasons(report)
@@ -174,8 +172,7 @@ class Remarks:
             self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
         if mode:
             self._modes.add(f"cause: {mode}", name)
-        if not row.is_control:
-            self._flips = flips_texts(report)
+        self._flips = flips_texts(report)
         for oddity in report.nonfinite.values():
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
@@ -195,11 +192,11 @@ class Remarks:
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
-        counts = self._standings.counts
+        counts = self._judgements.counts
         if not counts:
             yield "0 runs"
             return
-        yield self._standings.text()
+        yield self._judgements.text()
         if counts[NOT_MEASURED]:
             yield "`fa-tui audit` measures what is not measured"
         yield cell_legend(controls=counts[CONTROL] > 0)

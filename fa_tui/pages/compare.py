@@ -12,8 +12,7 @@ from textual.widget import Widget
 from fa_core.report.diagnostics import letters_of
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
-from fa_core.report.verdict import standing
-from fa_core.report.verdict_cell import cell_text
+from fa_core.report.verdict import cell_text, judgement_of
 from fa_tui.pages.page import Page
 from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
@@ -298,7 +297,7 @@ only of one \
         control = all(session.rows[row].is_control for row in group.rows)
         ascii_only = not self.app.terminal.unicode
         cell = cell_text(flags, agree, control=control, ascii_only=ascii_only)
-        tone = tone_of(standing(flags, agree, control=control))
+        tone = tone_of(judgement_of(flags, agree, "", control=control))
         return [(f" {who} agree: ", "dim"), (cell, tone)]
 
     @on(CompareView.Moved)
@@ -318,7 +317,7 @@ only of one \
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
         text = f"{entry.name} was not measured"
         if entry.kind == "verdict":
-            text = self.session.words(index)
+            text = self.session.judged(index).words
         elif value is not None:
             if column in entry.assumed:
                 assumed = f" (frozen baseline {baseline_text(row.report)})"

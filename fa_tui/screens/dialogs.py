@@ -258,7 +258,7 @@ async def choose_flip(app: ExplorerApp) -> None:
     homes = homes_of([row.source for row in session.rows])
     choices = []
     for name, flip in zip(names, flips, strict=True):
-        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
+        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.judged(flip.row).words}"
         choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
     title = "Flipped"
     moved = moved_words(session.thresholds, session.since.thresholds)

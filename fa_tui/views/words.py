@@ -208,7 +208,7 @@ def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
 def flip_words(session: Session, flip: Flip) -> str:
     """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
     name = run_name(session, flip.row)
-    return f"{name} {change_words(flip)}, {session.words(flip.row)}"
+    return f"{name} {change_words(flip)}, {session.judged(flip.row).words}"
 
 
 _COMPARED_AT_MOST = 100

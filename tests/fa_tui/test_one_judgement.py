@@ -123,13 +123,13 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for row, own, value, fired, open_ in zip(judged, states, values, fires, undecided, strict=True):
         report = row.report
         assert report.states == own
-        assert (report.judgement, row.standing()) == (value, value)
+        assert report.judgement == value
         assert ("".join(sorted(report.flags)), "".join(sorted(report.undecided))) == (fired, open_)
         assert [one.state for one in records_of(report)] == list(own.values())
         signs = {"fires": "", "passes": "-", "undecided": "~", "not measured": "·"}
         cell = "".join(signs[own[letter]] or letter for letter in LETTERS)
-        assert row.cell() == MARKS[value] + cell
-        words = row.words()
+        assert row.report.cell() == MARKS[value] + cell
+        words = report.words
         assert [one.phrase in words for one in DIAGNOSTICS.values()] == [
             x in fired for x in LETTERS
         ]
@@ -137,7 +137,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
             {"walk-back": "needs walk-back: ", "undecided": "undecided on "}.get(value, value)
         )
         assert (f"undecided on {', '.join(open_)}" in words) == bool(open_)
-        assert (words in report.words) and words in str(report).partition("\n")[0]
+        assert words in str(report).partition("\n")[0]
         said = record(row)
         names = ("flags", "undecided", "judgement", "verdict")
         assert [said[name] for name in names] == [fired, open_, value, words]
@@ -154,7 +154,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     assert list(flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
     assert list(open_letters) == table.undecided(limits).tolist()
     assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
-    assert table.standings(limits) == counted
+    assert table.judgements(limits) == counted
     for group in over_seeds(table, limits).groups:
         assert group.verdicts == Counter(values[seed] for seed in group.seeds)
         for letter in LETTERS:
@@ -180,10 +180,10 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert [one["judgement"] for one in records] == values
         assert [one["flags"] for one in records] == fires
     for text in (printed("table", found, limits), printed("markdown", found, limits)):
-        assert all(row.cell() in text.replace("\\", "") for row in judged)
+        assert all(row.report.cell() in text.replace("\\", "") for row in judged)
     assert f"{counted['trustworthy']} trustworthy" in printed("table", found, limits)
     grids = [block for block in verdict_table(table, limits) if hasattr(block, "rows")]
-    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.cell() for row in judged]
+    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.report.cell() for row in judged]
 
     cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset(), True)
     outcomes = {"walk-back": "failed", "trustworthy": "passed"}
@@ -201,7 +201,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     session = Session(found, thresholds=limits)
     tones = {"walk-back": "bad", "undecided": "warn", "trustworthy": "good"}
     for place, value in enumerate(values):
-        assert (session.standing(place), session.words(place)) == (value, judged[place].words())
+        assert (session.judgement(place), session.judged(place)) == (value, judged[place].report)
         ((sign, tone), *_) = verdict_row(session, place, UNICODE)
         assert (sign[0], tone) == (MARKS[value], tones.get(value, "dim"))
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
@@ -264,7 +264,7 @@ def test_states_and_judgements_change_at_the_points_alone(found, limits, letter)
     one, places = DIAGNOSTICS[letter], range(len(found))
     for points, seen in (
         (session.points(letter), lambda at: [at.cell(row) for row in places]),
-        (session.deciding(letter), lambda at: [at.standing(row) for row in places]),
+        (session.deciding(letter), lambda at: [at.judgement(row) for row in places]),
     ):
         # the middles of the grid; of (d) in percentage points, from below 0
         middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]

@@ -32,8 +32,7 @@ from fa_core.report.quantities import JUDGED, named
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
-from fa_core.report.verdict_cell import cell_legend, run_cell
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
 from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
 from fa_core.reporting.blocks import (
     Block,
@@ -98,10 +97,10 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Numbers of runs, their standings, and caveats."""
-    standings = table.standings(thresholds)
+    """Numbers of runs, their judgements, and caveats."""
+    judgements = table.judgements(thresholds)
     in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - standings[UNDECIDED]
+    doubtful = int(in_doubt.sum()) - judgements[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -110,7 +109,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     if seeds:
         contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
-    outcome = counts_text(standings, _grounds(table, thresholds))
+    outcome = counts_text(judgements, _grounds(table, thresholds))
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
@@ -207,7 +206,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
     record = {
         "run": run.name,
         LETTERS: _cell(run),
-        "verdict": verdict_words(report, run.is_control, short=True),
+        "verdict": verdict_words(report, short=True),
     }
     for number in _NUMBERS:
         text = judged_text(number, number.of(report), report.thresholds)
@@ -219,7 +218,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
 
 
 def _cell(run: Run) -> str:
-    cell = run_cell(run.report, control=run.is_control)
+    cell = run.report.cell()
     if run.report.evidence:
         cell += "*"
     return cell + _if_assumed(run, ", d assumed")

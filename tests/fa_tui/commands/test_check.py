@@ -137,7 +137,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     assert loaded.undecided(DiagnosticThresholds(h_norm_explosion_ratio=5.0)).tolist() == [0, 0, 0]
     session = Session([*loaded.rows()])
     assert [session.cell(row) for row in range(3)] == ["~~···", "✗a···", "~~··-"]
-    assert session.words(2) == "undecided on a"
+    assert session.judged(2).words == "undecided on a"
 
 
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +153,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ]
     session = Session([*load_audits([path]).rows()])
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
-    assert [session.words(row) for row in (1, 2)] == ["control", "control"]
+    assert [session.judged(row).words for row in (1, 2)] == ["control", "control"]
     assert [
         Filter(f"is:{state}").rows(session) for state in ("trustworthy", "walkback", "control")
     ] == [
