@@ -250,20 +250,29 @@ def families(table: AuditTable) -> list[Family]:
     They are `conditions` that share source kind, network, data, every axis and, if recorded, the
     recipe, but λ.
     """
-    members: dict[str, list[tuple[Condition, list[int]]]] = defaultdict(list)
-    for one, rows in conditions(table):
-        first = table.row(rows[0])
-        facts = _setup(first) | first.axes | {"recipe": first.report.provenance.get("recipe")}
-        shared = {name: _but_penalty(value) for name, value in _but_penalty(facts).items()}
-        members[repr((one.method, one.collection, shared))].append((one, rows))
-    found = []
-    for alike in members.values():
-        if len({repr(one.axes.get("lam")) for one, _ in alike}) > 1:
-            rows = sorted(row for _, own in alike for row in own)
-            found.append(
-                Family(alike[0][0].method, _but_penalty(alike[0][0].all_axes), tuple(rows))
-            )
-    return found
+    found = conditions(table)
+    firsts = [table.row(rows[0]) for _, rows in found]
+    keys: list[Hashable] = []
+    facts = []
+    for (one, _), first in zip(found, firsts, strict=True):
+        keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
+        recipe = _but_penalty(first.report.provenance.get("recipe"))
+        facts.append(_but_penalty(_setup(first)) | {"recipe": recipe})
+    for name in dict.fromkeys(name for known in facts for name in known):
+        keys = _parted(keys, [known.get(name) for known in facts])
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        members[key].append(place)
+    alike = [[found[place] for place in places] for places in members.values()]
+    return [
+        Family(
+            own[0][0].method,
+            _but_penalty(own[0][0].all_axes),
+            tuple(sorted(row for _, rows in own for row in rows)),
+        )
+        for own in alike
+        if len({repr(one.axes.get("lam")) for one, _ in own}) > 1
+    ]
 
 
 def _but_penalty(value: Any) -> Any:

@@ -89,11 +89,13 @@ class SeedTable(Result, frozen=True, kw_only=True):
     Attributes:
         by: names of the second axes.
         groups: one per method × second axes.
+        thresholds: what judged the runs.
         notes: what was left out or assumed, and why.
     """
 
     by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
+    thresholds: DiagnosticThresholds
     notes: tuple[str, ...] = ()
 
 
@@ -115,7 +117,7 @@ def over_seeds(
     if not groups:
         notes.append("no runs: nothing to average")
     by = tuple(groups[0].axes) if groups else ()
-    return SeedTable(by=by, groups=tuple(groups), notes=tuple(notes))
+    return SeedTable(by=by, groups=tuple(groups), thresholds=t, notes=tuple(notes))
 
 
 def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:

@@ -220,6 +220,10 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
         if letter == "d":
             why = why_no_baseline(trace.method) or why
         notes.append(f"({letter}) not judged: {why}")
+    last = table.report(len(table) - 1)
+    bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
+    if bare:
+        notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
     if not set(stop_on) & set(measured):
         notes.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:

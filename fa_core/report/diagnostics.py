@@ -155,11 +155,16 @@ def _factor(ratio: float) -> str:
     return "1"
 
 
+def limit_of(quantity: Quantity, thresholds: DiagnosticThresholds) -> float | None:
+    """The threshold that judges a number; None if none does."""
+    if quantity.letter:
+        return DIAGNOSTICS[quantity.letter].limit(thresholds)
+    return None
+
+
 def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticThresholds) -> str:
     """A number as text beside a verdict: rounding never moves it onto or across its threshold."""
-    if quantity.letter:
-        return quantity.text(value, DIAGNOSTICS[quantity.letter].limit(thresholds))
-    return quantity.text(value)
+    return quantity.text(value, limit_of(quantity, thresholds))
 
 
 _FACTS = msgspec.json.decode(

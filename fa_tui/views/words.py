@@ -273,7 +273,6 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 
 _KEYS = {
-    "with --healthy and --degenerate": "of `fa-tui sweep` with --healthy and --degenerate",
     "give a frozen run, or its accuracy": "give one with the key w",
     "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",

@@ -11,6 +11,7 @@ def setup(**recipe):
         "recipe": {"epochs": 16, "lam": 0.0, **recipe},
         "arch": "resmlp",
         "arch_args": {"d": 128},
+        "data": "digits",
     }
 
 
