@@ -19,13 +19,13 @@ from fa_core.report.diagnostics import (
     NORM_RATIO_EPS,
     largest_growth,
 )
-from fa_core.report.immutable import refuse_changes
 from fa_core.report.intervals import noise_scale
 from fa_core.report.measurements import Interval
 from fa_core.report.names import is_control
 from fa_core.report.provenance import OTHER_BASELINES
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
+from fa_core.report.thresholds import refuse_changes
 from fa_core.report.verdict import (
     FIRES,
     NOT_MEASURED,
@@ -333,27 +333,3 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
         return recorded != self.by_numbers or unmeasured != (self.coverage == "")
-
-    def _fires(self, letter: str) -> bool | None:
-        """Whether a diagnostic fires; None if unmeasured or undecided."""
-        return {FIRES: True, PASSES: False}.get(self.states[letter])
-
-    @property
-    def residual_stream_exploded(self) -> bool | None:
-        """Whether (a) fires; None if it was not measured or is undecided."""
-        return self._fires("a")
-
-    @property
-    def bp_grad_at_floor(self) -> bool | None:
-        """Whether (b) fires; None if it was not measured or is undecided."""
-        return self._fires("b")
-
-    @property
-    def reference_drift_dominated(self) -> bool | None:
-        """Whether (c) fires; None if it was not measured or is undecided."""
-        return self._fires("c")
-
-    @property
-    def frozen_baseline_undercut(self) -> bool | None:
-        """Whether (d) fires; None if it was not measured or is undecided."""
-        return self._fires("d")

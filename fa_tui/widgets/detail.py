@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.binding import Binding
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.cause_text import failure_mode
+from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths

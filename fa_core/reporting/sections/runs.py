@@ -12,7 +12,7 @@ import numpy as np
 
 from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
-from fa_core.report.cause_text import failure_mode
+from fa_core.report.beside import failure_mode
 from fa_core.report.causes import backward_gain, cause_of_floor
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -33,7 +33,7 @@ from fa_core.report.report_facts import layers_in_order
 from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
-from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
+from fa_core.report.verdict_text import counted, counts_text, verdict_words
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -109,23 +109,12 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     if seeds:
         contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
-    outcome = counts_text(judgements, _grounds(table, thresholds))
+    reports = (row.report.with_thresholds(thresholds) for row in table.rows())
+    outcome = counts_text(Counter(map(counted, reports)))
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
     yield from _caveats(table, thresholds)
-
-
-def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
-    """Grounds of the trustworthy runs, with their numbers of runs."""
-    open_or_fires = (table.flags(thresholds) | table.undecided(thresholds)) != 0
-    measured = table.coverage != 0
-    trusted = measured & ~open_or_fires & ~table.controls
-    grounds: Counter[str] = Counter()
-    for i in np.flatnonzero(trusted).tolist():
-        report = table.report(i).with_thresholds(thresholds)
-        grounds[grounds_of(report)] += 1
-    return grounds
 
 
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
