@@ -286,7 +286,7 @@ only of one \
             if partly:
                 text = f" {who} agree on {', '.join(partly)}"
             else:
-                text = f" no diagnostic on two of these {who}"
+                text = "" if doubt else f" no diagnostic on two of these {who}"
             return [(text, "dim"), (doubt, "warn")]
         if any(letters_of(coverage) != agree for *_, coverage in judged if coverage):
             # no common verdict: the runs may be decided on different diagnostics

@@ -235,7 +235,7 @@ class Agreement(NamedTuple):
 
     Attributes:
         runs: number of runs.
-        agree: letter → number of runs with it, if they all agree.
+        agree: letter → number of runs with it, if they all agree and none is undecided.
         disagree: letter → number of runs it fires on, and of runs with it.
         undecided: letter → number of runs on which it is undecided.
     """
@@ -287,7 +287,7 @@ def agreement(judged: Iterable[tuple[int, int, int]]) -> Agreement:
             doubts[letter] = doubtful
         if 0 < fires < decided:
             disagree[letter] = (fires, decided)
-        elif decided > 1:
+        elif decided > 1 and not doubtful:
             agree[letter] = decided
     return Agreement(counts.total(), agree, disagree, doubts)
 

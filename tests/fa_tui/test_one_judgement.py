@@ -25,22 +25,28 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.causes import failure_modes
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, mask_of
+from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.flips import flips_of, flips_texts
 from fa_core.report.judge import Judge
+from fa_core.report.method_style import method_style
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.reporting.markers import Markers
 from fa_core.reporting.sections.runs import verdict_table
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
 from fa_tui.commands.verdict_table import print_rows, record
 from fa_tui.option_groups import Criteria
 from fa_tui.session import Session
+from fa_tui.views.comparison import agreement
 from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.words import flip_text
+from fa_tui.widgets.detail import RunPage
 from fa_tui.widgets.run_cells import verdict_row
 from tests.fa_tui.looks import stepped
 
+FACES = ("not measured", "passes", "fires", "undecided")
+STYLE = method_style("dfa")
 MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
 
 
@@ -156,13 +162,30 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
     assert table.judgements(limits) == counted
     for group in over_seeds(table, limits).groups:
-        assert group.verdicts == Counter(values[seed] for seed in group.seeds)
+        own = [values[seed] for seed in group.seeds]
+        assert group.verdicts == Counter(own)
+        assert (group.verdict == "MIXED") == ({"walk-back", "trustworthy"} <= set(own))
         for letter in LETTERS:
             own = Counter(states[seed][letter] for seed in group.seeds)
             assert group.fired[letter] == own["fires"]
             assert group.undecided.get(letter, 0) == own["undecided"]
             assert (letter in group.disagree) == bool(own["fires"] and own["passes"])
+    all_masks = [*zip(flags, open_letters, table.coverage.tolist(), strict=True)]
+    compared = agreement(all_masks)
+    faces = Markers(table, limits, {}, {}, None, None)._looks
     for letter in LETTERS:
+        own = Counter(one[letter] for one in states)
+        decided = own["fires"] + own["passes"]
+        assert compared.undecided.get(letter, 0) == own["undecided"]
+        assert (letter in compared.disagree) == bool(own["fires"] and own["passes"])
+        is_common = decided > 1 and letter not in compared.disagree and not own["undecided"]
+        assert (letter in compared.agree) == is_common
+        drawn = [None] * len(found)
+        for name, (_, are) in zip(FACES, faces(STYLE, BIT[letter]), strict=True):
+            for place in are.nonzero()[0]:
+                assert drawn[place] is None
+                drawn[place] = name
+        assert drawn == [one[letter] for one in states]
         hits = sum(letter in one for one in fires)
         left = sum(letter in one for one in undecided)
         every = sensitivity(table, letter, limits).every
@@ -204,6 +227,11 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert (session.judgement(place), session.judged(place)) == (value, judged[place].report)
         ((sign, tone), *_) = verdict_row(session, place, UNICODE)
         assert (sign[0], tone) == (MARKS[value], tones.get(value, "dim"))
+        report, masks = judged[place].report, (flags[place], open_letters[place])
+        card = RunPage(found[place], 400, UNICODE).lines(limits, masks)
+        assert card[0][-1] == (report.cell(), tone)
+        said = "\n".join("".join(text for text, _ in line) for line in card)
+        assert report.words in said or not report.coverage
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
         expected = [place for place, own in enumerate(values) if own == value]
         assert Filter(f"is:{name}").rows(session) == expected
