@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from fa_core.analysis.difference import differences
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
-from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
@@ -43,6 +42,7 @@ from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.detail import RunPage
 from fa_tui.widgets.run_cells import verdict_row
+from tests.fa_core.analysis.runs import timeline
 from tests.fa_tui.looks import stepped
 
 FACES = ("not measured", "passes", "fires", "undecided")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import by_method, timeline, timelines
+from fa_core.analysis.timeline import by_method, timelines
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
-from tests.fa_core.analysis.runs import row, table, trace
+from tests.fa_core.analysis.runs import row, table, timeline, trace
 
 
 def crossing(seed=42, a=None, b=None, epochs=100, first=1, acc=0.3076, seconds=None):

@@ -193,26 +193,6 @@ def test_equal_thresholds_are_written_alike():
     assert repr(minus_zero) == repr(DiagnosticThresholds(frozen_acc_margin_pp=0.0))
 
 
-@pytest.mark.parametrize(
-    ("drift", "ends", "state", "judgement"),
-    [
-        (None, None, "not measured", "not measured"),
-        (0.4, None, "fires", "walk-back"),
-        (math.nan, (0.1, 0.2), "fires", "walk-back"),
-        (0.2, None, "passes", "trustworthy"),
-        (0.4, (0.2, 0.5), "undecided", "undecided"),
-        (0.4, (0.31, 0.5), "fires", "walk-back"),
-        (0.2, (0.1, 0.4), "undecided", "undecided"),
-    ],
-)
-def test_a_diagnostic_has_one_of_four_states_and_a_run_one_judgement(drift, ends, state, judgement):
-    found = report(cross_batch_stability=drift, intervals={"stability": ends} if ends else {})
-    assert found.states == {**dict.fromkeys("abd", "not measured"), "c": state}
-    assert found.judgement == judgement
-    also = msgspec.structs.replace(found, bp_grad_norms=[1e-9])
-    assert also.states["b"] == "fires" and also.judgement == "walk-back"
-
-
 @pytest.mark.parametrize(("growth", "deepest"), [(2.0, 1e-3), (60.0, 1e-3), (2.0, 1e-9)])
 def test_a_part_of_the_stream_fires_and_never_passes(growth, deepest):
     report = DiagnosticReport(

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import timeline
 from fa_core.errors import UsageError
 from fa_core.formats import load_audits, scan
 from fa_core.formats.table import AuditTable
@@ -22,7 +21,7 @@ from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
 from fa_core.reporting.form import reporting_form, write_report
 from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, labels_of, rendered
-from tests.fa_core.analysis.runs import row, seeds_of, table, trace
+from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
 
 SIGNS = [
     "hollow: passes",
