@@ -26,7 +26,6 @@ from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.flips import flips_of, flips_texts
-from fa_core.report.judge import Judge
 from fa_core.report.method_style import method_style
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.markers import Markers
@@ -156,10 +155,8 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
 
     counted = Counter(values)
     table = AuditTable.from_rows(found)
-    flags, open_letters = Judge([row.report for row in found]).at(limits)
-    assert list(flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
-    assert list(open_letters) == table.undecided(limits).tolist()
-    assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
+    flags, open_letters = table.flags(limits).tolist(), table.undecided(limits).tolist()
+    assert (flags, open_letters) == ([*map(mask_of, fires)], [*map(mask_of, undecided)])
     assert table.judgements(limits) == counted
     for group in over_seeds(table, limits).groups:
         own = [values[seed] for seed in group.seeds]
@@ -287,22 +284,17 @@ def test_epochs_are_judged_by_their_intervals():
 
 @settings(deadline=None, max_examples=60)
 @given(rows(), LIMITS, st.sampled_from(LETTERS))
-def test_states_and_judgements_change_at_the_points_alone(found, limits, letter):
+def test_judgements_change_at_the_deciding_points_alone(found, limits, letter):
     session = Session(found, thresholds=limits)
     one, places = DIAGNOSTICS[letter], range(len(found))
-    for points, seen in (
-        (session.points(letter), lambda at: [at.cell(row) for row in places]),
-        (session.deciding(letter), lambda at: [at.judgement(row) for row in places]),
-    ):
-        # the middles of the grid; of (d) in percentage points, from below 0
-        middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]
-        if letter == "d":
-            middles = [-5.0, *(100 * middle for middle in middles)]
-        for low, high in itertools.pairwise(middles):
-            then, now = (
-                seen(session.but(thresholds=one.moved(limits, side))) for side in (low, high)
-            )
-            assert any(low < point < high for point in points) == (then != now)
+    # the middles of the grid; of (d) in percentage points, from below 0
+    middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]
+    if letter == "d":
+        middles = [-5.0, *(100 * middle for middle in middles)]
+    for low, high in itertools.pairwise(middles):
+        sides = [session.but(thresholds=one.moved(limits, side)) for side in (low, high)]
+        then, now = ([at.judgement(row) for row in places] for at in sides)
+        assert any(low < point < high for point in session.deciding(letter)) == (then != now)
 
 
 def test_a_flip_is_named_by_the_state_after_it():
