@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.analysis.comparison import PARTS_AT
+from fa_core.analysis.seeds import PARTS_AT
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity

@@ -13,7 +13,7 @@ from fa_core.errors import InvalidReport, UsageError
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, TRUSTWORTHY, verdict_text
+from fa_core.report.verdict import NOT_MEASURED, TRUSTWORTHY
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
 report = DiagnosticReport
@@ -136,13 +136,6 @@ def test_measuring_more_never_turns_a_walk_back_into_trustworthy(measured, limit
     assert before.flags <= after.flags
     assert set(before.coverage) <= set(after.coverage)
     assert not (before.flags and after.verdict == TRUSTWORTHY)
-
-
-@given(reports(nonfinite=True))
-def test_flags_are_among_what_was_measured(measured):
-    assert measured.flags <= set(measured.coverage)
-    assert measured.by_numbers <= set(measured.coverage)
-    assert measured.verdict == verdict_text(measured.by_numbers, measured.coverage)
 
 
 @given(reports(nonfinite=True))
