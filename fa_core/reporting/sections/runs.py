@@ -247,9 +247,10 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     runs = shown_runs(table, thresholds)
     caption = (
         "Margin to flip: how far each number is from its threshold: over or under it, it fires; "
-        "above or below it, it passes; (a) and (b) as a factor. γ_L: backward gain at the deepest "
-        "layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: scale ((a), (b)) or direction "
-        "((d) alone), then drift or noise of the gradient, if judged."
+        "above or below it, it passes, or with ~ is undecided; (a) and (b) as a factor. γ_L: "
+        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: "
+        "scale ((a), (b)), depth unused ((d) alone) or direction (there deep Γ is within its "
+        "null), then drift or noise of the gradient, if judged."
     )
     if table.assumed[: len(runs)].any():
         caption += " ?: by an assumed frozen baseline."
@@ -272,6 +273,8 @@ def _room(run: Run, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
     doubt = "?" if run.report.kinds.get(record.letter) == ASSUMED else ""
+    if record.state == UNDECIDED:
+        doubt += " ~"
     return (record.brief_distance or "fires always") + doubt
 
 
