@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import IO, TypeAlias
 
@@ -71,13 +72,13 @@ def measure_and_send(
         report = measure(job, device, progress)
     except Cancelled:
         send(messages.Stopped(job.id))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a network's own code may exit
         send(_failure(job, error))
     else:
         send(messages.Done(job.id, report))
 
 
-def _failure(job: Job, error: Exception) -> messages.Failed:
+def _failure(job: Job, error: Exception | SystemExit) -> messages.Failed:
     """The message about a failed job; prints the traceback of an internal error."""
     device = ""
     if is_device_lost(error):
@@ -171,6 +172,7 @@ def main() -> None:
     stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer)
     control.start()
+    sys.stdin = StringIO()  # code of the user that reads input finds none
 
     def send(message: messages.FromWorker) -> None:
         with control.sending:

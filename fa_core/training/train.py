@@ -434,11 +434,10 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
     Raises:
         UsageError: names the first setting that differs.
     """
-    was = msgspec.structs.asdict(found)
-    now = msgspec.structs.asdict(planned)
     for name in _SAME_ON_RESUME:
-        if was[name] != now[name]:
-            what = f"the run there has {name} {was[name]}, not {now[name]}"
+        was, now = getattr(found, name), getattr(planned, name)
+        if was != now:
+            what = f"the run there has {name} {was}, not {now}"
             raise UsageError(what, where=folder, hint="train into another --out folder")
 
 
@@ -521,31 +520,3 @@ def train_run(
             run.train(letters, files, progress or JobProgress())
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)
-
-
-def check_plans(
-    plans: Sequence[RunPlan],
-    data: DataSet,
-    out: Path,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    stop_on: str = "",
-) -> None:
-    """Check all plans in advance, so that no run is trained before a typo is found.
-
-    Raises:
-        UsageError: as `train_run`.
-    """
-    diagnostic_letters(stop_on, "--stop-on")
-    if out.exists() and not out.is_dir():
-        hint = "--out names the folder of the run folders"
-        raise UsageError("is a file, not a folder", where=out, hint=hint)
-    for plan in plans:
-        folder = out / plan.name
-        with memory_for(folder, "cpu"):
-            run = Training(plan, data, folder, torch.device("cpu"), DiagnosticThresholds())
-        if run.optimizer:
-            steps_per_epoch(data, run.recipe)
-        if is_run(folder) and not (resume or overwrite):
-            raise there_already(folder)

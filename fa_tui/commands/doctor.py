@@ -81,8 +81,8 @@ def devices() -> Iterator[Finding]:
         yield Finding("torch", f"{torch.error}; pip install torch", "missing")
         return
     yield Finding("torch", torch.version)
-    for device in list_devices():
-        yield Finding("device", f"{device.name}: {device.label}")
+    for name, label in list_devices().items():
+        yield Finding("device", f"{name}: {label}")
     yield Finding("gpu", why_no_cuda() or f"torch sees {len(torch.gpus)}")
 
 

@@ -181,18 +181,16 @@ def _train(
     # they import torch
     import torch
 
-    from fa_core.training.runs import Order, train_runs
-    from fa_core.training.train import check_plans, threads_for
+    from fa_core.training.runs import Order, check_orders, train_runs
+    from fa_core.training.train import threads_for
 
     samples = _loaded(plans[0].data)
-    check_plans(
-        plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")}
-    )
+    orders = [Order(plan=plan, **choice) for plan in plans]
+    check_orders(orders, samples, out)
     if threads is None:
         threads = threads_for(plans, samples)
     if threads is not None:
         torch.set_num_threads(threads)
-    orders = [Order(plan=plan, **choice) for plan in plans]
     with TrainingProgress(len(plans)) as progress:
         train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
 

@@ -263,8 +263,7 @@ class Measuring:
             return f"on {execution.engine}"
         used = list(dict.fromkeys(resolve_devices(execution.device, execution.jobs)))
         if used != ["cpu"]:
-            labels = {device.name: device.label for device in list_devices()}
-            return f"on {', '.join(used)} ({labels[used[0]]})"
+            return f"on {', '.join(used)} ({list_devices()[used[0]]})"
         cores = count_text(usable_cores(), "CPU core")
         why = why_no_cuda()
         if why:

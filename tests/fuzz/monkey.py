@@ -50,7 +50,6 @@ from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.explorer import ExplorerScreen
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens import dialogs
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
@@ -184,10 +183,10 @@ class Cage(ExplorerApp):
     def action_suspend_process(self):
         """A stopped process would stop the test."""
 
-    def say(self, text, tone="", *, aloud=True):
+    def say(self, text, tone=""):
         if "not saved" in text:
             self.ran.errors.append(text)
-        super().say(text, tone, aloud=aloud)
+        super().say(text, tone)
 
 
 def cage_on(folder, terminal, ran):
@@ -286,7 +285,7 @@ def alone(folder):
     try:
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(dialogs, "copy_shared", lambda app, command: None),
+            mock.patch.object(ExplorerApp, "copy_to_clipboard", lambda app, text: None),
         ):
             yield
     finally:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UnknownNetwork, UsageError
-from fa_core.option_values import nearest, unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.zoo.models.base import Shape, StreamNet
 from fa_core.zoo.models.residual_mlp import ResMLP, StudentNet, WideResMLP
 from fa_core.zoo.models.resnet import ResNet20, ResNet56, SmallResNet
@@ -57,7 +57,7 @@ def build(arch: str, /, *, seed: int | None = None, **args: object) -> StreamNet
     known = list(signature(network).parameters)
     for name in args:
         if name not in known:
-            raise UsageError(f"{arch} has no argument {name!r}", hint=nearest(name, known))
+            raise unknown_name(f"argument of {arch}", name, known)
     try:
         if seed is None:
             return network(**args)

@@ -49,7 +49,7 @@ def test_a_network_of_torchvision_takes_its_arguments():
             "resnet19",
             r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
         ),
-        ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
+        ("resnet20(depth=3)", "unknown argument of resnet20 'depth'"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
@@ -113,12 +113,6 @@ def configured(hub, **changes):
     """Change the configuration of a hub folder."""
     config = json.loads((hub / "config.json").read_text())
     (hub / "config.json").write_text(json.dumps({**config, **changes}))
-
-
-def test_a_hub_folder_gives_the_network_of_its_configuration(hub):
-    net = network_of(f"hf:{hub}")
-    assert type(net).__name__ == "GPT2LMHeadModel"
-    assert len(net.transformer.h) == 2
 
 
 @pytest.mark.parametrize("typed", [True, False])
