@@ -30,7 +30,6 @@ from fa_core.report.intervals import (
     share_interval,
     t_quantile,
 )
-from fa_core.report.thresholds import DiagnosticThresholds
 
 
 @pytest.mark.parametrize("n", [6, 7, 32, 128, 129, 360, 1000, 1001, 1280, 100_000])
@@ -205,23 +204,6 @@ def test_accuracy_and_margin_lie_in_their_intervals_whatever_was_counted(counted
     report = DiagnosticReport(headline_acc=sum(ours) / n, frozen_baseline_acc=sum(theirs) / n)
     low, high = paired_margin(packed(ours), packed(theirs))
     assert -100 <= low <= report.margin_pp <= high <= 100 and low < high
-
-
-def test_a_threshold_within_the_interval_is_undecided_and_leaves_the_verdict_text_alone():
-    report = measured()
-    low, high = report.interval("c")
-    for ceiling, undecided in ((low - 0.01, ""), ((low + high) / 2, "c"), (high + 0.01, "")):
-        judged = report.with_thresholds(
-            DiagnosticThresholds(stability_drift_ceiling=ceiling, frozen_acc_margin_pp=-90)
-        )
-        assert "".join(sorted(judged.undecided)) == undecided
-        assert "undecided" not in judged.verdict
-        assert ("undecided on c" in str(judged)) is bool(undecided)
-
-
-def test_a_number_that_is_not_finite_fires_and_is_never_undecided():
-    report = DiagnosticReport(cross_batch_stability=math.nan, intervals={"stability": (0.1, 0.5)})
-    assert (report.flags, report.undecided) == ({"c"}, frozenset())
 
 
 def test_an_assumed_baseline_takes_the_interval_of_the_accuracy():
