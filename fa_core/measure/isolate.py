@@ -177,9 +177,23 @@ def eval_mode(
     if target is None and tensors:
         input_dtype = tensors[0].dtype
     as_is = dtype == AS_IS
-    with as_found(model), measuring_arithmetic(place, as_is):
+    with as_found(model), measuring_arithmetic(place, as_is), _in_one_replica(model):
         _to_eval(model)
         yield EvalNetwork(model, place, input_dtype, as_is, RngState())
+
+
+@contextmanager
+def _in_one_replica(model: nn.Module) -> Iterator[None]:
+    """Run `nn.DataParallel` on its first device alone: the threads of others have no hooks."""
+    parallel = [module for module in model.modules() if isinstance(module, nn.DataParallel)]
+    devices = [module.device_ids for module in parallel]
+    try:
+        for module in parallel:
+            module.device_ids = module.device_ids[:1]
+        yield
+    finally:
+        for module, own in zip(parallel, devices, strict=True):
+            module.device_ids = own
 
 
 def _check_network(model: object) -> None:
