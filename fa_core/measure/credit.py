@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -211,17 +211,18 @@ def given_credit(
 
     Args:
         net: the network; modes, gradients, buffers and random state are restored afterwards.
-        function: the credit; it must leave the parameters as they are.
+        function: the credit.
         batch: inputs and labels, as for `diagnose`.
         dtype: as for `diagnose`.
         device: as for `diagnose`.
 
     Raises:
-        MeasureError: the function raised, or returned anything but finite tensors that are not 0
-            everywhere, and None.
+        MeasureError: the function raised, wrote into the parameters, or returned anything but
+            finite tensors that are not 0 everywhere, and None.
     """
     name = getattr(function, "__name__", type(function).__name__)
     with eval_mode(net, dtype, device) as own:
+        before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
         x, y = to_device(batch, 0, own)
         try:
             with own.rng.isolated(), thawed(own.model):
@@ -234,8 +235,28 @@ def given_credit(
                 where=f"credit {name}",
                 hint="it is called as credit(model, x, y) with the first eval batch",
             ) from error
+        finally:
+            written = _written_back(own.model, before)
+    if written:
+        raise MeasureError(
+            f"it changed the parameter {written[0]}, which has its value again",
+            where=f"credit {name}",
+            hint="return the credit alone, before any training step",
+        )
     _check_given(credit, f"credit {name}")
     return credit
+
+
+@torch.no_grad()
+def _written_back(net: nn.Module, before: Mapping[str, Tensor]) -> list[str]:
+    """Give parameters their earlier values; the names of those that had others."""
+    found = []
+    for name, value in before.items():
+        parameter = net.get_parameter(name)
+        if not torch.allclose(parameter, value, 0.0, 0.0, equal_nan=True):
+            parameter.copy_(value)
+            found.append(name)
+    return found
 
 
 def _check_given(credit: object, where: str) -> None:

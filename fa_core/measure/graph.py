@@ -202,11 +202,12 @@ class HookRecorder(TorchFunctionMode):
     ) -> object:
         if func is Tensor.register_hook and not _is_of_sharding():
             self.hooks["tensor hook"] = None
-        elif func == _GRAD_FN.__get__ and not _is_of_sharding():
-            self.hooks[NODE_HOOK] = None
         elif func.__name__ in _LEAVING:
             self.read[f".{func.__name__.strip('_')}()"] = None
-        return func(*args, **kwargs or {})
+        output = func(*args, **kwargs or {})
+        if func == _GRAD_FN.__get__ and output is not None and not _is_of_sharding():
+            self.hooks[NODE_HOOK] = None
+        return output
 
 
 def _is_of_sharding() -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
 
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, chain
@@ -40,16 +40,49 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
     ['0', '1', '2', '3']
     """
     with Flow(model, x) as flow:
-        logits = flow.made(plain_logits(model, x))
+        output = plain_logits(model, x)
+    if not isinstance(output, Tensor):
+        raise TapError(
+            f"the network's output is a {type(output).__name__}, of which no part is known as "
+            "its logits",
+            hint="say where they are, logits=… (--logits), or give a function "
+            "(model, x) -> (logits, [h_0..h_L])",
+        )
+    logits = flow.made(output)
     states = [] if logits is None else _states(flow, logits)
     if len(states) < 2:
         branches = _branches(model, flow, logits)
         why = "no two states lie on every path to its logits"
-        raise no_guess(model, f"{why}: {' or '.join(branches)}" if branches else why)
+        if branches:
+            why = f"it is no single stream: a path to its logits passes by {' or '.join(branches)}"
+        raise no_guess(model, why)
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
         if taps:
             yield taps
+
+
+def blocks_between(
+    flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
+) -> list[str]:
+    """Blocks that end between two taps: the taps leave their states out.
+
+    Args:
+        flow: the pass.
+        logits: the operation that gave the logits.
+        states: for every tap the operations that gave it (see `Tapping`).
+    """
+    places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    merges = Merges(flow, places[:1])
+    sums = [] if logits is None else merges.on(chain(merges.above, logits))
+    blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
+    found = []
+    for l, (one, other) in enumerate(pairwise(places)):
+        inside = dict.fromkeys(blocks[node] for node in sums if one < node <= other)
+        names = [flow.calls[call].name for call in inside if call is not None]
+        if len(names) > 1:
+            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names[:-1])})")
+    return found
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -98,11 +131,27 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
             break
         last = path.index(node)
     blocks = _blocks(flow, sums)
-    states = [path[places[0] - 1]]
-    for place, (one, other) in zip(places[1:], pairwise(blocks), strict=True):
-        if one is None or one != other:
-            states.append(path[place - 1])
+    states = []
+    before = 0
+    for l, (block, place) in enumerate(zip(blocks, places, strict=True)):
+        if l == 0 or block is None or block != blocks[l - 1]:
+            states.append(_before(flow, path[before:place], block))
+        before = place
     return [*states, path[last]]
+
+
+def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:
+    """The state before a block: what it reads, else where the paths of its first sum fork.
+
+    Args:
+        flow: the pass.
+        path: from the sum before it to the fork.
+        block: its call.
+    """
+    read = None if block is None else flow.calls[block].read
+    if read is not None and read in path and flow.is_activation(read):
+        return read
+    return path[-1]
 
 
 def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
@@ -120,7 +169,7 @@ def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int
 
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
-    """Whether two branches of a path are trunks, or one skips layers and is concatenated."""
+    """Whether two branches of a path are trunks, or one skips blocks or is concatenated."""
     for fork, join in pairwise(path):
         reads = [read for read in flow.operations[join].reads if read in merges.above]
         if len(reads) < 2 or not flow.is_activation(fork):
@@ -129,10 +178,25 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
         sums = [sum(n in merges for n in behind(flow, [read], {fork}) - {fork}) for read in reads]
         if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
             return True
+        if any(sums) and _is_around_blocks(flow, fork, join):
+            return True
         skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
         if skips and flow.operations[join].name in ("cat", "stack"):
             return True
     return False
+
+
+def _is_around_blocks(flow: Flow, fork: int, join: int) -> bool:
+    """Whether a sum outside of all blocks joins a path through several blocks of a list."""
+
+    def around(node: int) -> list[str]:
+        names = [flow.calls[call].name for call in _calls_around(flow, flow.operations[node].call)]
+        return [name for name in names if _is_element(name)]
+
+    layers = [n for n in behind(flow, [join], {fork}) - {fork} if flow.operations[n].is_product]
+    outermost = {names[-1] for names in map(around, layers) if names}
+    lists = {name.rpartition(".")[0] for name in outermost}
+    return not around(join) and len(outermost) > len(lists)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:

@@ -24,6 +24,7 @@ from fa_core.measure.graph import (
     reachable,
     straight_through,
 )
+from fa_core.measure.guess import blocks_between
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
 from fa_core.measure.loss import CE, Loss, LossChoice, settled
 from fa_core.measure.norms import check_states
@@ -170,12 +171,13 @@ class PassRunner:
         check_states(stream.hidden, stream.names, len(batch.y))
         logits = flow.made(stream.logits)
         try:
-            self.proof = prove(flow, logits, stream)
+            proof = prove(flow, logits, stream)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
+        left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
+        self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x, stream)
-        assert logits is not None, "they depend on the input"
         states = [node for cut in stream.cuts for node in cut if node is not None]
         return flow.lost_gradients(states, logits)
 

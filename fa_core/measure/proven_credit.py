@@ -94,7 +94,7 @@ class CreditProof:
 
     a_l follows the error of this batch: with every label replaced by the next class it changes,
     or, for a network that is given the labels itself, it moves with the samples when they are
-    reordered.
+    reordered. It is the same when the batch runs again.
 
     Args:
         tapped: how the network is tapped.
@@ -153,6 +153,12 @@ class CreditProof:
             return ProvenCredit(
                 why="its feedback reads a stored error: the vector at "
                 f"{_layers(stored)} does not follow the labels of the batch"
+            )
+        changing = self._changing(found)
+        if changing:
+            return ProvenCredit(
+                why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
+                "when the batch runs again"
             )
         credit = [None if k is None else at[k] for at, k in zip(arrived, found, strict=True)]
         unproven = [l for l, a in enumerate(credit) if a is None]
@@ -270,6 +276,15 @@ class CreditProof:
             if not same(twice, 2 * once, _tolerance(a)):
                 return False
         return True
+
+    def _changing(self, found: Sequence[int | None]) -> list[int]:
+        """The layers whose credit is another one in the next pass of the same batch."""
+        pairs = self._pairs(found, self._run(self._x, self._y))
+        return [
+            l
+            for l, (a, b) in enumerate(pairs)
+            if a is not None and (b is None or not same(a, b, _tolerance(a)))
+        ]
 
     def _stored(self, found: Sequence[int | None]) -> list[int]:
         """The layers whose credit does not follow the error of the batch."""

@@ -258,6 +258,8 @@ class OwnBackward:
         graph = make_fx(run)(x, shifts)
         self._reads = self._reads or constants.read
         operators = _operators(graph)
+        # what only a feedback reads is no part of the forward
+        graph.graph.eliminate_dead_code()
         self.steps = _steps(graph, len(shifts))
         if any(map(_STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()

@@ -128,6 +128,19 @@ def test_a_function_may_train_on_gradients_and_leaves_none_behind():
     assert all(p.grad is None for p in net.parameters())
 
 
+def test_a_function_that_trains_is_refused_and_the_network_is_as_before():
+    def trains(model, x, y):
+        with torch.no_grad():
+            model.head.weight.mul_(2)
+        return [None, FINE, FINE, FINE]
+
+    net = Hookable(Residual())
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    with pytest.raises(MeasureError, match=r"changed the parameter .*head.weight"):
+        diagnose(net, batches(1), taps=TAPS, credit=trains)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
 def test_the_users_credit_takes_the_place_of_the_networks_own():
     class Cut(nn.Linear):
         def forward(self, h):

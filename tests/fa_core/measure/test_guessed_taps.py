@@ -96,7 +96,7 @@ class Towers(nn.Module):
 
 def test_two_trunks_are_refused_and_both_are_named():
     for depths in ((3, 3), (2, 3)):
-        with pytest.raises(TapError, match=r"no two states .*: 'left.\*' or 'right.\*'"):
+        with pytest.raises(TapError, match=r"no single stream.* by 'left.\*' or 'right.\*'"):
             diagnose(Towers(*depths), batches(1))
 
 

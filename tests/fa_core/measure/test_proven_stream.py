@@ -41,7 +41,7 @@ def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
 
 
 REFUSED = {
-    foreign.UNet: (None, "no two states lie on every path to its logits: .*down.*up"),
+    foreign.UNet: (None, "it is no single stream: a path to its logits passes by .*down.*up"),
     foreign.Trunks: (None, r"'left\.\*' or 'right\.\*'"),
     foreign.Catted: (None, r"'left\.\*' or 'right\.\*'"),
     foreign.Spiking: (["embed", "inner"], "keeps state between calls"),

@@ -1,0 +1,133 @@
+"""Rows of layers, and forwards that are no plain function of the batch."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.field.residual_nets import C, D, Net
+
+
+class Flat(Net):
+    """One flat `nn.Sequential`: Linear, BatchNorm, ReLU, and so on."""
+
+    def __init__(self):
+        super().__init__()
+        rows = [[nn.Linear(5 if l == 0 else D, D), nn.BatchNorm1d(D), nn.ReLU()] for l in range(3)]
+        self.net = nn.Sequential(*(module for row in rows for module in row), nn.Linear(D, C))
+
+    def forward(self, x):
+        return self.net(x)
+
+    def states(self, x):
+        hidden = []
+        for place, module in enumerate(self.net):
+            x = module(x)
+            if place % 3 == 2:
+                hidden.append(x)
+        return x, hidden
+
+
+class Dead(Flat):
+    """A layer whose ReLUs are all off."""
+
+    def __init__(self):
+        super().__init__()
+        self.net[4].bias.data.fill_(-50)
+
+
+class Sigmoid(Flat):
+    """DRTP's and EqProp's outputs: ten of them, in [0, 1]."""
+
+    def __init__(self):
+        super().__init__()
+        self.net[-1] = nn.Sequential(nn.Linear(D, 10), nn.Sigmoid())
+
+
+class KeepsActivations(Flat):
+    """Target propagation: each layer's activation stays on the module, with its graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def forward(self, x):
+        logits, self.kept = self.states(x)
+        return logits
+
+
+class EnergyForward(Net):
+    """Equilibrium propagation: the states relax by the gradient of an energy."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(5, D), nn.Linear(D, D), nn.Linear(D, C)])
+
+    def states(self, x):
+        sizes = (D, D, C)
+        h = [torch.full((len(x), n), 0.1, requires_grad=True, dtype=x.dtype) for n in sizes]
+        for _ in range(4):
+            pairs = zip(self.layers, [x, *h], h, strict=False)
+            energy = sum((f(before) * after).sum() for f, before, after in pairs)
+            h = [torch.tanh(g) for g in torch.autograd.grad(energy, h, create_graph=True)]
+        return 5 * h[2], h[:2]
+
+
+class NoGradForward(Flat):
+    """Forward-forward's prediction."""
+
+    @torch.no_grad()
+    def forward(self, x):
+        return self.net(x)
+
+
+class Spikes(Net):
+    """Leaky neurons: their potential lives on from one call to the next until `reset`."""
+
+    def __init__(self, resets=False):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.blocks, self.resets = nn.ModuleList(nn.Linear(D, D) for _ in range(2)), resets
+        self.potential = [0.0, 0.0]
+
+    def states(self, x):
+        if self.resets:
+            self.potential = [0.0, 0.0]
+        hidden = [self.embed(x)]
+        for l, block in enumerate(self.blocks):
+            for _ in range(2):
+                self.potential[l] = 0.9 * self.potential[l] + block(hidden[-1])
+            hidden.append(torch.sigmoid(4 * self.potential[l]))
+            self.potential[l] = self.potential[l].detach()
+        return self.head(hidden[-1]), hidden
+
+
+class SpikesResetInForward(Spikes):
+    def __init__(self):
+        super().__init__(resets=True)
+
+
+def target_propagation(net, x, y):
+    """a_l = h_l − target: the target of h_L by a step of the loss, the others' by fixed inverses."""
+    logits = net(x)
+    *_, last = net.kept
+    error = F.one_hot(y, C) - logits.softmax(1)
+    targets = [last + 0.1 * error @ net.net[-1].weight]
+    for h, above in zip(net.kept[-2::-1], net.kept[:0:-1], strict=True):
+        targets.insert(0, h + torch.sin((targets[0] - above).roll(1, 1)))
+    return [(h - t).detach() for h, t in zip(net.kept, targets, strict=True)]
+
+
+def predictive_coding(net, x, y):
+    """a_l = the prediction errors of the layers after five steps of relaxation."""
+    start = [h.detach() for h in net.states(x)[1]]
+    h = list(start)
+    for _ in range(5):
+        h = [z.detach().requires_grad_() for z in h]
+        guesses = [*(net.net[3 * l + 3 : 3 * l + 6](h[l]) for l in range(2)), net.net[-1](h[-1])]
+        energy = F.cross_entropy(guesses[-1], y, reduction="sum")
+        pairs = zip(h[1:], guesses[:-1], strict=True)
+        energy = energy + sum(0.5 * (a - b).square().sum() for a, b in pairs)
+        energy = energy + 0.5 * (h[0] - start[0]).square().sum()
+        steps = torch.autograd.grad(energy, h)
+        h = [z - 0.1 * step for z, step in zip(h, steps, strict=True)]
+    return [(a - b).detach() for a, b in zip(start, h, strict=True)]

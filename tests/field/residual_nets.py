@@ -1,0 +1,273 @@
+"""Networks with residual blocks. `states` is (logits, [h_0..h_L]), kept by hand."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+D, C = 6, 4
+
+
+class Net(nn.Module):
+    """A network whose forward shows its logits alone."""
+
+    x = (16, 5)
+    width = D
+
+    def states(self, x):
+        raise NotImplementedError
+
+    def forward(self, x):
+        return self.states(x)[0]
+
+
+def mlp(width=D):
+    return nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU())
+
+
+class Residual(Net):
+    """A list of branches: the network adds them itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.blocks, self.norm = nn.ModuleList(mlp() for _ in range(3)), nn.LayerNorm(D)
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(hidden[-1] + block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])), hidden
+
+
+class InPlace(Residual):
+    """The same numbers, written into one tensor."""
+
+    def forward(self, x):
+        h = self.embed(x)
+        for block in self.blocks:
+            h += block(h)
+        return self.head(self.norm(h))
+
+
+class LocalLosses(Residual):
+    """`.detach()` between blocks, a head at each, and the heads' outputs behind the logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(D, C) for _ in range(3))
+
+    def forward(self, x):
+        h, local = self.embed(x), []
+        for block, head in zip(self.blocks, self.heads, strict=True):
+            h = h.detach()
+            h = h + block(h)
+            local.append(head(h))
+        return self.head(self.norm(h)), local
+
+
+class LabelInInput(Residual):
+    """Forward-forward's overlay: the first columns of x are a label, one-hot."""
+
+    def states(self, x):
+        x = torch.cat([F.one_hot(x[:, :C].argmax(1), C).to(x), x[:, C:]], 1)
+        return super().states(x)
+
+
+class Shared(Net):
+    """One cell, called three times: a recurrent network with tied weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Linear(5, D), mlp(), nn.Linear(D, C)
+
+    def states(self, x):
+        hidden = [self.embed(x)]
+        for _ in range(3):
+            hidden.append(hidden[-1] + self.cell(hidden[-1]))
+        return self.head(hidden[-1]), hidden
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, into, out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(into, out, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(out, out, 3, 1, 1, bias=False)
+        self.bn1, self.bn2 = nn.BatchNorm2d(out), nn.BatchNorm2d(out)
+        self.shortcut = nn.Sequential()
+        if stride > 1:
+            self.shortcut = nn.Sequential(nn.Conv2d(into, out, 1, stride), nn.BatchNorm2d(out))
+
+    def forward(self, h):
+        f = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        return F.relu(f + self.shortcut(h))
+
+
+class ResNet(Net):
+    """CIFAR's ResNet, two stages."""
+
+    x = (16, 3, 8, 8)
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4)
+        self.layer1 = nn.Sequential(BasicBlock(4, 4, 1), BasicBlock(4, 4, 1))
+        self.layer2 = nn.Sequential(BasicBlock(4, 8, 2), BasicBlock(8, 8, 1))
+        self.fc = nn.Linear(8, C)
+
+    def states(self, x):
+        hidden = [F.relu(self.bn(self.conv(x)))]
+        for block in (*self.layer1, *self.layer2):
+            hidden.append(block(hidden[-1]))
+        return self.fc(hidden[-1].mean((2, 3))), hidden
+
+
+class Attention(nn.Module):
+    """One head by hand, then an MLP: two sums, one block."""
+
+    def __init__(self, causal=False, reads_memory=False):
+        super().__init__()
+        self.qkv, self.out, self.causal = nn.Linear(D, 3 * D), nn.Linear(D, D), causal
+        self.norm, self.mlp = nn.LayerNorm(D), mlp()
+        self.memory = nn.Linear(D, D) if reads_memory else None
+
+    def forward(self, h, memory=None):
+        q, k, v = self.qkv(self.norm(h)).chunk(3, -1)
+        scores = q @ k.mT / D**0.5
+        if self.causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(later, float("-inf"))
+        h = h + self.out(scores.softmax(-1) @ v)
+        if self.memory is not None:
+            h = h + (h @ memory.mT).softmax(-1) @ self.memory(memory)
+        return h + self.mlp(h)
+
+
+class ViT(Net):
+    """The head reads the cls token alone."""
+
+    x = (16, 4, 5)
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Linear(5, D), nn.LayerNorm(D), nn.Linear(D, C)
+        self.cls, self.pos = nn.Parameter(torch.randn(1, 1, D)), nn.Parameter(torch.randn(5, D))
+        self.blocks = nn.ModuleList(Attention() for _ in range(3))
+
+    def states(self, x):
+        hidden = [torch.cat([self.cls.expand(len(x), 1, D), self.embed(x)], 1) + self.pos]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        return self.head(self.norm(hidden[-1])[:, 0]), hidden
+
+    def seen(self, h):
+        return h[:, 0]
+
+
+class GPT(Net):
+    """A causal decoder with tied embeddings; labels (B, T)."""
+
+    x = "words"
+
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe, self.ln_f = nn.Embedding(9, D), nn.Embedding(5, D), nn.LayerNorm(D)
+        self.h = nn.ModuleList(Attention(causal=True) for _ in range(3))
+
+    def states(self, ids):
+        hidden = [self.wte(ids) + self.wpe.weight]
+        for block in self.h:
+            hidden.append(block(hidden[-1]))
+        return self.ln_f(hidden[-1]) @ self.wte.weight.T, hidden
+
+
+class MaskedEncoder(Net):
+    """`nn.TransformerEncoder` with a padding mask, whose fast path eval mode would take."""
+
+    x = "padded"
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(D, 2, 8, dropout=0.3, batch_first=True)
+        self.emb, self.enc = nn.Embedding(9, D), nn.TransformerEncoder(layer, 3)
+        self.head = nn.Linear(D, C)
+
+    def forward(self, ids):
+        h = self.enc(self.emb(ids), src_key_padding_mask=ids == 0)
+        keep = (ids != 0)[..., None]
+        return self.head((h * keep).sum(1) / keep.sum(1))
+
+    def states(self, ids):
+        """Each layer by the formula of its paper: two heads of D/2, post-norm."""
+        hidden, pad, keep = [self.emb(ids)], ids == 0, (ids != 0)[..., None]
+        for layer in self.enc.layers:
+            h, att = hidden[-1], layer.self_attn
+            qkv = F.linear(h, att.in_proj_weight, att.in_proj_bias)
+            q, k, v = qkv.unflatten(-1, (3, 2, D // 2)).permute(2, 0, 3, 1, 4)
+            scores = (q @ k.mT / (D // 2) ** 0.5).masked_fill(pad[:, None, None], float("-inf"))
+            mixed = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+            h = layer.norm1(h + att.out_proj(mixed))
+            hidden.append(layer.norm2(h + layer.linear2(layer.linear1(h).relu())))
+        return self.head((hidden[-1] * keep).sum(1) / keep.sum(1)), hidden
+
+
+class EncoderDecoder(Net):
+    """The stream is the decoder's; the encoder's memory comes in from the side."""
+
+    x = "pair"
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.norm, self.head = nn.Embedding(9, D), nn.LayerNorm(D), nn.Linear(D, C)
+        self.encoder = nn.ModuleList(Attention() for _ in range(2))
+        self.decoder = nn.ModuleList(Attention(reads_memory=True) for _ in range(3))
+
+    def states(self, source, target):
+        memory = self.emb(source)
+        for block in self.encoder:
+            memory = block(memory)
+        hidden = [self.emb(target)]
+        for block in self.decoder:
+            hidden.append(block(hidden[-1], memory))
+        return self.head(self.norm(hidden[-1])[:, -1]), hidden
+
+    def forward(self, source, target):
+        return self.states(source, target)[0]
+
+    def seen(self, h):
+        return h[:, -1]
+
+
+class SequenceFirst(GPT):
+    """(T, B) in, (T, B, words) out: PyTorch's own default for sequences."""
+
+    x = "words first"
+
+    def forward(self, ids):
+        return self.states(ids.T)[0].transpose(0, 1)
+
+
+class UNet(Net):
+    """A skip that is concatenated."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.mid = nn.Linear(5, D), nn.Sequential(*(mlp() for _ in range(3)))
+        self.up = nn.Linear(2 * D, C)
+
+    def forward(self, x):
+        h = self.down(x)
+        return self.up(torch.cat([h, self.mid(h)], 1))
+
+
+class TwoBranches(Net):
+    """Two trunks of the same depth, summed."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(5, D), nn.Linear(D, C)
+        self.left = nn.Sequential(*(mlp() for _ in range(3)))
+        self.right = nn.Sequential(*(mlp() for _ in range(3)))
+
+    def forward(self, x):
+        h = self.embed(x)
+        return self.head(self.left(h) + self.right(h))

@@ -1,0 +1,93 @@
+"""What the field's networks are, and what `diagnose` says of each: its numbers by hand, or one line.
+
+Every row of `TABLE` is a network in the manner of a public repository. "numbers" are the medians of
+‖h_l‖ and ‖g_l‖, (c), and Γ of each layer where the network or its user has a credit, to 1e-9 of a
+float64 computation by hand (`reference.py`, `Net.states`, `Net.credit`).
+"""
+
+import pytest
+import torch
+
+from fa_core import diagnose
+from fa_core.errors import FaError
+from tests.field import credit_nets as own
+from tests.field import layer_nets as layer
+from tests.field import reference
+from tests.field import residual_nets as res
+
+ROW = {"taps": ["net.2", "net.5", "net.8"]}
+STATES = {"taps": lambda net, x: net.states(x)}
+
+TABLE = [
+    # network, options of `diagnose`, what comes out, words of the report or of the refusal
+    (res.Residual, {}, "numbers", "taps guessed: 'blocks.*:in,norm:in'"),
+    (res.InPlace, {}, "numbers", ""),
+    (res.LocalLosses, {}, "numbers", "no Γ: its own backward pass (.detach()) is cut"),
+    (res.LabelInInput, {}, "numbers", ""),
+    (res.Shared, {}, "numbers", ""),
+    (res.ResNet, {}, "numbers", ""),
+    (res.ViT, {}, "numbers", ""),
+    (res.GPT, {}, "numbers", "norms per token over 73 counting labels of 16 samples"),
+    (res.MaskedEncoder, {}, "numbers", ""),
+    (res.EncoderDecoder, {}, "numbers", "side input of the blocks: encoder.1"),
+    (res.SequenceFirst, {}, "refusal", "axis"),
+    (res.UNet, {}, "refusal", "a path to its logits passes by 'mid.*'"),
+    (res.TwoBranches, {}, "refusal", "'left.*' or 'right.*'"),
+    (layer.Flat, {}, "numbers", ""),
+    (layer.Dead, ROW, "numbers", "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0"),
+    (layer.Sigmoid, ROW, "refusal", "the outputs lie in [0, 1] as probabilities do"),
+    (layer.Sigmoid, {**ROW, "loss": "bce"}, "numbers", "gradients are of bce of probabilities"),
+    (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
+    (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
+    (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
+    (layer.EnergyForward, {}, "refusal", "a path to its logits passes by 'layers.*'"),
+    (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
+    (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
+    (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),
+    (layer.SpikesResetInForward, STATES, "numbers", ""),
+    (own.FeedbackNet, {}, "numbers", "own backward pass (FeedbackLinear)"),
+    (own.UniformSigns, {}, "numbers", "own backward pass (FeedbackLinear)"),
+    (own.ModuleHookFeedback, {}, "numbers", "own backward pass (backward hook)"),
+    (own.TensorHookDirect, {}, "numbers", "own backward pass (tensor hook)"),
+    (own.FunctionDirect, {}, "numbers", "own backward pass (Instead)"),
+    (own.MovingAverage, {}, "numbers", "no Γ: its feedback keeps state"),
+    (own.StoredError, {}, "numbers", "no Γ: its feedback reads a stored error"),
+]
+
+
+def named(row):
+    kind, options, *_ = row
+    return "-".join([kind.__name__, *(str(getattr(v, "__name__", k)) for k, v in options.items())])
+
+
+@pytest.mark.parametrize(("kind", "options", "outcome", "words"), TABLE, ids=map(named, TABLE))
+def test_a_network_of_the_field_has_its_numbers_or_one_line(kind, options, outcome, words):
+    torch.manual_seed(0)
+    net = kind().double().eval()
+    data = reference.batches(net.x)
+    if outcome == "refusal":
+        with pytest.raises(FaError) as caught:
+            diagnose(net, data, **options)
+        assert words in str(caught.value) and "\n" not in str(caught.value)
+        return
+    report = diagnose(net, data, **options)
+    assert words in str(report)
+    loss = getattr(reference, options.get("loss", "ce"))
+    of_batches = [reference.by_hand(net, batch, loss) for batch in data]
+    hidden, gradients, error = of_batches[0]
+    x, y = (None, data[0]["labels"]) if isinstance(data[0], dict) else data[0]
+    near = {"rel": 1e-9, "abs": 1e-15}
+    assert report.residual_norms == pytest.approx(reference.medians(hidden, y), **near)
+    assert report.bp_grad_norms == pytest.approx(reference.medians(gradients, y), **near)
+    wanted = reference.drift([of_batch[1] for of_batch in of_batches])
+    assert report.cross_batch_stability == pytest.approx(wanted, abs=1e-9)
+    if "no Γ" in words:
+        assert report.deep_gamma is None and "gamma" not in report.credit
+        return
+    credit = None
+    if "credit" in options:
+        credit = options["credit"](net, x, y)
+    elif hasattr(net, "credit"):
+        credit = net.credit(hidden, error)
+    gammas = None if report.credit is None else report.credit["gamma"]
+    assert gammas == (credit and pytest.approx(reference.gammas(credit, gradients), abs=1e-9))
