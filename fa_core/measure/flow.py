@@ -7,10 +7,11 @@ sees every operation below autograd, so those have edges like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
 from typing import Any
 
 import torch
@@ -110,6 +111,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         operations: in the order in which they ran; their places are their names elsewhere.
         calls: the calls of modules, likewise.
         numbers: whether numbers were read out of float tensors, as by ``item``.
+        takes_gradients: whether the pass ran a backward pass, as one that relaxes an energy does.
 
     >>> h = torch.ones(2, 3)
     >>> with Flow(nn.Identity(), h) as flow:
@@ -126,6 +128,7 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.calls: list[Call] = []
         self.numbers = False
+        self.takes_gradients = False
         self._model = model
         self._call = -1
         self._hooks = ExitStack()
@@ -160,6 +163,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
+        # -1 outside of a backward pass
+        self.takes_gradients |= torch._C._current_graph_task_id() >= 0
         read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
@@ -253,11 +258,14 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if made in self._followed and (over or not tensor.requires_grad):
                 self._lost.setdefault(node, set()).add(made)
 
-    def lost_gradients(self, states: Iterable[int], logits: int) -> list[str]:
+    def lost_gradients(self, cuts: Iterable[Sequence[int | None]], logits: Tensor) -> list[str]:
         """How values computed from some states reach the logits without a gradient."""
-        following = dominators(self, set(states)).keys()
+        nodes = [
+            node for node in (self.made(logits), *chain.from_iterable(cuts)) if node is not None
+        ]
+        following = dominators(self, nodes[1:]).keys()
         causes = set()
-        for node in behind(self, [logits]) & following:
+        for node in behind(self, nodes[:1]) & following:
             for lost in following & self._lost.get(node, set()):
                 causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
         return sorted(causes)
@@ -343,7 +351,7 @@ def meet(above: Mapping[int, int], one: int, other: int) -> int:
     return one
 
 
-def chain(above: Mapping[int, int], node: int) -> list[int]:
+def path_to(above: Mapping[int, int], node: int) -> list[int]:
     """All operations on every path to a node, in forward order, itself included."""
     found = []
     while node != ROOT:

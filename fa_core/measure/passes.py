@@ -178,8 +178,7 @@ class PassRunner:
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x, stream)
-        states = [node for cut in stream.cuts for node in cut if node is not None]
-        return flow.lost_gradients(states, logits)
+        return flow.lost_gradients(stream.cuts, stream.logits)
 
     def prove_samples(self) -> None:
         """Prove, after all batches, that samples are independent and the network has no state.

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, behind, chain, dominators, meet
+from fa_core.measure.flow import ROOT, Flow, behind, dominators, meet, path_to
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
@@ -185,9 +185,9 @@ def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -
     for node in inside.keys() & between:
         for read in flow.operations[node].reads:
             if read in between and read not in inside:
-                root = chain(above, read)[0]
+                root = path_to(above, read)[0]
                 roots[root] = meet(above, roots.get(root, read), read)
-    return sorted({_name_of_side_input(flow, chain(above, node)) for node in roots.values()})
+    return sorted({_name_of_side_input(flow, path_to(above, node)) for node in roots.values()})
 
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
@@ -210,11 +210,11 @@ def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]
     merges = Merges(flow, flow.sources)
     first, last = states[0], states[-1]
     found = []
-    before = merges.on([*chain(merges.above, first[0]), logits])
+    before = merges.on([*path_to(merges.above, first[0]), logits])
     if before:
         found.append(f"a sum of paths before h_0{_names(flow, before)}")
     following = Merges(flow, last)
-    later = following.on(chain(following.above, logits))
+    later = following.on(path_to(following.above, logits))
     if later:
         found.append(f"a sum of paths behind h_L{_names(flow, later)}")
     norm = _final_norm(flow, merges, [state[0] for state in states], logits)
@@ -236,7 +236,7 @@ def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) 
     if between:
         is_final = any(normed(flow, merges.above, node) is None for node in between)
         return norm if is_final else None
-    sums = merges.on([*chain(merges.above, norm), logits])
+    sums = merges.on([*path_to(merges.above, norm), logits])
     call = flow.operations[sums[-1]].call if sums else -1
     if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
         return None

@@ -339,11 +339,11 @@ def _written(graph: fx.GraphModule) -> set[str]:
     found = set()
     for node in graph.graph.nodes:
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            written = node
+            written: Any = node
             while isinstance(written, fx.Node) and written.op == "call_function":
                 written = written.args[0]
             if isinstance(written, fx.Node) and written.op == "get_attr":
-                found.add(written.target)
+                found.add(str(written.target))
     return found
 
 
