@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, fx, nn
 from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError, first_line
 from fa_core.measure.hooks import Args, Kwargs
@@ -36,6 +36,8 @@ _STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
 
 _SUMS = re.compile(r"_?(add|sub|rsub)_?")
 """Operations that add steps to a stream; a product with steps is a mask, which has a derivative."""
+
+_COPIES = (torch.ops.aten.clone.default, torch.ops.aten.alias.default)
 
 _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
@@ -98,42 +100,22 @@ class _Cutting(fx.Interpreter):
         return after.clone()
 
 
-@dataclass(frozen=True)
-class _Trace:
-    """A forward as a graph of plain operations.
-
-    Attributes:
-        graph: called with inputs and shifts of the states.
-        zeros: a shift of 0 for every state; empty if the network returns its states.
-    """
-
-    graph: fx.GraphModule
-    zeros: list[Tensor]
-
-    def run(self, model: nn.Module, x: Inputs, shifts: list[Tensor]) -> States:
-        """Run the trace; each shift is added to its state."""
-        # returned states may come from token ids, so their graph starts at the parameters
-        with nullcontext() if shifts else thawed(model):
-            inputs = detached_inputs(model, x, gradients=not shifts)
-            found: States = self.graph(inputs, shifts)
-        return found
-
-    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
-        """Run the trace, cut at its states."""
-        *_, returned = self.graph.graph.nodes
-        _, *states = returned.args[0]
-        nodes = states if self.zeros else list(map(_uncopied, states))
-        cutting = _Cutting(self.graph, nodes)
-        logits, _ = cutting.run(detached_inputs(model, x), self.zeros)
-        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
-        return CutStates(list(before), list(after), logits)
+def _run_trace(trace: fx.GraphModule, model: nn.Module, x: Inputs) -> States:
+    # states may come from token ids, so their graph starts at the parameters
+    with thawed(model):
+        found: States = trace(detached_inputs(model, x, gradients=True))
+    return found
 
 
-def _uncopied(node: fx.Node) -> fx.Node:
-    """The node behind copies: a returned state may be a copy of the stream's."""
-    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default):
-        node = node.all_input_nodes[0]
-    return node
+def _states(trace: fx.GraphModule) -> list[fx.Node]:
+    """The nodes that give h_0..h_L: behind copies that are only returned."""
+    *_, output = trace.graph.nodes
+    _, *nodes = tree_leaves(output.args[0])
+    for l, node in enumerate(nodes):
+        while node.target in _COPIES and set(node.users) == {output}:
+            node = node.all_input_nodes[0]
+        nodes[l] = node
+    return nodes
 
 
 class _Constants(TorchDispatchMode):
@@ -190,7 +172,7 @@ class OwnBackward:
     ) -> None:
         self._tapped = tapped
         self._reads = read
-        self._traces: dict[str, _Trace] = {}
+        self._traces: dict[str, fx.GraphModule] = {}
         self.names = list(certain or lost)
         self.certain = bool(certain)
         self.steps: list[str] = []
@@ -209,23 +191,21 @@ class OwnBackward:
             # a trace draws apart from the pass
             with RngState().isolated():
                 self._traces[key] = self._trace(model, x)
-        trace = self._traces[key]
-        shifts = []
-        for l, zero in enumerate(trace.zeros):
-            wanted = layers is None or l in layers
-            shifts.append(torch.zeros_like(zero).requires_grad_(wanted))
-        logits, hidden = trace.run(model, x, shifts)
+        logits, hidden = _run_trace(self._traces[key], model, x)
         if self._reads:
             _check_same(logits, self._expected(model, x))
         names = [f"h_{l}" for l in range(len(hidden))]
-        if not shifts:
-            return Stream(logits, hidden, hidden, names, returned=True)
-        return Stream(logits, hidden, shifts, names)
+        return Stream(logits, hidden, hidden, names, returned=True)
 
     def cut(self, model: nn.Module, x: Inputs) -> CutStates:
         """Run the trace of a batch, after `forward`, with its blocks cut from each other."""
+        trace = self._traces[_key(x)]
+        nodes = _states(trace)
+        cutting = _Cutting(trace, nodes)
         with RngState().isolated():
-            return self._traces[_key(x)].cut(model, x)
+            logits, _ = cutting.run(detached_inputs(model, x))
+        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
+        return CutStates(list(before), list(after), logits)
 
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
@@ -242,35 +222,28 @@ class OwnBackward:
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
         with RngState().isolated():
-            return self._tapped.plain(model, x, None)[0]
+            return self._tapped.plain(model, x)[0]
 
-    def _trace(self, model: nn.Module, x: Inputs) -> _Trace:
-        shifts = []
-        if self._tapped.shifted:
-            _, hidden = self._tapped.plain(model, x, None)
-            shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
+    def _trace(self, model: nn.Module, x: Inputs) -> fx.GraphModule:
         constants = _Constants()
 
-        def run(x: Inputs, shifts: list[Tensor] | None) -> States:
+        def run(x: Inputs) -> States:
             with constants:
-                return self._tapped.plain(model, x, shifts)
+                return self._tapped.plain(model, x)
 
-        graph = make_fx(run)(x, shifts)
+        trace = make_fx(run)(x)
         self._reads = self._reads or constants.read
-        operators = _operators(graph)
-        # what only a feedback reads is no part of the forward
-        graph.graph.eliminate_dead_code()
-        self.steps = _steps(graph, len(shifts))
+        operators = _operators(trace)
+        self.steps = _steps(trace)
         if any(map(_STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()
-        _replace_detached(graph)
+        _replace_detached(trace)
         if any(operator._schema.is_mutable for operator in operators):
-            _copy_written(graph)
-        trace = _Trace(graph, [shift.detach() for shift in shifts])
+            _copy_written(trace)
         other = tree_map(_rolled, x)
         expected = self._expected(model, other)
         with RngState().isolated():
-            logits, _ = trace.run(model, other, shifts)
+            logits, _ = _run_trace(trace, model, other)
         _check_same(logits, expected)
         return trace
 
@@ -347,20 +320,14 @@ def _written(graph: fx.GraphModule) -> set[str]:
     return found
 
 
-def _steps(graph: fx.GraphModule, shifts: int) -> list[str]:
+def _steps(graph: fx.GraphModule) -> list[str]:
     """Names of the operations in a trace that compute in steps from the stream.
 
     These are the operations of `_STEPS`, and those whose integers or booleans are added to the
     stream again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask,
     ``x * (x > 0)``, does not count.
-
-    Args:
-        graph: the trace.
-        shifts: number of its last inputs that are the stream; 0 = all inputs.
     """
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    # [-0:] is the whole list
-    reading = set(inputs[-shifts:])
+    reading = set(_states(graph))
     found: list[str] = []
     # nodes that depend on the stream only by integers or booleans → the operations that made these
     causes: dict[fx.Node, list[str]] = {}
