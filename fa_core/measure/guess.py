@@ -76,7 +76,7 @@ def blocks_between(
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
-        states: for every tap the operations that gave it (see `Tapping`).
+        states: for every tap the operations that gave it (see `prove`).
     """
     places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
     merges = Merges(flow, places[:1])

@@ -171,7 +171,7 @@ class PassRunner:
         check_states(stream.hidden, stream.names, len(batch.y))
         logits = flow.made(stream.logits)
         try:
-            proof = prove(flow, logits, stream)
+            proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import TypeAlias
 
 from fa_core.errors import TapError
 from fa_core.measure.flow import ROOT, Flow, behind, dominators, meet, path_to
@@ -36,26 +36,6 @@ class Proof:
         if not self.side_inputs:
             return ""
         return f"side input of the blocks: {', '.join(self.side_inputs)}"
-
-
-class Tapping(Protocol):
-    """States and where they come from (see `fa_core.measure.taps.Stream`).
-
-    Attributes:
-        cuts: for every state the operation that gave it, and those of the module's other outputs,
-            which may carry the stream too (the cell of an LSTM).
-        names: names of the states in messages.
-        returned: whether a function or the network itself returned them.
-    """
-
-    @property
-    def cuts(self) -> Sequence[Sequence[int | None]]: ...
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    @property
-    def returned(self) -> bool: ...
 
 
 class Merges:
@@ -88,13 +68,22 @@ class Merges:
         return [node for node in path if node < last and node in self]
 
 
-def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
+Cuts: TypeAlias = Sequence[Sequence[int | None]]
+"""For every state the operation that gave it, and those of the module's other outputs, which may
+carry the stream too (the cell of an LSTM)."""
+
+
+def prove(
+    flow: Flow, logits: int | None, cuts: Cuts, names: Sequence[str], returned: bool
+) -> Proof:
     """Prove that states are a stream: every path to the logits passes them, one after the other.
 
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
-        stream: the states.
+        cuts: the states.
+        names: their names in messages.
+        returned: whether a function or the network itself returned them.
 
     Raises:
         TapError: a path bypasses a state.
@@ -104,10 +93,9 @@ def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
             "the network's logits do not depend on its input",
             hint="its forward must compute them in torch, from the tensors it is given",
         )
-    names = stream.names
     used = behind(flow, [logits])
-    states = [_state(flow, used, cut) for cut in stream.cuts]
-    if not stream.returned and flow.origin(logits, states[-1]) in states[-1]:
+    states = [_state(flow, used, cut) for cut in cuts]
+    if not returned and flow.origin(logits, states[-1]) in states[-1]:
         raise TapError(
             f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
             hint="leave it out: the last block's output is h_L",

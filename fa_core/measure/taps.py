@@ -385,7 +385,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            if not prove(flow, flow.made(stream.logits), stream).left_out:
+            if not prove(
+                flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
+            ).left_out:
                 return taps
     raise no_guess(model, "no module gives or reads one of its states")
 

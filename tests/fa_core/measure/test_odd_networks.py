@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 from fa_core import diagnose
 from fa_core.errors import FaError, MeasureError
 from fa_core.measure.accuracy import accuracy
+from fa_core.measure.isolate import eval_mode
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 TAPS = "embed, blocks.*"
@@ -121,3 +122,11 @@ def test_what_is_no_network_is_refused_with_the_remedy(net, kind, measure):
     said = rf"the network is {kind}.*nn\.Module instance.*load_state_dict"
     with pytest.raises(MeasureError, match=said):
         measure(net, batches(1))
+
+
+def test_of_several_devices_in_parallel_the_first_runs_alone():
+    parallel = nn.DataParallel(Residual())
+    parallel.device_ids = [0, 1]
+    with eval_mode(parallel) as net:
+        assert net.model.device_ids == [0]
+    assert parallel.device_ids == [0, 1]
