@@ -37,7 +37,6 @@ from fa_core.measure.hooks import (
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
-    PER_TOKEN,
     Flattening,
     gamma,
     mean_where,
@@ -381,10 +380,7 @@ def _quality(
         x, y = to_device((x, y), 0, own)
         done = true_pass(own, taps, x, y, loss=loss)
         check_credit(credit, done.hidden)
-        if done.label_mask is None:
-            flattening = Flattening.of(done.hidden, done.gradients[-1])
-        else:
-            flattening = Flattening(PER_TOKEN, done.label_mask)
+        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
         gradients = [flattening.vectors(g) for g in done.gradients]
         signal = as_vectors(credit, flattening, y.device)
         missing = {}

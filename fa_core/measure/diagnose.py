@@ -355,8 +355,7 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if not accumulator.takes_more:
                     break
-            if runner.proof is not None and index > 0:
-                runner.prove_stateless()
+            runner.prove_samples()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:

@@ -14,7 +14,7 @@ from itertools import pairwise, permutations
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Call, Flow, behind, chain
+from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import Merges, normed
@@ -49,6 +49,12 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             "(model, x) -> (logits, [h_0..h_L])",
         )
     logits = flow.made(output)
+    if flow.takes_gradients:
+        raise TapError(
+            f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "
+            "does: its states are no outputs of modules",
+            hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
+        )
     states = [] if logits is None else _states(flow, logits)
     if len(states) < 2:
         branches = _branches(model, flow, logits)
@@ -70,11 +76,11 @@ def blocks_between(
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
-        states: for every tap the operations that gave it (see `Tapping`).
+        states: for every tap the operations that gave it (see `prove`).
     """
     places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
     merges = Merges(flow, places[:1])
-    sums = [] if logits is None else merges.on(chain(merges.above, logits))
+    sums = [] if logits is None else merges.on(path_to(merges.above, logits))
     blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
     found = []
     for l, (one, other) in enumerate(pairwise(places)):
@@ -108,7 +114,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         merges = Merges(flow, chosen)
         if logits not in merges.above:
             continue
-        path = chain(merges.above, logits)
+        path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
         if beside < least:
             least = beside
@@ -310,7 +316,7 @@ def _branches(model: nn.Module, flow: Flow, logits: int | None) -> list[str]:
     """Lists of modules that run layers beside every path to the logits."""
     if logits is None:
         return []
-    path = set(chain(Merges(flow, flow.sources).above, logits))
+    path = set(path_to(Merges(flow, flow.sources).above, logits))
     layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
     found: dict[str, None] = {}
     for node in layers:

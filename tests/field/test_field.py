@@ -40,7 +40,7 @@ TABLE = [
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
-    (layer.EnergyForward, {}, "refusal", "a path to its logits passes by 'layers.*'"),
+    (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
     (layer.Spikes, STATES, "refusal", "the network keeps state between calls"),

@@ -60,7 +60,7 @@ def test_the_model_comes_back_exactly_as_found(fails, taps):
     data = batches(4)
     kept = [as_bytes(pair) for pair in data]
     before = snapshot(net)
-    said = pytest.raises(MeasureError, match=r"eval batch 2: .*boom")
+    said = pytest.raises(MeasureError, match=r"eval batch 3: .*boom")
     with said if fails else nullcontext():
         diagnose(net, data, taps=taps)
     assert snapshot(net) == before
