@@ -177,7 +177,8 @@ class PassRunner:
             raise TapError(error.what, hint=hint) from error
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
-        self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x, stream)
+        run = partial(self._tapped.forward, self._model)
+        self._samples = SampleProof(run, batch.x, stream.logits)
         return flow.lost_gradients(stream.cuts, stream.logits)
 
     def prove_samples(self) -> None:

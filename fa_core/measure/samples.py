@@ -17,27 +17,23 @@ from fa_core.measure.taps import Stream
 
 
 class SampleProof:
-    """A second run of the first batch, after all others, with every other sample changed.
+    """Two more runs of the first batch, after all others: as it is, and with samples changed.
 
-    Those changed are copies of one that is not; the others' logits and that one's states must stay.
-    This needs no gradient, so detached and custom backward passes are no exception. Networks that
-    draw random numbers are compared by the same draws.
+    The first must give the first pass' logits. In the second every other sample is a copy of one
+    that is not; the others' logits and that one's states must stay. This needs no gradient, so
+    detached and custom backward passes are no exception. Networks that draw random numbers are
+    compared by the same draws.
 
     Args:
         forward: runs the network.
         x: inputs of the first batch.
-        stream: its pass.
+        logits: of its pass.
     """
 
-    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, stream: Stream) -> None:
+    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, logits: Tensor) -> None:
         self._forward = forward
         self._x = x
-        self._size = len(first_of(x))
-        self._kept = torch.arange(min(1, self._size - 1), self._size, 2)
-        self._one = int(self._kept[len(self._kept) // 2])
-        self._logits = stream.logits.detach()
-        # the states of all samples may be large
-        self._states = [h[self._one].detach().clone() for h in stream.hidden]
+        self._logits = logits.detach()
         self._drew = False
 
     def check(self) -> None:
@@ -47,23 +43,25 @@ class SampleProof:
             MeasureError: samples depend on each other, or the network keeps state.
             TapError: the samples of a state do.
         """
-        order = torch.full((self._size,), self._one)
-        order[self._kept] = self._kept
+        again = self._run(self._x)
+        first = self._run(self._x).logits if self._drew else self._logits
+        if not _same(first, again.logits):
+            raise MeasureError(
+                "the network keeps state between calls: the first batch, run again, gives other "
+                "logits",
+                hint="call its reset in its forward, e.g. in a module around it",
+            )
+        size = len(first_of(self._x))
+        kept = torch.arange(min(1, size - 1), size, 2)
+        one = int(kept[len(kept) // 2])
+        order = torch.full((size,), one)
+        order[kept] = kept
         changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
-        if self._drew:
-            first = self._run(self._x)
-            self._logits, self._states = first.logits, [h[self._one] for h in first.hidden]
-        if not _same(self._logits[self._kept], changed.logits[self._kept]):
-            if not _same(self._logits, self._run(self._x).logits):
-                raise MeasureError(
-                    "the network keeps state between calls: the first batch, run again, gives "
-                    "other logits",
-                    hint="call its reset in its forward, e.g. in a module around it",
-                )
+        if not _same(again.logits[kept], changed.logits[kept]):
             raise self._dependent()
-        for name, h, other in zip(changed.names, self._states, changed.hidden, strict=False):
-            if not _same(h, other[self._one]):
-                raise wrong_axis(name, other, self._size)
+        for name, h, other in zip(changed.names, again.hidden, changed.hidden, strict=False):
+            if not _same(h[one], other[one]):
+                raise wrong_axis(name, other, size)
 
     def _run(self, x: Inputs) -> Stream:
         rng = RngState()
