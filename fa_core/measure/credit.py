@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.files.decode import Json
 from fa_core.measure.batch_input import as_batch, to_device
 from fa_core.measure.credit_metrics import (
@@ -44,6 +44,7 @@ from fa_core.measure.norms import (
     share_of_zeros,
 )
 from fa_core.measure.passes import is_out_of_memory, true_pass
+from fa_core.measure.proven_credit import of_no_error
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
 from fa_core.report.gamma import deep_entries, deep_gamma
@@ -217,45 +218,42 @@ def given_credit(
 
     Raises:
         MeasureError: the function raised, wrote into the parameters, or returned anything but
-            finite tensors that are not 0 everywhere, and None.
+            finite tensors that are not 0 everywhere, and None; or tensors that are the same for
+            other labels.
     """
-    name = getattr(function, "__name__", type(function).__name__)
+    where = f"credit {getattr(function, '__name__', type(function).__name__)}"
     with eval_mode(net, dtype, device) as own:
         before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
         x, y = to_device(batch, 0, own)
-        try:
+
+        def called(x: Inputs, y: Tensor) -> Signal:
             with own.rng.isolated(), thawed(own.model):
-                credit = function(own.model, x, y)
+                return function(own.model, x, y)
+
+        try:
+            credit = called(x, y)
+            _check_given(credit, where)
+            unproven = of_no_error(credit, called, x, y)
         except Exception as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or isinstance(error, FaError):
                 raise
             raise MeasureError(
                 f"{type(error).__name__}: {error}",
-                where=f"credit {name}",
+                where=where,
                 hint="it is called as credit(model, x, y) with the first eval batch",
             ) from error
-        finally:
-            written = _written_back(own.model, before)
-    if written:
+        for key, p in own.model.named_parameters():
+            if not torch.allclose(p, before[key], 0.0, 0.0, equal_nan=True):
+                raise MeasureError(
+                    f"it changed the parameter {key}, which has its value again",
+                    where=where,
+                    hint="return the credit alone, before any training step",
+                )
+    if unproven:
         raise MeasureError(
-            f"it changed the parameter {written[0]}, which has its value again",
-            where=f"credit {name}",
-            hint="return the credit alone, before any training step",
+            unproven, where=where, hint="return the credit of the error of the batch that it gets"
         )
-    _check_given(credit, f"credit {name}")
     return credit
-
-
-@torch.no_grad()
-def _written_back(net: nn.Module, before: Mapping[str, Tensor]) -> list[str]:
-    """Give parameters their earlier values; the names of those that had others."""
-    found = []
-    for name, value in before.items():
-        parameter = net.get_parameter(name)
-        if not torch.allclose(parameter, value, 0.0, 0.0, equal_nan=True):
-            parameter.copy_(value)
-            found.append(name)
-    return found
 
 
 def _check_given(credit: object, where: str) -> None:

@@ -178,7 +178,11 @@ def eval_mode(
         input_dtype = tensors[0].dtype
     as_is = dtype == AS_IS
     # a copy's weights need no second copy
-    with as_found(model, model is given), measuring_arithmetic(place, as_is), _in_one_replica(model):
+    with (
+        as_found(model, model is given),
+        measuring_arithmetic(place, as_is),
+        _in_one_replica(model),
+    ):
         _to_eval(model)
         yield EvalNetwork(model, place, input_dtype, as_is, RngState())
 

@@ -31,7 +31,7 @@ TABLE = [
     (res.MaskedEncoder, {}, "numbers", ""),
     (res.EncoderDecoder, {}, "numbers", "side input of the blocks: encoder.1"),
     (res.SequenceFirst, {}, "refusal", "axis"),
-    (res.UNet, {}, "refusal", "a path to its logits passes by 'mid.*'"),
+    (res.UNet, {}, "refusal", "passes by layers of 'mid.*'"),
     (res.TwoBranches, {}, "refusal", "'left.*' or 'right.*'"),
     (layer.Flat, {}, "numbers", ""),
     (layer.Dead, ROW, "numbers", "(a) undecided: growth per block 0 (limit 50); ‖h_1‖ is 0"),

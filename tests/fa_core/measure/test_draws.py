@@ -63,8 +63,8 @@ def test_every_batch_has_draws_of_its_own():
         Seen.inputs.clear()
         diagnose(Seen(), given)
         for column in torch.stack(Seen.inputs).T.tolist():
-            # the proofs of the first batch repeat its draws
-            assert len(set(column)) >= len(column) - 2 >= 3
+            # the proofs repeat the draws of the first batch
+            assert len(set(column)) >= len(column) - 3 >= 3
 
 
 @pytest.mark.parametrize("kind", [Residual, Drawing])

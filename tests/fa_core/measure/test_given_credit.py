@@ -93,7 +93,12 @@ def test_labels_of_tokens_have_gamma_and_neither_rho_nor_nudge():
 
 
 def given(*credit):
-    return lambda model, x, y: [None, *credit]
+    """Credit of every label."""
+
+    def function(model, x, y):
+        return [None, *(a * (1 + y[: len(a), None]) if torch.is_tensor(a) else a for a in credit)]
+
+    return function
 
 
 FINE = torch.ones(16, 6)
@@ -104,6 +109,7 @@ REFUSED = {
     "NaN": (given(FINE, FINE * math.nan, FINE), "a_2 has NaN or inf"),
     "zeros": (given(FINE, FINE, 0 * FINE), "a_3 is 0 in every sample"),
     "a number": (given(FINE, 1.0, FINE), "a_2 is a float"),
+    "constants": (lambda model, x, y: [None, FINE, FINE, FINE], "at h_1, h_2, h_3 does not follow"),
     "nothing": (given(None, None, None), "it returned a list of 4"),
     "it raises": (lambda model, x: [], "TypeError"),
 }
@@ -120,7 +126,7 @@ def test_a_function_may_train_on_gradients_and_leaves_none_behind():
     def local(model, x, y):
         model(x).logsumexp(1).sum().backward()
         assert all(p.grad is not None for p in model.parameters())
-        return [None, FINE, FINE, None]
+        return given(FINE, FINE, None)(model, x, y)
 
     net = Hookable(Residual())
     report = diagnose(net, batches(1), taps=TAPS, credit=local)
