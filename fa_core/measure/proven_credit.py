@@ -93,8 +93,8 @@ class CreditProof:
     Functions at the tap are tried.
 
     a_l follows the error of this batch: with all labels replaced by one it changes, or, for a
-    network that is given the labels itself, it moves with the samples when they are reordered. It
-    is the same when the batch runs again.
+    network that is given the labels itself, it moves with the samples where half of them come
+    twice. It is the same when the batch runs again.
 
     Args:
         tapped: how the network is tapped.
@@ -395,7 +395,7 @@ def of_no_error(
         if a is not None and bool(a.any()) and b is not None and same(a, b, _tolerance(a)):
             stored.append(l)
     if stored:
-        order = torch.arange(len(y), device=y.device).roll(1)
+        order = torch.arange(len(y), device=y.device) // 2
         moved = again(select_samples(x, order.to(first_of(x).device)), y[order])
         stored = [l for l in stored if not _moves(credit[l], moved[l], order)]
     if not stored:
@@ -404,9 +404,10 @@ def of_no_error(
 
 
 def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
-    """Whether a credit is another for other samples, and goes with them into another order."""
+    """Whether a credit goes with the samples, or is another one if it is the batch's mean."""
     if a is None or b is None:
         return False
     tolerance = _tolerance(a)
-    moved = a[order]
-    return same(moved, b, tolerance) and not same(a, moved, tolerance)
+    is_mean = same(a, a[:1].expand_as(a), tolerance)
+    wanted = b[:1].expand_as(b) if is_mean else a[order]
+    return same(wanted, b, tolerance) and not same(a, b, tolerance)
