@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.files.decode import Json
-from fa_core.measure.batch_input import as_batch, to_device
+from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
     NullGamma,
     Series,
@@ -151,21 +151,19 @@ class CreditQuality:
 
     def deep(self) -> float | None:
         """Deep Γ: mean over l ≥ 1 of Γ_l, see `fa_core.report.gamma.deep_gamma`."""
-        deep: float | None = deep_entries(self._layers())["deep_gamma"]
+        deep: float | None = self.to_dict()["deep_gamma"]
         return deep
 
-    def _layers(self) -> Json:
-        return {
+    def to_dict(self) -> Json:
+        """The ``credit`` of a report: the series, and single numbers named by their aggregation;
+        without directions nothing of ρ."""
+        layers = {
             "gamma": self.gamma,
             "rho": self.rho,
             "nudge": self.nudge,
             "zeros": self.zeros,
             "free_layers": self.free,
         }
-
-    def to_dict(self) -> Json:
-        """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        layers = self._layers()
         deep_rho = deep_gamma(layers, metric="rho")
         entries = {
             **layers,
@@ -176,15 +174,14 @@ class CreditQuality:
             "samples": self.samples,
             "directions": self.directions,
         }
+        if not self.directions:
+            del entries["rho"], entries["deep_rho"], entries["directions"]
         if self.missing:
             entries["missing"] = self.missing
         if self.null is not None:
             entries["null"] = self.null.to_dict()
         return entries
 
-
-NEEDS_DIRECTIONS = ("rho", "deep_rho", "directions")
-"""Entries of a report's ``credit`` that need random directions."""
 
 _Response: TypeAlias = "tuple[float | None, float | None]"
 """ρ and nudge of a layer."""
@@ -321,38 +318,6 @@ def credit_quality(
     if callable(credit):
         credit = given_credit(net, credit, (x, y), dtype, device)
     return _quality(net, credit, x, y, directions, seed, taps, device, loss, with_null=True)
-
-
-def given_credit_quality(
-    net: nn.Module,
-    function: CreditFunction,
-    batch: object,
-    taps: Taps = None,
-    dtype: str | None = None,
-    device: str | torch.device | None = None,
-    loss: LossChoice = "ce",
-) -> Json:
-    """A report's ``credit`` of a caller's function on one batch: `credit_quality` without ρ.
-
-    Args:
-        net: the network; it is restored afterwards.
-        function: as for `given_credit`.
-        batch: inputs and labels, as for `diagnose`.
-        taps: as for `diagnose`.
-        dtype: as for `diagnose`.
-        device: as for `diagnose`.
-        loss: as for `diagnose`.
-
-    Raises:
-        MeasureError: as `given_credit`, or a shape that differs from the stream's.
-    """
-    x, y = as_batch(batch, 0, net)
-    found = credit_quality(
-        net, function, x, y, directions=0, taps=taps, dtype=dtype, device=device, loss=loss
-    ).to_dict()
-    for name in NEEDS_DIRECTIONS:
-        found.pop(name, None)
-    return found
 
 
 def _quality(

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
-from fa_core.measure.credit import CreditFunction, given_credit_quality
+from fa_core.measure.batch_input import BatchLog, as_batch, as_batches, label_note, to_device
+from fa_core.measure.credit import CreditFunction, credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
@@ -374,7 +374,10 @@ def _with_credit(
     """The report with the quality of the caller's credit on the first batch."""
     if how.credit is None:
         return numbers
-    found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device, loss)
+    x, y = as_batch(batch, 0, model)
+    found = credit_quality(
+        model, how.credit, x, y, 0, 0, how.taps, how.dtype, how.device, loss
+    ).to_dict()
     unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 

@@ -129,6 +129,7 @@ class _Reference:
         vectors = as_vectors(credit, self.flattening, self.batch.y.device)
         return list(map(gamma, vectors, self.gradients))
 
+
 @contextmanager
 def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[_Reference]:
     """The gradients of one batch in float64, and the arguments of a rule."""

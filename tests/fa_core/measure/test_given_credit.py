@@ -10,7 +10,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError
-from fa_core.measure.credit import NEEDS_DIRECTIONS, credit_quality
+from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
 from fa_core.report.causes import failure_modes
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
@@ -57,7 +57,6 @@ def test_gamma_of_a_function_is_in_the_report_with_the_null_of_shuffled_samples(
     assert failure_modes(unused).failure == "depth unused"
 
     record = credit_quality(net, direct, *data[0], directions=0).to_dict()
-    record = {name: value for name, value in record.items() if name not in NEEDS_DIRECTIONS}
     # by a stream of its own there is no tail for nudge
     assert {**record, "nudge": 0, "missing": 0} == {**report.credit, "nudge": 0, "missing": 0}
 
