@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 import torch
@@ -268,48 +267,6 @@ def with_precision(
         reasons = {**report.unmeasured, PRECISION: str(error)}
         return msgspec.structs.replace(report, unmeasured=reasons)
     return msgspec.structs.replace(report, reference_precision=found)
-
-
-def residual_norms(model: nn.Module, eval_batches: Iterable[object], **options: Any) -> list[float]:
-    """(a) alone: the median over samples of ‖h_l‖₂, l = 0..L.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).residual_norms
-
-
-def bp_gradient_norms(
-    model: nn.Module, eval_batches: Iterable[object], **options: Any
-) -> list[float]:
-    """(b) alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).bp_grad_norms
-
-
-def cross_batch_stability(
-    model: nn.Module, eval_batches: Iterable[object], **options: Any
-) -> float | None:
-    """(c) alone: a mean cosine in [-1, 1]; None if not measured.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).cross_batch_stability
-
-
-def depth_utility(
-    model: nn.Module,
-    eval_batches: Iterable[object],
-    frozen_baseline_acc: float,
-    **options: Any,
-) -> float | None:
-    """(d) alone: the margin over frozen blocks, in percentage points.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    report = diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options)
-    return report.margin_pp
 
 
 def run_diagnosis(

@@ -7,7 +7,6 @@ with `.detach()`: autograd then gives the method's credit signal, not ∂CE/∂h
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, GetSetDescriptorType
@@ -39,8 +38,6 @@ SELECTIONS = {
     "ViewBackward0",
 }
 """Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
-
-_STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
 
 _OPERATOR = "GeneratedBackwardFor_"
 """Prefix of torch's name for a derivative registered with `torch.library`."""
@@ -138,20 +135,6 @@ def has_functions(nodes: Iterable[Node]) -> bool:
         if not node._forward_cls.__module__.startswith("torch.distributed."):
             return True
     return False
-
-
-def straight_through(nodes: Iterable[Node]) -> list[str]:
-    """``["fake_quantize"]`` if torch's operations that round but pass the gradient are used.
-
-    >>> import torch
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> rounded = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
-    >>> straight_through(reachable(rounded.grad_fn))
-    ['fake_quantize']
-    """
-    if any(_STRAIGHT_THROUGH.search(node.name()) for node in nodes):
-        return ["fake_quantize"]
-    return []
 
 
 def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:

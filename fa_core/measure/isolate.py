@@ -284,12 +284,14 @@ def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
     generators = _GeneratorStates()
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
+    owners: list[dict[str, Any]] = []
+    for module in model.modules() if contents else ():
+        owners += module._parameters, module._buffers
     tensors = [
         (owner, name, tensor, tensor.data, tensor.detach().clone())
-        for module in model.modules()
-        for owner in (module._parameters, module._buffers)
+        for owner in owners
         for name, tensor in owner.items()
-        if contents and tensor is not None
+        if tensor is not None
     ]
     for parameter in model.parameters():
         # a forward may call backward(), which would add to the caller's gradients

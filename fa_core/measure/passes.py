@@ -22,7 +22,6 @@ from fa_core.measure.graph import (
     custom_functions,
     has_functions,
     reachable,
-    straight_through,
 )
 from fa_core.measure.guess import blocks_between
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
@@ -40,7 +39,7 @@ from fa_core.measure.taps import (
     resolve_taps,
     working_taps,
 )
-from fa_core.measure.tracing import OwnBackward, agreeing
+from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -152,7 +151,9 @@ class PassRunner:
             # torch itself reads nodes of the graph to attach these hooks
             hooks.hooks.pop(NODE_HOOK, None)
         certain = custom_functions(nodes)
-        certain += [*hooks.hooks, *of_modules, *straight_through(nodes)]
+        certain += [*hooks.hooks, *of_modules]
+        if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
+            certain.append("fake_quantize")
         lost += [*hooks.read, *[".item()"] * flow.numbers]
         if not certain and not lost and not has_functions(nodes):
             return self._checked_backward(stream, batch, None)

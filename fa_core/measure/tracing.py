@@ -31,7 +31,7 @@ _TORCHS = ("aten", "prim", "prims")
 _STEPS = re.compile(r"_?(round|floor|ceil|trunc|sign|sgn|heaviside)_?|.*fake_quant.*|.*_fq_helper")
 """Operations with piecewise constant output."""
 
-_STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
+STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
 """Such operations to which torch gives the derivative of the identity."""
 
 _SUMS = re.compile(r"_?(add|sub|rsub)_?")
@@ -235,7 +235,7 @@ class OwnBackward:
         self._reads = self._reads or constants.read
         operators = _operators(trace)
         self.steps = _steps(trace)
-        if any(map(_STRAIGHT_THROUGH.search, self.steps)):
+        if any(map(STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()
         _replace_detached(trace)
         if any(operator._schema.is_mutable for operator in operators):
