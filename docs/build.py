@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import inspect
+import json
 import re
 import shutil
 import sys
@@ -16,12 +17,14 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
+import msgspec
 from textual.app import App
 
 import fa_core
+from fa_core.report.numbers import exact
 from fa_tui import key_list
 from fa_tui.cli import COMMANDS
-from fa_tui.settings import Settings, named_values, written
+from fa_tui.settings import Settings
 from fa_tui.typer_app import help_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,8 +33,6 @@ BESIDE = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "CITATION.cff", "LIC
 API = (
     *(f"fa_core.{name}" for name in fa_core.__all__),
     "fa_core.monitor.Firing",
-    "fa_core.monitor.lightning_callback.ProtocolCallback",
-    "fa_core.monitor.trainer_callback.ProtocolTrainerCallback",
 )
 
 
@@ -47,7 +48,7 @@ def commands_page() -> Iterator[str]:
 def keys_page() -> Iterator[str]:
     """Every key of every page."""
     yield "# Keys\n"
-    yield "`?` in the explorer searches them; Enter runs the one under the cursor.\n"
+    yield "`?` in the explorer searches them; the palette (`Ctrl+P`) runs one.\n"
     app: App[None] = App()
     for page, bindings in groupby(key_list.bindings(), key=itemgetter(0)):
         yield f"\n## {page or 'Every page'}\n"
@@ -68,12 +69,16 @@ def settings_page() -> Iterator[str]:
     doc = inspect.cleandoc(Settings.__doc__ or "")
     said = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", doc, re.MULTILINE))
     yield "# Settings\n"
-    yield "`fa-tui doctor` names their file; `Ctrl+P`, settings, changes one and keeps its comments.\n"
+    yield "`fa-tui doctor` names their file; `thresholds` is a table in it.\n"
     yield "| name | default | does |"
     yield "|---|---|---|"
-    for name, value in named_values(Settings()).items():
+    values = msgspec.to_builtins(Settings())
+    for name, value in values.pop("thresholds").items():
+        values[f"thresholds.{name}"] = value
+    for name, value in values.items():
+        default = exact(value) if isinstance(value, float) else json.dumps(value)
         text = " ".join(said[name.partition(".")[0]].split())
-        yield f"| `{name}` | `{written(value)}` | {text} |"
+        yield f"| `{name}` | `{default}` | {text} |"
 
 
 def api_page() -> Iterator[str]:

@@ -7,10 +7,14 @@ import difflib
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Callable, Collection, Iterable
+from contextlib import redirect_stderr
+from io import StringIO
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from fa_core.errors import UsageError
@@ -35,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names)}"
+    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
 
 
 def listed(names: Collection[object], most: int = 8) -> str:
@@ -101,7 +105,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
         if "" in args or len(args) < len(call.keywords):
             raise ValueError
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
         raise UsageError(
             f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint
@@ -167,24 +171,15 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
         option: its option, for messages.
 
     Raises:
-        UsageError: another form, no such module or name, or not callable.
+        UsageError: another form, no such module or name, not callable, or an import that fails,
+            exits, or reads arguments or input.
     """
     match = _NAME.match(text)
     if match is None:
         raise UsageError(
             f"{option} {text!r} is not module:callable", hint="write e.g. my_package.my_module:make"
         )
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(match["module"])
-    except ImportError as error:
-        hint = "run from its folder, or install it"
-        raise UsageError(
-            f"{option}: cannot import {match['module']} ({error})", hint=hint
-        ) from error
-    finally:
-        sys.path.remove(here)
+    module = _imported(match["module"], option)
     try:
         found: Callable[..., Any] = attrgetter(match["name"])(module)
     except AttributeError:
@@ -192,3 +187,36 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     if not callable(found):
         raise UsageError(f"{option}: {text} is not callable")
     return found
+
+
+def _imported(name: str, option: str) -> ModuleType:
+    """Import a module of the user as a script without arguments and input would see it.
+
+    Raises:
+        UsageError: what its import raised, with the file and line.
+    """
+    before = sys.argv, sys.stdin
+    here, words = str(Path.cwd()), StringIO()
+    sys.path.insert(0, here)
+    sys.argv, sys.stdin = [name], StringIO()
+    try:
+        with redirect_stderr(words):
+            return importlib.import_module(name)
+    except ImportError as error:
+        hint = "run from its folder, or install it"
+        raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error
+    except (Exception, SystemExit) as error:
+        # the first frame is this function's
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame for frame in frames if "importlib" not in frame.filename]
+        where = "".join(f", {frame.filename} line {frame.lineno}" for frame in lines[1:2])
+        said = words.getvalue().splitlines()[-1:] if isinstance(error, SystemExit) else []
+        what = " ".join(f"{type(error).__name__}: {'; '.join([str(error), *said])}".split())
+        raise UsageError(
+            f"{option}: importing {name} fails{where}: {what}",
+            hint='put what it runs as a script below if __name__ == "__main__":',
+        ) from error
+    finally:
+        sys.argv, sys.stdin = before
+        sys.path.remove(here)
+        sys.stderr.write(words.getvalue())

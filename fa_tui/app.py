@@ -23,13 +23,11 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar
 from textual.worker import WorkerFailed
 
 from fa_core.errors import INTERNAL_ERROR, FaError
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.explorer import HEIGHTS, WIDTHS, ExplorerScreen, classes_at
 from fa_tui.follow import Following, news_of
 from fa_tui.jobs.control import JobControl
@@ -37,7 +35,7 @@ from fa_tui.jobs.measuring import Setup
 from fa_tui.later import after
 from fa_tui.reading import Reading
 from fa_tui.session import History, Session, merged, with_work
-from fa_tui.settings import NOTHING_SET, Loaded, remember
+from fa_tui.settings import NOTHING_SET, Loaded, keep_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter
@@ -55,8 +53,6 @@ if TYPE_CHECKING:
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
 
-_LEAST_SHOWN_SECONDS = 0.5
-
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable for tracebacks, set by `--debug`."""
 
@@ -65,22 +61,6 @@ def _palette() -> type[Provider]:
     from fa_tui.screens.help import ExplorerCommands  # after the first paint
 
     return ExplorerCommands
-
-
-class Lasting(Notification):
-    """A message that stays on screen for a moment.
-
-    A new screen shows it again for the remaining time. If that is negative, Textual creates a timer
-    that never ends and blocks the exit.
-    """
-
-    @property
-    def time_left(self) -> float:
-        return max(_LEAST_SHOWN_SECONDS, super().time_left)
-
-    @property
-    def has_expired(self) -> bool:
-        return super().time_left <= 0
 
 
 class ExplorerApp(App[int]):
@@ -104,7 +84,6 @@ class ExplorerApp(App[int]):
         painter: sends frames to the terminal.
         following: watches the paths.
         jobs: measures runs.
-        removed_presets: name → thresholds of removed presets; the last can be restored.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -116,10 +95,10 @@ class ExplorerApp(App[int]):
 
     _UNDO = "undo the last change of a threshold or of the baseline (w)"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", tooltip="copy the value under the cursor"),
+        Binding("y", "ask('copy')", "Copy", tooltip="copy the value under the cursor"),
         Binding(
             "Y",
-            "copy(True)",
+            "ask('command')",
             "Copy command",
             show=False,
             tooltip="copy the command that prints what is shown",
@@ -151,13 +130,6 @@ class ExplorerApp(App[int]):
             "Look again",
             show=False,
             tooltip="look at the open files and folders again",
-        ),
-        Binding(
-            "R",
-            "restore_all",
-            "Restore all",
-            show=False,
-            tooltip="all four thresholds at their defaults",
         ),
         Binding(
             "ctrl+z",
@@ -207,7 +179,6 @@ class ExplorerApp(App[int]):
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
-        self.removed_presets: list[tuple[str, DiagnosticThresholds]] = []
         self.opened = title
         if not look.show:
             look = look._replace(show=self.settings.show.replace("stability", "drift"))
@@ -376,49 +347,16 @@ class ExplorerApp(App[int]):
         """Show the state of the jobs."""
         self.explorer.jobs_changed(jobs)
 
-    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
-        """Show a message.
-
-        Args:
-            text: the line; an empty one clears the last.
-            tone: as in `Line`.
-            aloud: over a dialog, too.
-        """
-        self.explorer.say(text, tone)
-        if text and aloud and self.screen is not self.explorer:
-            self.notify(
-                text, severity="warning" if tone in ("warn", "bad") else "information", markup=False
-            )
-
-    def notify(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: SeverityLevel = "information",
-        timeout: float | None = None,
-        markup: bool = True,
-    ) -> None:
-        """Show a message on any screen as a `Lasting`."""
-        if timeout is None:
-            seconds = self.NOTIFICATION_TIMEOUT
-        else:
-            seconds = timeout
-        self.post_message(Notify(Lasting(message, title, severity, seconds, markup=markup)))
+    def say(self, text: str, tone: str = "") -> None:
+        """Show a message in the status line; an empty one clears the last."""
+        self.explorer.status.say(text, tone)
 
     def dress(self, theme: str) -> None:
         self.theme = theme
         try:
-            self.say(f"theme {theme}, kept in {remember('theme', theme)}", "good")
+            self.say(f"theme {theme}, kept in {keep_theme(theme)}", "good")
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
-
-    def action_restore_all(self) -> None:
-        """Reset all thresholds to their defaults as one step of undo."""
-        thresholds = DiagnosticThresholds()
-        if thresholds != self.session.thresholds:
-            words = "thresholds: at their defaults"
-            self.step(self.session.but(thresholds=thresholds), words=words)
 
     def action_widen(self) -> None:
         """Toggle between all runs and those that pass the filter, on every page."""
@@ -437,14 +375,8 @@ class ExplorerApp(App[int]):
 
         self.push_screen(ProblemsScreen(self.session))
 
-    def action_copy(self, command: bool = False) -> None:
-        """Copy the value under the cursor, or the command that prints what is shown."""
-        from fa_tui.screens.dialogs import copy_shared  # after the first paint
-
-        copy_shared(self, command=command)
-
     def action_ask(self, name: str) -> None:
-        """Open a dialog: export, presets, what_if."""
+        """Run one of `DIALOGS`."""
         from fa_tui.screens.dialogs import converse  # after the first paint
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
@@ -456,21 +388,20 @@ class ExplorerApp(App[int]):
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
+    def every_key(self, screen: Screen[object]) -> Sequence[KeyLine]:
+        """The keys of all pages, those that work on a screen first."""
+        from fa_tui.key_list import every_key  # after the first paint
+
+        return every_key(self, screen)
+
     def action_help(self) -> None:
         """Explain the focused pane."""
         # after the first paint
-        from fa_tui.key_list import every_key
+        from fa_tui.key_list import help_lines
         from fa_tui.screens.help import HelpScreen
 
-        screen = self.screen
-        self.push_screen(HelpScreen(screen, partial(every_key, self, screen)), self._run_key)
-
-    async def _run_key(self, line: KeyLine | None) -> None:
-        """Run a key that was chosen in help; one of another page opens that."""
-        if line is None:
-            return
-        if line.action:
-            await self.run_action(line.action, line.node or self.explorer)
+        lines = partial(help_lines, self, self.screen)
+        self.push_screen(HelpScreen([*lines()], partial(lines, everywhere=True)))
 
     async def action_quit(self) -> None:
         """Quit; asks first while jobs run."""

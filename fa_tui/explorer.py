@@ -27,11 +27,8 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.pages.matrix import MatrixPage
-    from fa_tui.pages.table import TablePage
-    from fa_tui.share import Shared
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.matrix import Matrix
-    from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
@@ -97,13 +94,6 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="the next run that flipped with the last step",
     ),
     Binding(
-        "F",
-        "app.ask('flips')",
-        "Flips",
-        show=False,
-        tooltip="every run that flipped with the last step",
-    ),
-    Binding(
         "escape",
         "back",
         "Back",
@@ -118,7 +108,6 @@ EXPLORER_KEYS: list[BindingType] = [
         "P",
         "app.show_problems",
         "Problems",
-        key_display="P",
         tooltip="files, settings not read, or only in part",
     ),
 ]
@@ -266,11 +255,6 @@ class ExplorerScreen(Uniform, Screen[None]):
         """The matrix."""
         return cast("MatrixPage", self._page_called("Matrix")).view
 
-    @property
-    def table(self) -> RunTable:
-        """The table."""
-        return cast("TablePage", self._page_called("Table")).view
-
     # The snapshot
 
     def show(self, now: Session) -> None:
@@ -313,7 +297,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Go to the next run that flipped with the last step."""
         flips = self.session.flips
         if not flips:
-            self.say(
+            self.app.say(
                 "no run flipped with the last step: { } move a slider to the next verdict that "
                 "does",
                 "dim",
@@ -323,7 +307,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
         self.select(rows[place])
         words = flip_words(self.session, flips[place])
-        self.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
+        self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")
 
     # Keys
 
@@ -406,19 +390,11 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     # Other news
 
-    def say(self, text: str, tone: str = "") -> None:
-        """Show a message in the status line."""
-        self.status.say(text, tone)
-
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show the progress of the jobs."""
         self.status.show_progress(progress_line(jobs))
         if self.page.id == "Jobs":
             self.page.show(self.session)
-
-    def shared(self) -> Shared:
-        """What the open page offers to copies and exports."""
-        return self.page.shared()
 
     def on_resize(self) -> None:
         self._fold()

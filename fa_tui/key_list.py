@@ -1,13 +1,15 @@
-"""Every key of every page: what `?` searches."""
+"""Every key of every page, and the text of help: what the palette and help search."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec.toml
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -37,11 +39,6 @@ class KeyLine(NamedTuple):
     where: str
     action: str
     node: DOMNode | None = None
-
-    def matches(self, words: str) -> bool:
-        """Whether every word that was typed is in it, in any case."""
-        text = f"{self.key} {self.name} {self.does} {self.where}".lower()
-        return all(word in text for word in words.lower().split())
 
 
 SLIDERS = "Sliders"
@@ -103,3 +100,37 @@ def _bindings_of(kind: type) -> Iterator[Binding]:
     for binding in vars(kind).get("BINDINGS", ()):
         if isinstance(binding, Binding) and binding.tooltip:
             yield binding
+
+
+def help_lines(
+    app: ExplorerApp, screen: Screen[object], *, everywhere: bool = False
+) -> Iterator[str]:
+    """What the program is, the help of the focused widget and of what holds it (`help.toml`), then
+    the screen's keys; or the help and the keys of all pages."""
+    path = Path(__file__).with_name("screens") / "help.toml"
+    known = msgspec.toml.decode(path.read_bytes(), type=dict[str, str])
+    texts = [known["HelpScreen"]]
+    for holder in screen.focused.ancestors_with_self if screen.focused else [screen]:
+        # a page has its text itself
+        own = ((vars(kind).get("HELP"), known.get(kind.__name__)) for kind in type(holder).__mro__)
+        texts += [*filter(None, chain.from_iterable(own))][:1]
+    keys: Iterable[KeyLine] = keys_here(screen)
+    if everywhere:
+        texts += [*(tab.load().HELP for tab in (*PAGES, BEFORE_AFTER)), *known.values()]
+        keys = every_key(app, screen)
+    seen: set[str] = set()
+    for text in filter(None, texts):
+        title, *lines = text.strip("\n").splitlines()
+        # the sliders' container repeats a slider's help
+        if title not in seen:
+            yield f"# {title}"
+            yield from (line for line in lines if not line or line not in seen)
+            yield ""
+        seen.update((title, *lines))
+    yield "# Keys" if everywhere else "# Keys that work here"
+    does: dict[str, list[str]] = {}
+    for line in keys:
+        where = f" ({line.where})" if line.where else ""
+        does.setdefault(line.does + where, []).append(line.key)
+    for tooltip, shown in does.items():
+        yield f"  {' '.join(shown):<12} {tooltip}"

@@ -1,27 +1,24 @@
 """The settings file, `settings.toml` of the config folder; it changes the explorer alone.
 
 Also threshold sets saved by name, in `presets.toml` next to it. Where something does not fit, its
-line is reported and the defaults are used.
+name is reported and the defaults are used.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import write_bytes
-from fa_core.files.decode import Json, checked, reading
-from fa_core.files.opening import exists, read_file, real_path
+from fa_core.files.decode import read_toml
+from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
-from fa_core.option_values import nearest, unknown_name
-from fa_core.report.numbers import exact
+from fa_core.option_values import nearest
 from fa_core.report.thresholds import DiagnosticThresholds
 
 FILE = "settings.toml"
@@ -41,8 +38,6 @@ Quantity = Literal[
     "norms",
 ]
 
-_SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
-_HEADER = re.compile(r"\s*\[\[?(?P<name>[^\]]*)\]")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -66,7 +61,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, a number, or norms, bars of ‖h‖ and ‖g‖.
         live: follow the open folders (auto), or not (off; r looks again).
-        side: cells of the run's pane, next to the runs; 0: by the window's width.
         columns: of logs that other tools wrote, as `--columns` takes them.
         thresholds: where the sliders start.
     """
@@ -76,7 +70,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     device: str = "auto"
     show: Quantity = "letters"
     live: Literal["auto", "off"] = "auto"
-    side: Annotated[int, msgspec.Meta(ge=0)] = 0
     columns: str = ""
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
@@ -108,52 +101,21 @@ def load_settings(path: Path | None = None) -> Loaded:
         return Loaded(Settings(), [Problem(str(path), str(error))])
 
 
-def named_values(settings: Settings) -> Json:
-    """All settings by name; names in tables are dotted: ``thresholds.g_norm_floor``."""
-    values: Json = msgspec.to_builtins(settings)
-    thresholds = values.pop("thresholds")
-    return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
-
-
-def written(value: object) -> str:
-    """A setting in TOML.
-
-    >>> written(1e-7), written("auto")
-    ('1e-7', '"auto"')
-    """
-    if isinstance(value, float):
-        return exact(value)
-    return json.dumps(value)
-
-
-def remember(name: str, text: object, path: Path | None = None) -> Path:
-    """Save a setting; nothing else in the settings file is changed.
+def keep_theme(theme: str, path: Path | None = None) -> Path:
+    """Save the theme; nothing else in the settings file is changed.
 
     Args:
-        name: as in `named_values`.
-        text: its value, or the value in TOML; text needs no quotes.
+        theme: its name.
         path: the file (default: `settings_file()`).
 
     Returns:
         The file.
 
     Raises:
-        UsageError: no such setting, or an invalid value.
-        FaError: the file cannot be read or written.
+        FaError: it cannot be read or written.
     """
     path = path or settings_file()
-    if name not in (known := named_values(Settings())):
-        raise unknown_name("setting", name, known)
-    try:
-        value: object = msgspec.toml.decode(f"value = {text}")["value"]
-    except msgspec.DecodeError:
-        value = text
-    *tables, last = name.split(".")
-    try:
-        converted(Settings, {table: {last: value} for table in tables} or {last: value})
-    except Misfit as wrong:
-        raise UsageError(str(wrong)) from wrong
-    _rewrite(path, last, value, *tables)
+    _rewrite(path, "theme", theme)
     return path
 
 
@@ -196,31 +158,23 @@ def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
     _rewrite(_answers_file(), _place_name([folder]), msgspec.to_builtins(answer))
 
 
-def _rewrite(path: Path, name: str, value: object, *tables: str, head: str = "") -> None:
+def _rewrite(path: Path, name: str, value: object, head: str = "") -> None:
     """Set a key of a TOML file, or remove it (None); everything else, comments included, is kept.
 
     Args:
         path: the file.
-        name: key in the innermost table.
+        name: the key.
         value: a TOML value.
-        tables: from the outermost.
         head: head of a new file.
     """
     import tomlkit  # after the first paint
 
     document = tomlkit.parse(TomlFile(path).text or head)
-    held: Any = document
-    for table in tables:
-        held = held.setdefault(table, tomlkit.table())
     if value is None:
-        del held[name]
+        del document[name]
     else:
-        held[name] = value
+        document[name] = value
     write_bytes(path, tomlkit.dumps(document).encode())
-
-
-LARGEST = 1 << 16
-"""Maximum bytes of settings or presets: parsers of TOML are quadratic in the length of a key."""
 
 
 class TomlFile:
@@ -236,49 +190,19 @@ class TomlFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with reading(path, "cannot be read", DEFAULTS):
-            if exists(path):
-                self.text = read_file(path, LARGEST).decode("utf-8-sig")
-            else:
-                self.text = ""
-        with reading(path, "not TOML", DEFAULTS):
-            try:
-                self.tables: Json = msgspec.toml.decode(self.text)
-                checked(self.tables)
-            except msgspec.DecodeError as error:
-                what, place = str(error), f"{path}"
-                if found := _SYNTAX.fullmatch(what):
-                    what, place = found["what"], f"{path}: {found['place'].partition(',')[0]}"
-                hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
-                raise UnreadableInput(f"not TOML: {what}", where=place, hint=hint) from error
+        hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
+        self.text, self.tables = read_toml(path, hint) if exists(path) else ("", {})
 
     def read_as(self, kind: type[T], table: object, *keys: str) -> T:
         """A table of the file as a struct of fields with defaults.
 
         Raises:
-            UnreadableInput: something in it does not fit (with the line).
+            UnreadableInput: something in it does not fit (with its name).
         """
         try:
             return converted(kind, table, keys)
-        except Misfit as wrong:
-            where = str(self._path)
-            line = line_of(self.text, wrong.keys)
-            if line:
-                where += f": line {line}"
-            raise UnreadableInput(str(wrong), where=where, hint=DEFAULTS) from wrong
-
-
-class Misfit(ValueError):
-    """A value that does not fit, or an unknown name.
-
-    Args:
-        keys: leads there.
-        what: is wrong with it.
-    """
-
-    def __init__(self, keys: Sequence[str], what: str) -> None:
-        self.keys = keys
-        super().__init__(f"{'.'.join(keys)}: {what}")
+        except ValueError as wrong:
+            raise UnreadableInput(str(wrong), where=self._path, hint=DEFAULTS) from wrong
 
 
 def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
@@ -290,48 +214,23 @@ def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
         keys: lead to the table.
 
     Raises:
-        Misfit: an unknown name, or a value that does not fit.
+        ValueError: an unknown name, or a value that does not fit.
     """
     if isinstance(table, Mapping):
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         for name, value in table.items():
             if name not in fields:
-                raise Misfit([*keys, name], f"unknown setting; {nearest(name, fields)}")
+                place = ".".join([*keys, name])
+                raise ValueError(f"{place}: unknown setting; {nearest(name, fields)}")
             if fields[name] is DiagnosticThresholds:
                 converted(DiagnosticThresholds, value, [*keys, name])
     try:
         return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
+    except ValueError as error:
         what, _, inside = str(error).replace("`", "").partition(" - at $")
-        place = [*keys, *inside.strip(".").split(".")] if inside else keys
+        place = ".".join(filter(None, [*keys, inside.strip(".")]))
         what = what.replace("Invalid enum value", "there is no")
-        raise Misfit(place, what.replace("Expected", "expected")) from error
-
-
-def line_of(text: str, keys: Sequence[str]) -> int | None:
-    """The line (from 1) of a key, or of its table's head.
-
-    >>> line_of("live = 'off'\\n[thresholds]\\ng_norm_floor = 'x'", ["thresholds", "g_norm_floor"])
-    3
-    """
-    wanted, table, holder = list(keys), list[str](), None
-    for number, line in enumerate(text.splitlines(), 1):
-        header = _HEADER.match(line)
-        if header:
-            table = names = _split(header["name"])
-        elif "=" in line:
-            names = table + _split(line.partition("=")[0])
-        else:
-            continue
-        if names[: len(wanted)] == wanted:
-            return number
-        if names == wanted[: len(names)]:
-            holder = number
-    return holder
-
-
-def _split(dotted: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in dotted.split(".")]
+        raise ValueError(f"{place}: {what.replace('Expected', 'expected')}") from error
 
 
 PROTOCOL = "protocol"

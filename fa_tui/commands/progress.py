@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from types import FrameType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -27,7 +27,9 @@ from rich.progress import (
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict_cell import run_cell
+from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
+from fa_tui.commands.output import say
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
@@ -80,17 +82,24 @@ def stoppable() -> Iterator[Stopped]:
 
 
 class _Bars:
-    """Progress bars on stderr if it is a terminal, and lines above them.
+    """Progress bars on stderr if it is a terminal, one for each running job, and lines above them.
 
     Args:
-        columns: columns of each bar.
+        time: the last column of each bar.
     """
 
-    def __init__(self, *columns: ProgressColumn) -> None:
+    def __init__(self, time: ProgressColumn) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._bars = Progress(
-            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            time,
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
         )
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -104,15 +113,23 @@ class _Bars:
         """Print a line above the bars."""
         # a lost terminal must not stop the measurement
         with contextlib.suppress(OSError):
-            self._console.print(text, soft_wrap=True)
+            self._console.print(one_line(text), soft_wrap=True)
 
-
-Worker: TypeAlias = tuple[str, str]
-"""A device and the log of its worker."""
+    def _show(self, view: JobView, words: str) -> None:
+        """Show a job's bar while it runs."""
+        name = view.job.id
+        if view.state is not JobState.RUNNING:
+            if name in self._tasks:
+                self._bars.remove_task(self._tasks.pop(name))
+            return
+        if name not in self._tasks:
+            self._tasks[name] = self._bars.add_task("", total=None)
+        total = view.total or None
+        self._bars.update(self._tasks[name], completed=view.done, total=total, description=words)
 
 
 class AuditProgress(_Bars):
-    """Shows the progress of jobs, called from another thread: a bar per worker, and one for all.
+    """Shows the progress of jobs, called from another thread: a bar for each, and one for all.
 
     Args:
         names: checkpoint → name of its run.
@@ -122,16 +139,12 @@ class AuditProgress(_Bars):
     def __init__(
         self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
     ) -> None:
-        super().__init__(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        )
+        super().__init__(TimeElapsedColumn())
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
         self._printed: set[object] = set()
         self._silent: set[int] = set()
-        self._tasks: dict[Worker, TaskID] = {}
-        self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
 
     def plan(self, todo: int, skipped: int) -> None:
@@ -164,36 +177,9 @@ class AuditProgress(_Bars):
         if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
             self._printed.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
-        if view.state is JobState.RUNNING:
-            self._show(view)
-        else:
-            self._leave(view.job.id)
+        self._show(view, f"{self._name(view)} {view.device}")
         if view.state.final:
             self._end(view)
-
-    def _show(self, view: JobView) -> None:
-        worker = (view.device, view.log)
-        if self._running.get(view.job.id) != worker:
-            self._leave(view.job.id)
-            self._running[view.job.id] = worker
-        if worker not in self._tasks:
-            self._tasks[worker] = self._bars.add_task("", total=None)
-        runs = list(self._running.values()).count(worker)
-        what = self._name(view)
-        if runs > 1:
-            what = runs_words(runs)
-        self._bars.update(
-            self._tasks[worker],
-            completed=view.done,
-            total=view.total or None,
-            description=f"{what} {view.device}",
-        )
-
-    def _leave(self, job_id: str) -> None:
-        """Remove a run from its worker's bar, and the bar of an idle worker."""
-        worker = self._running.pop(job_id, None)
-        if worker is not None and worker not in self._running.values():
-            self._bars.remove_task(self._tasks.pop(worker))
 
     def _end(self, view: JobView) -> None:
         self._over += 1
@@ -213,7 +199,7 @@ class AuditProgress(_Bars):
         words = [job.method or job.checkpoint, axes_text(job.axes)]
         if job.seed is not None:
             words.append(f"seed {job.seed}")
-        return " ".join(filter(None, words))
+        return one_line(" ".join(filter(None, words)))
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
@@ -231,48 +217,29 @@ class AuditProgress(_Bars):
 
 
 class TrainingProgress(_Bars):
-    """Shows the progress of runs in training: how many are done, and the epoch of the latest.
+    """Shows the progress of runs in training: how many are done, and their epochs.
 
     Args:
         runs: total number of runs.
     """
 
     def __init__(self, runs: int) -> None:
-        name, last = TextColumn("{task.description}"), TextColumn("{task.fields[last]}")
-        super().__init__(
-            name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn(), last
-        )
-        self._all = self._bars.add_task("runs", total=runs, last="")
-        self._run = self._bars.add_task("", total=None, visible=False, last="")
+        super().__init__(TimeRemainingColumn())
+        self._all = self._bars.add_task("runs", total=runs)
         self._notes: dict[str, str] = {}
 
     def __call__(self, view: JobView) -> None:
         """Show a change of a run; of a finished one the note is the result, for stdout."""
-        if view.state is JobState.DONE:
-            self._finish(view.note)
-        elif view.state is JobState.RUNNING:
-            self._show(view)
-
-    def _show(self, view: JobView) -> None:
         run = view.job.id
-        self._bars.update(
-            self._run,
-            completed=view.done,
-            total=view.total or None,
-            description=run,
-            visible=True,
-        )
         # the result comes as a note, too, just before the end
-        if view.note == self._notes.get(run, "") or not view.note.startswith("epoch "):
-            return
-        self._notes[run] = view.note
-        self._bars.update(self._run, last=view.note.partition(": ")[2])
-        if not self._console.is_terminal:
-            self.say(f"{run} {view.note}")
-
-    def _finish(self, result: str) -> None:
-        self._bars.update(self._run, visible=False, last="")
-        self._bars.advance(self._all)
-        self._bars.stop()
-        print(result, flush=True)
-        self._bars.start()
+        if view.note.startswith("epoch ") and view.note != self._notes.get(run):
+            self._notes[run] = view.note
+            if not self._console.is_terminal:
+                self.say(f"{run} {view.note}")
+        self._show(view, f"{run} {self._notes.get(run, '')}")
+        if view.state is JobState.DONE:
+            self._bars.advance(self._all)
+            self._bars.stop()
+            say(view.note)
+            sys.stdout.flush()
+            self._bars.start()

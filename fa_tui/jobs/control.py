@@ -75,8 +75,8 @@ class JobControl:
             device=app.settings.device,
             on_job=partial(call, self.moved),
             on_measured=partial(call, self.arrived),
-            on_failed=partial(call, partial(app.say, tone="bad", aloud=False)),
-            on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
+            on_failed=partial(call, partial(app.say, tone="bad")),
+            on_notice=partial(call, partial(app.say, tone="dim")),
             on_saving=app.following.own_rows.add,
         )
         saved = partial(call, partial(app.say, tone="good"))
@@ -265,7 +265,7 @@ class JobControl:
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(", ".join(filter(None, parts)), "good", aloud=False)
+            app.say(", ".join(filter(None, parts)), "good")
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
         """Show how new measurements of audited runs differ from their audits, which are kept."""
@@ -285,5 +285,4 @@ class JobControl:
         app.say(
             f"{text}; fa-tui verify prints the differences",
             "warn" if deviating else "good",
-            aloud=bool(deviating),
         )

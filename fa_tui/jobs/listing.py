@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_tui.views.glyphs import Glyphs
-
 if TYPE_CHECKING:
     from fa_core.audit.jobs import JobView
 
 
 class Pace:
-    """Timing of a job: rate, remaining time, and duration.
+    """Timing of a job: remaining time and duration.
 
     Args:
         clock: monotonic seconds; replaced in tests.
@@ -50,24 +48,14 @@ class Pace:
 
         The rate excludes the time before the first count (loading data, starting torch).
         """
-        if self.rate is None:
-            return None
-        last, at = self._last
-        left = (total - last) / self.rate - (self._clock() - at)
-        if left < 0:
-            return None
-        return left
-
-    @property
-    def rate(self) -> float | None:
-        """Steps per second; None before two different counts."""
         if self._first is None or self._last[0] <= self._first[0]:
             return None
         (first, began), (last, at) = self._first, self._last
-        return (last - first) / max(at - began, 1e-9)
+        left = (total - last) * (at - began) / (last - first) - (self._clock() - at)
+        return None if left < 0 else left
 
     def timed(self, job: Listed) -> Listed:
-        """The job with its duration so far; while it runs also with remaining time and rate."""
+        """The job with its duration so far; while it runs also with remaining time."""
         if job.state != "running":
             return msgspec.structs.replace(job, took=self.took if job.over else None)
         if self._began is None or self.took is not None:
@@ -78,7 +66,7 @@ class Pace:
             left = self.seconds_left(job.total)
         else:
             left = None
-        return msgspec.structs.replace(job, took=lasts, left=left, rate=self.rate)
+        return msgspec.structs.replace(job, took=lasts, left=left)
 
 
 def time_words(seconds: float) -> str:
@@ -119,19 +107,6 @@ def times_of(job: Listed) -> str:
     return f"for {time_words(job.took)}"
 
 
-def rate_words(rate: float | None) -> str:
-    """A rate in steps per second, or per minute if slow.
-
-    >>> rate_words(12.34), rate_words(0.05), rate_words(None)
-    ('12.3/s', '3/min', '')
-    """
-    if rate is None:
-        return ""
-    if rate >= 1:
-        return f"{rate:.3g}/s"
-    return f"{60 * rate:.3g}/min"
-
-
 OVER = ("done", "failed", "cancelled")
 """Final states."""
 
@@ -149,7 +124,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         total: all steps (0 = not known yet).
         left: remaining seconds, if known.
         took: its duration in seconds; so far, if the remaining time is unknown.
-        rate: steps per second, if known.
         pid: process of its worker on this machine.
         silent: seconds since that process's last message, once it counts as hung.
         words: its last note.
@@ -167,7 +141,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     total: int = 0
     left: float | None = None
     took: float | None = None
-    rate: float | None = None
     pid: int = 0
     silent: int = 0
     words: str = ""
@@ -234,13 +207,11 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     return pieces
 
 
-def share_bar(share: float, width: int, glyphs: Glyphs) -> tuple[str, str]:
-    """A bar filled to a share: filled part and rest.
+def share_bar(share: float, width: int) -> str:
+    """A bar filled to a share.
 
-    >>> from fa_tui.views.glyphs import ASCII
-    >>> share_bar(0.5, 6, ASCII)
-    ('===', '---')
+    >>> share_bar(0.5, 6)
+    '━━━───'
     """
     filled = round(width * min(1.0, max(0.0, share)))
-    on, off = ("━", "─") if glyphs.braille else ("=", "-")
-    return on * filled, off * (width - filled)
+    return "━" * filled + "─" * (width - filled)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.report.diagnostics import letters_of
+from fa_core.report.diagnostics import BIT
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
-from fa_core.report.verdict import standing
-from fa_core.report.verdict_cell import cell_text
 from fa_tui.pages.page import Page
 from fa_tui.screens.dialogs import command_for
 from fa_tui.session import Session
@@ -21,15 +19,13 @@ from fa_tui.share import Shared
 from fa_tui.views.comparison import (
     MARKED,
     Group,
-    agreement,
-    are_seeds,
     column_labels,
     extremes_words,
     groups_of,
     place_of,
 )
-from fa_tui.views.looks import Look, SeedLooks, tone_of
-from fa_tui.views.words import scope_pieces
+from fa_tui.views.looks import Look, SeedLooks
+from fa_tui.views.words import runs_words, scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
 from fa_tui.widgets.line import Line
@@ -45,9 +41,8 @@ class ComparePage(Page):
     HELP = """
 Runs side by side
 The marked ones (space marks in the matrix), or one method over its seeds.
-Up to 6 runs are on screen at a time; ratio, mean and where they diverge are of all of them. \
-Under each name \
-stands where the run comes from.
+Ratio, mean and where they diverge are of all of them. Under each name stands where the run comes \
+from.
 
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs diverge: lie more than ×10 apart
@@ -58,9 +53,7 @@ only of one \
   ▲            the block in which a run grows most; red where (a) fires on it
 
   n p          the next method, the one before
-  ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
-  < >          the runs before, the runs after (or shift with ← →), where there are more
-  [ ]          to where the runs diverge, where one grows most, the next section
+  ↑ ↓ ← →      move (or h j k l); to the right come more runs, the ratio and the mean
   v            ‖h‖ and ‖g‖ as curves over the layers, or the table again
 """
     DEFAULT_CSS = """
@@ -147,7 +140,7 @@ only of one \
             self._wanted = group = self._groups[self._at]
             self._show()
         if row in group.rows:
-            self.view.see_run(group.rows.index(row))
+            self.view.move_to(self.view.line, group.rows.index(row))
 
     def show(self, now: Session) -> None:
         before, self.session = self.session, now
@@ -158,7 +151,7 @@ only of one \
             self._at = place_of(self._wanted, self._groups, self._at)
             self._show()
         else:
-            self.view.judge()
+            self.view.refresh()
             self._say()
 
     @property
@@ -213,16 +206,7 @@ only of one \
         compared = [session.rows[row] for row in rows]
         self._looks = self._seeds.drawn(compared)
         self.view.compare(rows, self._labels, self._looks)
-        self._draw()
-
-    @on(CompareView.Turned)
-    def _draw(self) -> None:
-        rows: Sequence[int] = ()
-        if self.group is not None:
-            rows = self.group.rows
-        seen = slice(self.view.window.first, self.view.window.end)
-        runs = [self.session.rows[row] for row in rows[seen]]
-        self.curves.show(runs, self._looks[seen])
+        self.curves.show(compared, self._looks)
         self._say()
 
     def _say(self) -> None:
@@ -236,70 +220,36 @@ only of one \
         if group is None:
             why = "no runs" if self.session.scope is None else "no run passes the filter"
             return [(" compare ", "accent"), (f" nothing to compare: {why}", "strong")]
-        window = self.view.window
-        seen = f"  {window.words} {'run' if window.total == 1 else 'runs'}"
+        seen = f"  {runs_words(len(group.rows))}"
         place = f"   {self._at + 1}/{len(self._groups)}"
         more = ""
         if group.left_out:
             more = f", {group.left_out} more left out: mark some with space"
         home = f"{group.home} " if group.home else ""
-        scroll = ", < > for the others" if window.hides else ""
-        about = [(text, "dim") for text in (home, seen, scroll, more, place)]
+        about = [(text, "dim") for text in (home, seen, more, place)]
         scope = []
         if self.session.filter is not None:
             scope = [(" ", ""), *scope_pieces(self.session)]
         name = (f" {group.name} ", "strong")
         return [(" compare ", "accent"), name, *about, *scope]
 
-    def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
-        if len(group.rows) < 2:
-            return [
-                (
-                    " one run: nothing to compare it with; mark two to six in the matrix (space)",
-                    "warn",
-                )
-            ]
-        session = self.session
-        judged = [
-            (session.flags[row], session.undecided[row], session.coverage[row])
-            for row in group.rows
-        ]
-        if not any(coverage for *_, coverage in judged):
-            return [(" none of these runs is measured", "warn")]
-        found = agreement(judged)
-        who = "seeds" if are_seeds(session, group) else "runs"
-        if group.left_out:
-            who = f"the first {len(group.rows)} {who}"
-        partly = found.partly()
-        doubted = [f"{letter} on {count}" for letter, count in found.undecided.items()]
-        doubt = f"  undecided: {', '.join(doubted)} of {found.runs}" if doubted else ""
-        if found.disagree:
-            fired = (
-                f"{letter} fires on {fires} of {of}"
-                for letter, (fires, of) in found.disagree.items()
-            )
-            same = [*found.everywhere, *partly]
-            rest = f"; agree on {', '.join(same)}" if same else ""
-            disagree = f" {who} disagree: {', '.join(fired)}"
-            return [(disagree, "warn"), (rest, "dim"), (doubt, "warn")]
-        agree = found.everywhere
-        if not agree:
-            if partly:
-                text = f" {who} agree on {', '.join(partly)}"
-            else:
-                text = f" no diagnostic on two of these {who}"
-            return [(text, "dim"), (doubt, "warn")]
-        if any(letters_of(coverage) != agree for *_, coverage in judged if coverage):
-            # no common verdict: the runs may be decided on different diagnostics
-            text = f" {who} agree on {', '.join([*agree, *partly])}"
-            return [(text, "dim"), (doubt, "warn")]
-        # one run represents all
-        flags = "".join(x for x in letters_of(session.flags[group.rows[0]]) if x in agree)
-        control = all(session.rows[row].is_control for row in group.rows)
-        ascii_only = not self.app.terminal.unicode
-        cell = cell_text(flags, agree, control=control, ascii_only=ascii_only)
-        tone = tone_of(standing(flags, agree, control=control))
-        return [(f" {who} agree: ", "dim"), (cell, tone)]
+    def _agreement(self, group: Group) -> Iterator[tuple[str, str]]:
+        """On how many of the runs each diagnostic fires; one on which they disagree stands out."""
+        session, rows = self.session, group.rows
+        if len(rows) < 2:
+            yield " one run: nothing to compare it with; mark some in the matrix (space)", "warn"
+            return
+        yield (f" of the first {len(rows)}" if group.left_out else "") + " fires on", "dim"
+        for letter, bit in BIT.items():
+            measured = [row for row in rows if session.coverage[row] & bit]
+            fires = sum(bool(session.flags[row] & bit) for row in measured)
+            doubtful = sum(bool(session.undecided[row] & bit) for row in measured)
+            if not measured:
+                yield f"  {letter} not measured", "dim"
+                continue
+            doubt = f" ({doubtful} undecided)" if doubtful else ""
+            tone = "warn" if 0 < fires < len(measured) else "bad" if fires else "good"
+            yield f"  {letter} {fires} of {len(measured)}{doubt}", tone
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

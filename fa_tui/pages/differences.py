@@ -41,7 +41,6 @@ lacks. Both are judged by the thresholds of the sliders.
 
   s             compare the other way round
   n p           another of the open files or folders as B
-  o             the runs that are the same too, or only those that changed
   Enter         to the run in the matrix
 """
     DEFAULT_CSS = """
@@ -55,7 +54,6 @@ lacks. Both are judged by the thresholds of the sliders.
         Binding("s", "swap", "Swap", tooltip="compare the other way round"),
         Binding("n", "next(1)", "Next", tooltip="the next of the open files or folders as B"),
         Binding("p", "next(-1)", "Previous", show=False, tooltip="the one before as B"),
-        Binding("o", "same", "All runs", tooltip="the runs that are the same too, or only changes"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
 
@@ -63,7 +61,6 @@ lacks. Both are judged by the thresholds of the sliders.
         super().__init__(session, row)
         self.table, self.about = GridTable(), TextLines(id="about")
         self._before, self._after = "", ""
-        self._shows_all = False
         self._runs: list[RunDifference] = []
         self._every: list[RunDifference] = []
         self._grid = Grid(("run",), ())
@@ -90,9 +87,7 @@ lacks. Both are judged by the thresholds of the sliders.
         self._every = []
         if self._after:
             self._every = differences(self._rows_of(self._before), self._rows_of(self._after))
-        self._runs = self._every
-        if not self._shows_all:
-            self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
+        self._runs = [run for run in self._every if run.state in (CHANGED, CAME, WENT)]
         self._grid = difference_grid(self._runs)
         self.table.set_grid(self._grid)
         self._tell()
@@ -149,11 +144,6 @@ lacks. Both are judged by the thresholds of the sliders.
             return
         place = (places.index(self._after) + step) % len(places)
         self._after = places[place]
-        self._compare()
-
-    def action_same(self) -> None:
-        """Show the runs that are the same too, or only those that changed."""
-        self._shows_all = not self._shows_all
         self._compare()
 
     @property

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.errors import FaError
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
-from fa_tui.settings import remember
 from fa_tui.share import Shared
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import short_paths
@@ -25,75 +21,11 @@ from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
-    from fa_tui.app import ExplorerApp
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
 
-_LEAST_SIDE, _LEAST_RUNS = 24, 30
-"""Minimum cells of the detail pane and of the runs left of it."""
-_KEEP_SECONDS = 0.5
 _FLUSH_SECONDS = 0.001
-
-
-class SidePane(Place):
-    """Pane of the run under the cursor, beside the runs, or below them on a narrow screen.
-
-    Dragging its left border changes its width, which is saved.
-    """
-
-    app: ExplorerApp
-
-    def __init__(self) -> None:
-        super().__init__(id="detail-place")
-        self.chosen = 0
-        self._keep_later = Later(_KEEP_SECONDS, self, self._keep)
-
-    def on_mount(self) -> None:
-        if self.app.settings.side:
-            self._widen(self.app.settings.side)
-
-    @property
-    def is_below(self) -> bool:
-        """Whether it is below the runs."""
-        return self.screen.has_class("-narrow")
-
-    def fit(self) -> None:
-        """Take the chosen width, where the pane has one."""
-        alone = self.parent is not None and self.parent.has_class("-run-alone")
-        if self.is_below or alone:
-            self.styles.width = None
-        else:
-            self.styles.width = self.chosen or None
-
-    def divide(self, cells: int) -> None:
-        """Take so many cells from the runs, and save the width."""
-        self._widen(self.size.width + 2 + cells)
-        self._keep_later()
-
-    def _widen(self, width: int) -> None:
-        self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
-        if self.parent is not None:
-            self.parent.add_class("-divided")
-        self.fit()
-
-    def _keep(self) -> None:
-        # the width is no reason for an error message
-        with suppress(FaError, OSError):
-            remember("side", self.chosen)
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and event.x == 0 and not self.is_below:
-            self.capture_mouse()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._widen(self.region.right - int(event.screen_x))
-
-    def on_mouse_up(self) -> None:
-        if self.app.mouse_captured is self:
-            self.release_mouse()
-            self._keep()
 
 
 class RunsPage(Page):
@@ -108,30 +40,11 @@ class RunsPage(Page):
 
     FOLDS_BELOW = 16
 
-    BINDINGS = [
-        Binding(
-            "less_than_sign",
-            "divide(4)",
-            "Wider",
-            show=False,
-            key_display="<",
-            tooltip="the run's pane wider",
-        ),
-        Binding(
-            "greater_than_sign",
-            "divide(-4)",
-            "Narrower",
-            show=False,
-            key_display=">",
-            tooltip="its pane narrower",
-        ),
-    ]
-
     view: Matrix | RunTable
 
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
-        self.side = SidePane()
+        self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
         self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
 
@@ -197,7 +110,6 @@ class RunsPage(Page):
             self.app.say("no run here", "dim")
             return
         self.add_class("-run-alone")
-        self.side.fit()
         self.call_after_refresh(self._open)
 
     def _open(self) -> None:
@@ -209,21 +121,12 @@ class RunsPage(Page):
     def back(self) -> bool:
         if self.is_open:
             self.remove_class("-run-alone")
-            self.side.fit()
         elif self.view.has_focus:
             return False
         self.screen.set_focus(self.view)
         return True
 
-    def action_divide(self, cells: int) -> None:
-        """Move the border of the run's pane; its position is saved."""
-        if self.side.is_below:
-            self.app.say("the run has all of the width below the runs", "dim")
-        else:
-            self.side.divide(cells)
-
     def on_resize(self) -> None:
-        self.side.fit()
         self.call_after_refresh(self.show_detail)
 
     def overview(self) -> Overview:

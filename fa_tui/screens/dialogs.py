@@ -1,4 +1,4 @@
-"""Dialogs of the explorer: export, presets, baselines, orders; and copies."""
+"""Dialogs of the explorer: export, presets, baselines; and copies."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
     Presets,
-    load_settings,
-    named_values,
     preset_problem,
-    remember,
     remember_answer,
     remembered_answer,
-    settings_file,
-    written,
 )
 from fa_tui.share import (
     DATA,
@@ -41,16 +36,11 @@ from fa_tui.share import (
     typed,
     write_data,
 )
-from fa_tui.views.columns import every_column
 from fa_tui.views.filters import picking
-from fa_tui.views.grid import homes_of
 from fa_tui.views.text import briefly, short_path
 from fa_tui.views.words import (
-    change_words,
-    disambiguate,
     flip_text,
     limit_words,
-    moved_words,
     run_name,
     runs_words,
 )
@@ -85,12 +75,12 @@ def command_for(
     return command_line(command, app.paths, words, session.thresholds, session.baseline)
 
 
-def copy_shared(app: ExplorerApp, *, command: bool) -> None:
+async def copy_shared(app: ExplorerApp, *, command: bool = False) -> None:
     """Copy the value under the cursor, or the command that prints what is shown.
 
     By the terminal, over SSH too (OSC 52); tmux takes only what it is handed.
     """
-    shared = app.explorer.shared()
+    shared = app.explorer.page.shared()
     text = shared.value
     if command or not text:
         text = typed(shared.command) if shared.command else ""
@@ -106,7 +96,7 @@ def copy_shared(app: ExplorerApp, *, command: bool) -> None:
 
 async def export_something(app: ExplorerApp) -> None:
     """Ask for a file's name, whose ending says what it holds, and write it."""
-    shared = app.explorer.shared()
+    shared = app.explorer.page.shared()
     if not shared.rows and shared.table is None:
         app.say("nothing to export here", "dim")
         return
@@ -127,7 +117,7 @@ async def export_something(app: ExplorerApp) -> None:
     if not words:
         raise UsageError("no filter names these runs: a report takes all, or those of a filter")
     app.jobs.writings.start(path, words)
-    app.say(f"{path.name}: J lists it, x there ends it", "dim", aloud=False)
+    app.say(f"{path.name}: J lists it, x there ends it", "dim")
 
 
 def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: DiagnosticThresholds) -> None:
@@ -143,7 +133,7 @@ def _export(app: ExplorerApp, path: Path, shared: Shared, thresholds: Diagnostic
 async def choose_preset(app: ExplorerApp) -> None:
     """Choose a preset to use, save or remove."""
     presets = Presets()
-    known, removed = presets.read(), app.removed_presets
+    known = presets.read()
     choices = [
         Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
         for number, (name, thresholds) in enumerate(known.items(), 1)
@@ -151,10 +141,6 @@ async def choose_preset(app: ExplorerApp) -> None:
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > 1:
         choices.append(Choice("x", "remove ...", "", "remove"))
-    if removed:
-        choices.append(
-            Choice("r", f"bring back {removed[-1][0]}", _values(removed[-1][1]), "restore")
-        )
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
@@ -164,10 +150,7 @@ async def choose_preset(app: ExplorerApp) -> None:
         mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine)
         presets.remove(name)
-        removed.append((name, known[name]))
-        app.say(f"preset {name} removed: p r brings it back", "good")
-    elif answer == "restore":
-        presets.save(*removed.pop())
+        app.say(f"preset {name} removed; it was {_values(known[name])}", "good")
     else:
         use_preset(app, *answer)
 
@@ -191,20 +174,6 @@ async def _save_preset(
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
 
-async def change_setting(app: ExplorerApp) -> None:
-    """Choose a setting and its value, which is saved and applies from the next start."""
-    values = named_values(load_settings().settings)
-    choices = [Choice("", name, written(value), name) for name, value in values.items()]
-    name = await choose(app, "Settings", choices)
-    text = await ask(
-        app,
-        name,
-        text=written(values[name]).strip('"'),
-        hint=str(settings_file()),
-    )
-    app.say(f"{name} = {text}, from the next start on, kept in {remember(name, text)}", "good")
-
-
 async def ask_what_if(app: ExplorerApp) -> None:
     """Enter assumed frozen-baseline accuracies, and judge all runs by them."""
     now = baseline_text(app.session.baseline)
@@ -222,50 +191,6 @@ def baseline_words(session: Session) -> str:
     text = baseline_text(session.baseline)
     name = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     return f"{name}: {flip_text(session, session.flips) or 'no verdict flips'}"
-
-
-_KEYS = "123456789abcdefgilmnopqrstuvwxyz"
-"""Keys of choices, without h j k, which move the cursor."""
-
-
-async def choose_order(app: ExplorerApp) -> None:
-    """Choose the order of the long view."""
-    table = app.explorer.table
-    choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
-    for key, column in zip(_KEYS, every_column(app.session), strict=False):
-        if table.order == column.name:
-            note = "now; again turns it round"
-        elif table.order == f"-{column.name}":
-            note = "now, falling"
-        else:
-            note = ""
-        choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices)
-    if chosen and chosen == table.order:
-        chosen = f"-{chosen}"
-    table.sort_by(chosen)
-
-
-async def choose_flip(app: ExplorerApp) -> None:
-    """List the runs that flipped with the last step, and go to the chosen one."""
-    session, explorer = app.session, app.explorer
-    flips = session.flips
-    if not flips or session.since is None:
-        app.say("no run flipped with the last step", "dim")
-        return
-    rows = [session.rows[flip.row] for flip in flips]
-    names = [method + rest for method, rest in disambiguate(rows)]
-    homes = homes_of([row.source for row in session.rows])
-    choices = []
-    for name, flip in zip(names, flips, strict=True):
-        note = f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}"
-        choices.append(Choice("", f"{name}  {change_words(flip)}", note, flip.row))
-    title = "Flipped"
-    moved = moved_words(session.thresholds, session.since.thresholds)
-    if moved:
-        title += f" at {moved}"
-    row = await choose(app, title, choices)
-    explorer.select(row)
 
 
 async def ask_measure(app: ExplorerApp) -> None:
@@ -289,12 +214,11 @@ async def ask_measure(app: ExplorerApp) -> None:
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
+    "copy": copy_shared,
+    "command": partial(copy_shared, command=True),
     "export": export_something,
     "presets": choose_preset,
-    "settings": change_setting,
     "what_if": ask_what_if,
-    "order": choose_order,
-    "flips": choose_flip,
     "measure": ask_measure,
 }
 

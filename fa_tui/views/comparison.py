@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -11,71 +10,14 @@ from msgspec.structs import replace
 
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, block_growths
+from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
 from fa_tui.session import Session
 from fa_tui.views.columns import OF_BASELINE
-from fa_tui.views.grid import Grid, build_grid
+from fa_tui.views.grid import build_grid
 from fa_tui.views.words import disambiguate
-
-
-class Window(NamedTuple):
-    """A visible range of `total` items.
-
-    Attributes:
-        first: index of the first visible item.
-        size: number of visible items.
-        total: number of items.
-    """
-
-    first: int
-    size: int
-    total: int
-
-    @classmethod
-    def on(cls, total: int, at_most: int, first: int = 0) -> Window:
-        """A window of at most so many items, moved back if it would end beyond the last one.
-
-        >>> Window.on(10, 6, first=8)
-        Window(first=4, size=6, total=10)
-        """
-        size = min(at_most, total)
-        return cls(max(0, min(first, total - size)), size, total)
-
-    def moved(self, step: int) -> Window:
-        """The window moved by some items, within the ends.
-
-        >>> (Window.on(10, 6).moved(1).first, Window.on(10, 6).moved(6).first, Window.on(10,
-        ...     6).moved(-1).first)
-        (1, 4, 0)
-        """
-        return Window.on(self.total, self.size, self.first + step)
-
-    @property
-    def end(self) -> int:
-        """Index after the last visible item."""
-        return self.first + self.size
-
-    @property
-    def hides(self) -> bool:
-        """Whether some items are not visible."""
-        return self.size < self.total
-
-    @property
-    def words(self) -> str:
-        """The visible range, counted from 1, or the number of all items.
-
-        >>> Window.on(10, 6).words, Window.on(7, 1, 6).words, Window.on(3, 6).words
-        ('1-6 of 10', '7 of 7', '3')
-        """
-        if not self.hides:
-            return str(self.total)
-        if self.size > 1:
-            return f"{self.first + 1}-{self.end} of {self.total}"
-        return f"{self.first + 1} of {self.total}"
-
 
 MARKED = "marked runs"
 
@@ -137,24 +79,19 @@ class ComparedLine(NamedTuple):
         return self.label
 
 
-def groups_of(
-    session: Session,
-    shown: Iterable[int] | None = None,
-    grid: Grid | None = None,
-) -> list[Group]:
+def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Group]:
     """The groups to compare: two or more marked runs, then every line of the matrix.
 
     Args:
         session: the runs.
         shown: indices that pass the filter (default: all).
-        grid: the matrix of these, if laid out already.
     """
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
         groups.append(Group.of(MARKED, marked))
     home = ""
-    for line in (grid or build_grid(session.rows, shown)).lines:
+    for line in build_grid(session.rows, shown).lines:
         if line.is_heading:
             home = line.label
         else:
@@ -228,68 +165,6 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     growth = _section("growth", "growth per block", growths)
     g = _section("g", "‖g_l‖ BP gradient", gradients)
     return [ComparedLine("verdict", "verdict"), *h, *growth, *g, *_numbers(reports)]
-
-
-class Agreement(NamedTuple):
-    """Agreement of runs on each diagnostic that is decided on at least two of them.
-
-    Attributes:
-        runs: number of runs.
-        agree: letter → number of runs with it, if they all agree.
-        disagree: letter → number of runs it fires on, and of runs with it.
-        undecided: letter → number of runs on which it is undecided.
-    """
-
-    runs: int
-    agree: dict[str, int]
-    disagree: dict[str, tuple[int, int]]
-    undecided: dict[str, int]
-
-    @property
-    def everywhere(self) -> str:
-        """The letters decided on every run on which all agree."""
-        return "".join(name for name, measured in self.agree.items() if measured == self.runs)
-
-    def partly(self) -> list[str]:
-        """The other letters on which runs agree, with their numbers of runs."""
-        texts = []
-        for letter, measured in self.agree.items():
-            if measured < self.runs:
-                texts.append(f"{letter} on {measured} of {self.runs}")
-        return texts
-
-
-def agreement(judged: Iterable[tuple[int, int, int]]) -> Agreement:
-    """Agreement of some runs.
-
-    Args:
-        judged: per run, the masks (`fa_core.report.diagnostics.BIT`) of the letters that fire,
-            are undecided, and were measured.
-
-    >>> agreement([(0b001, 0b100, 0b111), (0b000, 0b000, 0b011), (0b000, 0b000, 0b010)])
-    Agreement(runs=3, agree={'b': 3}, disagree={'a': (1, 2)}, undecided={'c': 1})
-    """
-    # many runs share few verdicts
-    counts = Counter(judged)
-    agree = {}
-    disagree = {}
-    doubts = {}
-    for letter, bit in BIT.items():
-        decided = fires = doubtful = 0
-        for (flags, undecided, coverage), count in counts.items():
-            if undecided & bit:
-                doubtful += count
-            elif coverage & bit:
-                decided += count
-            if flags & bit:
-                fires += count
-        if doubtful:
-            doubts[letter] = doubtful
-        if 0 < fires < decided:
-            disagree[letter] = (fires, decided)
-        elif decided > 1:
-            agree[letter] = decided
-    return Agreement(counts.total(), agree, disagree, doubts)
 
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:

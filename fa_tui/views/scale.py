@@ -263,7 +263,6 @@ def rug(ticks: Sequence[float], scale: Scale, cells: int) -> tuple[dict[int, int
     return counts, below, len(ticks) - end
 
 
-_LINES_PER_LABEL = 2
 _LINES_PER_DECADE = 3
 
 
@@ -271,7 +270,7 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     """Labels of a vertical axis: line from the top → label of at most `width` cells.
 
     >>> tick_labels(Scale(0.61, 0.62), 5, 6)
-    {4: '0.610', 2: '0.615', 0: '0.620'}
+    {4: '0.61', 0: '0.62', 2: '0.615'}
     >>> tick_labels(Scale(1.0, 1e4, log=True), 6, 6)
     {5: '10⁰', 0: '10⁴', 3: '10²'}
     """
@@ -279,7 +278,7 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     if scale.log:
         candidates = _decades(scale, lines, glyphs)
     else:
-        candidates = _multiples(scale, lines)
+        candidates = _ends(scale)
     for value, text in candidates:
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
@@ -301,31 +300,8 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
         yield value, scale.tick(value, glyphs, 2)
 
 
-def _multiples(scale: Scale, lines: int) -> Iterator[tuple[float, str]]:
-    """Multiples of 1, 2 or 5 times a power of ten; the ends if fewer than two lie on the axis."""
-    lo, hi = scale.lo, scale.hi
-    labels = max(1, (lines - 1) // _LINES_PER_LABEL)
-    step, decimals = _round_step((hi - lo) / labels)
-    first = math.ceil(lo / step - 1e-9)
-    last = math.floor(hi / step + 1e-9)
-    if first >= last:
-        yield lo, short(lo, 4)
-        yield hi, short(hi, 4)
-        return
-    for count in range(first, last + 1):
-        value = float(f"{count * step:.12g}")
-        if 1e-4 < step < 1e6:
-            yield value, f"{value:.{decimals}f}"
-        else:
-            yield value, short(value, 3)
-
-
-def _round_step(least: float) -> tuple[float, int]:
-    """The smallest 1, 2 or 5 times a power of ten that is ≥ `least`, and its decimals."""
-    power = math.floor(math.log10(least))
-    for mantissa in (1, 2, 5):
-        step = float(f"{mantissa}e{power}")
-        if step >= least * (1 - 1e-9):
-            return step, max(0, -power)
-    power += 1
-    return float(f"1e{power}"), max(0, -power)
+def _ends(scale: Scale) -> Iterator[tuple[float, str]]:
+    """The ends, which are round, and the middle."""
+    for fraction in (0.0, 1.0, 0.5):
+        value = scale.value(fraction)
+        yield value, short(value, 4)

@@ -155,50 +155,6 @@ def _hanging(line: str) -> int:
     return _indent(line) + 2
 
 
-_LEAST_METHOD = 6
-
-
-def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
-    """Labels such as ``dfa arch=vit d=128 λ=0.001``, shortened to at most `width` cells.
-
-    The end of the method goes first, then the middle of the label.
-
-    >>> abbreviated(["bp arch=vit λ=0.01", "credit_bridge arch=vit λ=0.01"], 25)
-    ['bp arch=vit λ=0.01', 'credit_b… arch=vit λ=0.01']
-    """
-    return [_with_short_method(label, width, ellipsis) for label in labels]
-
-
-def lengths(labels: Sequence[str]) -> list[int]:
-    """Width of the longest label, and of the longest with shortened methods.
-
-    >>> lengths(["credit_bridge arch=vit λ=0.01"])
-    [29, 22]
-    """
-    longest = max(map(width_of, labels), default=0)
-    shortest = max(map(_least_width, labels), default=0)
-    return [longest, shortest]
-
-
-def _least_width(label: str) -> int:
-    method, _, axes = label.partition(" ")
-    width = width_of(label)
-    if axes:
-        width -= max(0, width_of(method) - _LEAST_METHOD)
-    return width
-
-
-def _with_short_method(label: str, width: int, ellipsis: str) -> str:
-    if width_of(label) <= width:
-        return label
-    method, blank, axes = label.partition(" ")
-    rest = blank + axes
-    room = width - width_of(rest)
-    if axes and room >= _LEAST_METHOD:
-        return cut(method, room, ellipsis) + rest
-    return cut_middle(label, width, ellipsis)
-
-
 def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
     """A path relative to the current folder or home if it lies in one, cut at its start.
 

@@ -98,14 +98,12 @@ class Curve:
         style: the tone of its colour.
         mark: characters at its last point; without braille, the last of them draws the curve.
         stays: whether the mark keeps its place if other curves end there.
-        name: of the run.
     """
 
     points: Points
     style: str
     mark: str
     stays: bool = False
-    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -299,15 +297,6 @@ class LayerCharts(Horizontal):
             "‖g_l‖ BP gradient": ("bp_grad_norms", Canvas()),
         }
 
-    @property
-    def charts(self) -> list[tuple[str, Chart]]:
-        """The drawn charts with their titles."""
-        charts = []
-        for title, (_, canvas) in self._canvases.items():
-            if canvas.chart is not None:
-                charts.append((title, canvas.chart))
-        return charts
-
     def compose(self) -> ComposeResult:
         for title, (_, canvas) in self._canvases.items():
             yield Vertical(Line((f" {title}", "strong"), (", log", "dim")), canvas)
@@ -318,9 +307,9 @@ class LayerCharts(Horizontal):
         labels = end_labels(rows, looks, names)
         for field, canvas in self._canvases.values():
             curves = []
-            for row, look, label, name in zip(rows, looks, labels, names, strict=True):
+            for row, look, label in zip(rows, looks, labels, strict=True):
                 points = list(enumerate(map(float, row.report.stream(field))))
-                curves.append(Curve(points, look.style, label, name=name))
+                curves.append(Curve(points, look.style, label))
             canvas.set_chart(layer_chart(curves))
 
 

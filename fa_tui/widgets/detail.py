@@ -65,12 +65,7 @@ _LAYER = 4
 _NUMBER = 9
 _GROWTH = 10
 _COLUMN = 7
-_PEAK = 2
-_FIRST_AND_LAST = 1000
-"""Layers shown from either end."""
-
 _NAMES = 12
-_NAMES_NARROW = 2
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _EMPTY: tuple[object, ...] = (None, [], {}, "")
 _SHORTER = {
@@ -334,20 +329,18 @@ class RunPage:
             return []
         columns = [_norm_column("‖h‖", h), self._growth_column(), _norm_column("‖g‖", g), *more]
         widths = [len(column.heading) for column in columns]
-        columns = [columns[place] for place in fitted(_LAYER, widths, self._width).shown]
+        # both norms are more important than the growth between them
+        growth = [1] if self._growths else []
+        order = [0, 2, *growth, *range(3, len(columns))]
+        shown = fitted(_LAYER, widths, self._width, order=order).shown
+        columns = [columns[place] for place in shown]
         headings = "".join([column.heading for column in columns])
         lines: list[Row] = [[(self._say(f" l  {headings}"), "dim")]]
-        left_out = len(layers) - 2 * _FIRST_AND_LAST
-        if left_out > 0:
-            del layers[_FIRST_AND_LAST:-_FIRST_AND_LAST]
         for layer in layers:
             row = [(f"{layer:>2} ".ljust(_LAYER), "dim")]
             for column in columns:
                 row += column.cells.get(layer, [column.blank])
             lines.append(row)
-        if left_out > 0:
-            more_layers = self._say(f" … {left_out} more layers")
-            lines.insert(1 + _FIRST_AND_LAST, [(more_layers, "dim")])
         lines.append([])
         return lines
 
@@ -371,17 +364,9 @@ class RunPage:
             yield LayerColumn(name.rjust(_COLUMN), cells, blank)
 
     def _growth_column(self) -> LayerColumn:
-        """The growth of the block below each layer, or only a mark at the largest one."""
+        """The growth of the block below each layer, with a mark at the largest one."""
         mark = self._glyphs.grows
         cells = dict[str, Row]()
-        needed = _LAYER + _NUMBER + _GROWTH + _NUMBER - 1
-        if not self._growths or self._width < needed:
-            width = 0
-            if self._peak is not None:
-                width = _PEAK
-                cells[str(self._peak + 1)] = [(mark.ljust(width), "bad")]
-            blank = " " * width
-            return LayerColumn(blank, cells, (blank, "bad"))
         limit = self._limit
         times = self._say("×")
         for block, growth in enumerate(self._growths):
@@ -395,12 +380,11 @@ class RunPage:
         return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
 
     def _facts(self) -> list[Row]:
-        """Names and wrapped values; in a narrow pane a value is below its name."""
+        """Names and wrapped values."""
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
-        column = _NAMES if self._width >= 2 * _NAMES else _NAMES_NARROW
-        room = self._width - column
+        room = max(1, self._width - _NAMES)
         facts: list[tuple[str, object]] = [
             ("source", cut_start(self._say(row.source), room, ellipsis)),
             ("run", row.key),
@@ -425,11 +409,8 @@ class RunPage:
             if value is None or value == "":
                 continue
             head = cut(self._say(name), _NAMES - 1, ellipsis)
-            if column < _NAMES:
-                lines.append([(head, "dim")])
-                head = ""
             for piece in folded(self._say(str(value)), room) or [""]:
-                lines.append([(padded(head, column), "dim"), (piece, "dim")])
+                lines.append([(padded(head, _NAMES), "dim"), (piece, "dim")])
                 head = ""
         return lines
 

@@ -50,7 +50,7 @@ def epoch_chart(
     drawn = []
     fires = []
     for run, points, look in zip(runs, curves, looks, strict=True):
-        drawn.append(Curve(points, look.style, look.mark, name=run.key))
+        drawn.append(Curve(points, look.style, look.mark))
         epoch = run.first_fire.get(shown.marks)
         if epoch is not None:
             fires.append(fire_point(points, epoch, scale, glyphs))

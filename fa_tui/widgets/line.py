@@ -110,8 +110,8 @@ class TextLines(PaintedScroll, can_focus=True):
         return rows
 
 
-MESSAGE_SECONDS = 8.0
-"""How long a message stays; a warning stays twice as long."""
+MESSAGE_SECONDS = 12.0
+"""How long a message stays."""
 
 
 class StatusLine(Line):
@@ -132,7 +132,6 @@ class StatusLine(Line):
         super().__init__(id=id)
         self.message = self._tone = ""
         self._expires = Later(MESSAGE_SECONDS, self, partial(self.say, ""))
-        self._warning_expires = Later(2 * MESSAGE_SECONDS, self, partial(self.say, ""))
         self._progress: Sequence[Piece] = ()
         self._legend: Sequence[Piece] = ()
 
@@ -141,10 +140,8 @@ class StatusLine(Line):
         self.message = text
         self._tone = tone
         self._expires.cancel()
-        self._warning_expires.cancel()
         if text:
-            expires = self._warning_expires if tone in ("warn", "bad") else self._expires
-            expires()
+            self._expires()
         self._show()
 
     def show_progress(self, pieces: Sequence[Piece]) -> None:
@@ -302,7 +299,7 @@ class KeyBar(Choices):
     def left_out(self) -> set[str]:
         """Keys of the hints that do not fit."""
         shown = self._fitting(self.size.width)
-        return {hint.key for hint in self._hints if hint not in shown}
+        return {hint.shown for hint in self._hints if hint not in shown}
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)

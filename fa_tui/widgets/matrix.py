@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from rich.style import Style
 from textual.binding import Binding
@@ -16,16 +16,15 @@ from fa_tui.views.fitted import fitted
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
-from fa_tui.views.text import abbreviated, cut_start, lengths, padded, width_of
+from fa_tui.views.text import cut_middle, cut_start, padded, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
-from fa_tui.widgets.run_cells import WIDTH, RunCells, RunsView, mark_of, shade_style
+from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES = 44
-_SHORTEST_NAMES = 14
+_SHORTEST_NAMES = 22
+"""Names are shortened to so many cells for all columns; then columns scroll."""
 _LEAST_NAMES = 9
-_KEPT = 3
-"""Names are shortened until so many columns fit; then columns scroll."""
 
 
 def count_text(line: GridLine, session: Session) -> str:
@@ -82,10 +81,8 @@ class Matrix(RunsView):
         if quantity in QUANTITIES:
             self._number = quantity
         self._column_looks: dict[int, Look] = {}
-        self._mark_gap = " "
-        self._full_labels: dict[int, str] = {}
         self._labels: dict[int, str] = {}
-        self._lengths: Sequence[int] = (0, 0)
+        self._longest = 0
         self._name_width = self._count_width = 0
         self.cells = RunCells(self, self._glyphs)
         self.lay_out()
@@ -101,22 +98,17 @@ class Matrix(RunsView):
         self._grid = build_grid(self.session.rows, self.session.scope)
         lines = self._grid.lines
         self.cells.looks = SeedLooks(self.session.rows, self._glyphs)
-        self._full_labels = {}
+        self._labels = {}
         for number, line in enumerate(lines):
             if not line.is_heading:
-                self._full_labels[number] = self._glyphs.say(line.label)
-        self._lengths = lengths([*self._full_labels.values()])
+                self._labels[number] = self._glyphs.say(line.label)
+        self._longest = max(map(width_of, self._labels.values()), default=0)
         fullest = max((len(line.runs()) for line in lines), default=0)
         titles = [self._glyphs.say(title) for title in self._grid.columns]
         self._title_width = max(map(width_of, titles), default=0)
         self._mark_seeds()
-        self._mark_gap = " "
         if self._column_looks:
             self._title_width += len("○ ")
-            if self._title_width > WIDTH and self._glyphs.braille:
-                # a letter as the mark would be read as part of the name
-                self._mark_gap = ""
-                self._title_width -= 1
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self.cells.set_runs(list(self._grid.places))
         self._fit()
@@ -150,26 +142,16 @@ class Matrix(RunsView):
         if columns:
             # only a mark follows the last column
             columns[-1] = cell + 1
-        # methods are shortened for all columns, then everything for the first ones
-        least = min(self._lengths[-1], _LONGEST_NAMES) + self.lead + 1
-        name, shown = fitted(
-            self._whole_names, [self._count_width, *columns], self._room, least=least
+        # names are shortened for all columns
+        self._name_width, _ = fitted(
+            self._whole_names, [self._count_width, *columns], self._room, least=_SHORTEST_NAMES
         )
-        if len(shown) <= count:
-            kept = [self._count_width, *columns[:_KEPT]]
-            name, _ = fitted(least, kept, self._room, least=_SHORTEST_NAMES)
-        self._name_width = name
-        self._labels = self._full_labels
-        room = self._name_width - self.lead - 1
-        if self._lengths[0] > room:
-            names = abbreviated([*self._full_labels.values()], room, self._glyphs.ellipsis)
-            self._labels = dict(zip(self._full_labels, names, strict=True))
         self.set_widths(self._name_width + self._count_width, columns)
 
     @property
     def _whole_names(self) -> int:
         """The width of whole names."""
-        return max(_LEAST_NAMES, min(self._lengths[0], _LONGEST_NAMES) + self.lead + 1)
+        return max(_LEAST_NAMES, min(self._longest, _LONGEST_NAMES) + self.lead + 1)
 
     @property
     def _room(self) -> int:
@@ -264,7 +246,10 @@ class Matrix(RunsView):
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"
-        name = padded(" " * self.lead + self._labels[line], self._name_width)
+        label = cut_middle(
+            self._labels[line], self._name_width - self.lead - 1, self._glyphs.ellipsis
+        )
+        name = padded(" " * self.lead + label, self._name_width)
         return [(name, "text"), (count.ljust(self._count_width), tone)]
 
     def _header(self) -> Row:
@@ -306,7 +291,7 @@ class Matrix(RunsView):
         look = self._column_looks.get(column)
         mark: Row = []
         if look is not None:
-            mark = [(look.mark, look.style), (self._mark_gap, "head")]
+            mark = [(look.mark, look.style), (" ", "head")]
         room = width - row_width(mark)
         title = clipped(self._grid.columns[column], room, self._glyphs)
         before = ""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
@@ -175,36 +174,16 @@ class PaintedWidget(Toned, Widget):
         return self.draw(*self.size)[: self.size.height]
 
 
-class Dragged(PaintedWidget):
-    """A widget that is moved by clicks and drags."""
-
-    presses_from = 0
-    """The first column that reacts to the pointer."""
-
-    def dragged_to(self, x: int) -> None:
-        """React to the pointer at a column, which may lie outside."""
-        raise NotImplementedError
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1 and event.x >= self.presses_from:
-            self.capture_mouse()
-            self.dragged_to(event.x)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self.dragged_to(event.x)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
-
-
+SCROLLS = {
+    "up,k": "scroll_up",
+    "down,j": "scroll_down",
+    "pageup,ctrl+b": "page_up",
+    "pagedown,ctrl+f": "page_down",
+    "home,g": "scroll_home",
+    "end,G": "scroll_end",
+}
 SCROLL_KEYS: list[BindingType] = [
-    Binding("up,k", "scroll_up", "Up", show=False),
-    Binding("down,j", "scroll_down", "Down", show=False),
-    Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-    Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
-    Binding("home,g", "scroll_home", "Top", show=False),
-    Binding("end,G", "scroll_end", "Bottom", show=False),
+    Binding(keys, action, show=False) for keys, action in SCROLLS.items()
 ]
 """For a `PaintedScroll` that takes the focus and has no cursor."""
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
-from functools import partial
 from itertools import accumulate, product
 
 from textual.binding import Binding
 
 from fa_core.report.diagnostics import BIT
-from fa_core.report.quantities import BY_NAME
 from fa_core.sanitize import sanitize
 from fa_tui.session import Session
-from fa_tui.views.columns import Column, columns_of, ordered, value_of
+from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.fitted import fitted
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import method_text, place_label
 from fa_tui.widgets.painted import Row, row_width
-from fa_tui.widgets.run_cells import NormBars, RunsView, mark_of, verdict_row
+from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
 METHOD_LIMIT = 22
 _SOURCE_LIMIT = 18
@@ -33,13 +31,6 @@ _VERDICT = 9
 """Cells of a verdict's heading, its arrow and gap included."""
 _MARK = 2
 """Cells of a seed's mark and its gap."""
-_BARS = {"‖h‖": "h_L", "‖g‖": "g_L"}
-"""Columns of bars, and the quantities they sort by."""
-_LEAST_BARS = 5
-
-
-def _no_text(session: Session, row: int) -> str:
-    return ""
 
 
 def _longest(texts: Iterable[str]) -> int:
@@ -47,13 +38,11 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 class RunTable(RunsView):
-    """A line per run. Posts `LineTable.Moved`, `LineTable.Marked`, `LineTable.Ordered` and
-    `RunsView.ShowsChanged`.
+    """A line per run. Posts `LineTable.Moved` and `LineTable.Ordered`.
 
     Args:
         session: the runs.
         order: the initial one.
-        with_bars: whether ‖h‖ and ‖g‖ are shown as bars.
 
     Attributes:
         order: ``growth``, ``-growth`` (reversed), or ``""`` (as read).
@@ -67,7 +56,13 @@ class RunTable(RunsView):
             "Sort",
             tooltip="sort by the column under the cursor; again: the other way round",
         ),
-        Binding("v", "show_next", "Cells", tooltip="‖h‖ and ‖g‖ over the layers as bars, or not"),
+        Binding(
+            "S",
+            "sort_names",
+            "Sort by name",
+            show=False,
+            tooltip="sort by method, seed, source, verdict: one after another",
+        ),
     ]
 
     gap = 2
@@ -77,16 +72,13 @@ class RunTable(RunsView):
         session: Session,
         *,
         order: str = "",
-        with_bars: bool = False,
         id: str | None = None,
     ) -> None:
         super().__init__(session, id=id)
-        self.with_bars = with_bars
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
-        self._numbers: list[Column] = []
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -99,8 +91,7 @@ class RunTable(RunsView):
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
-        self._numbers = [column for column in columns_of(session) if column.name != "verdict"]
-        self._take_bars()
+        self._columns = [column for column in columns_of(session) if column.name != "verdict"]
         rows = session.scoped
         methods = {sanitize(method_text(row)) for row in rows}
         seeds = {str(row.seed) for row in rows}
@@ -119,17 +110,6 @@ class RunTable(RunsView):
         if kept is not None:
             self.go_to(kept)
 
-    def _take_bars(self) -> None:
-        """Make bars of the current runs; their columns come first, and sort by the last layer."""
-        self.bars = NormBars(self.session, self._glyphs, self.looks)
-        self._columns = self._numbers
-        if self.with_bars:
-            bars = []
-            width = max(_LEAST_BARS, self.bars.cells) + 2
-            for title, name in _BARS.items():
-                bars.append(Column(name, title, width, partial(value_of, BY_NAME[name]), _no_text))
-            self._columns = [*bars, *self._numbers]
-
     def _fit(self) -> None:
         """Leave most of the width to the columns that scroll: sources go, methods are shortened."""
         method, *others = self._whole.values()
@@ -143,15 +123,6 @@ class RunTable(RunsView):
     def on_resize(self) -> None:
         self._fit()
         super().on_resize()
-
-    def action_show_next(self) -> None:
-        """Show bars of ‖h‖ and ‖g‖, or no longer."""
-        self.with_bars = not self.with_bars
-        self._take_bars()
-        self._fit()
-        self.move_to(self.line, 0)
-        self.scroll_to_cursor()
-        self.post_message(self.ShowsChanged())
 
     def _ordered(self) -> Sequence[int]:
         if self.order:
@@ -224,8 +195,6 @@ class RunTable(RunsView):
             title = kind.title + self._arrow(kind.name)
             return [(self._fitted(title, kind) + "  ", "head")]
         row = self._shown[line]
-        if self.with_bars and column < len(_BARS):
-            return [(f"{self.bars.bars_of(row)[column]}  ", self.bars.tone_of(row))]
         text = kind.text(self.session, row)
         tone = "text"
         if kind.letter and self.session.flags[row] & BIT[kind.letter]:
@@ -259,13 +228,15 @@ class RunTable(RunsView):
         """Sort by the column under the cursor; then in reverse; then as read."""
         self._turn(self._columns[self.column].name)
 
+    def action_sort_names(self) -> None:
+        """Sort by the next of the columns that stay on screen."""
+        names = [*self._frozen]
+        at = names.index(self.order) + 1 if self.order in names else 0
+        self._turn(names[at % len(names)])
+
     def _turn(self, name: str) -> None:
         following = {name: f"-{name}", f"-{name}": ""}
-        self.sort_by(following.get(self.order, name))
-
-    def sort_by(self, order: str) -> None:
-        """Sort, and go to the top."""
-        self.order = order
+        self.order = following.get(self.order, name)
         self._shown = self._ordered()
         self.refresh()
         self.move_to(0)

@@ -25,7 +25,7 @@ from fa_core.report.measurements import Interval
 from fa_core.report.numbers import exact, just_past, parse, short
 from fa_tui.later import Later
 from fa_tui.views.scale import Scale, Track, covering, rug
-from fa_tui.widgets.painted import Dragged, Row, joined
+from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 
 class Flips:
@@ -127,7 +127,7 @@ def widths(width: int) -> tuple[int, int, int]:
     return label, max(4, width - label - value), value
 
 
-class ThresholdSlider(Dragged, can_focus=True):
+class ThresholdSlider(PaintedWidget, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
     Handlers only change the pending value. One flush per turn of the event loop applies it and
@@ -472,7 +472,8 @@ class ThresholdSlider(Dragged, can_focus=True):
             self._error = ""
         super().watch_has_focus(has_focus)
 
-    def dragged_to(self, x: int) -> None:
+    def _drag_to(self, x: int) -> None:
+        """React to the pointer at a column, which may lie outside."""
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
@@ -480,8 +481,19 @@ class ThresholdSlider(Dragged, can_focus=True):
             self._set_pending(value, f"drag {self._drags}")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        # Textual calls the handler of `Dragged` after this one
-        self._drags += 1
+        # a click on the words sets nothing
+        label, cells, _ = widths(self.size.width)
+        if event.button == 1 and label <= event.x < label + cells:
+            self.capture_mouse()
+            self._drags += 1
+            self._drag_to(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._drag_to(event.x)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
 
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending = value

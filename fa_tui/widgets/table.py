@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.fitted import fitted
-from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
+from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, row_text, row_width
 
 
@@ -146,9 +146,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
                     [*frozen.crop(0, self.frozen_width - 1), self._sign(self._glyphs.off_left)]
                 )
             if shown.stop < self.column_count and room > 0:
-                moving = Strip(
-                    [*moving.crop_extend(0, room - 1, None), self._sign(self._glyphs.off_right)]
-                )
+                whole = moving.crop_extend(0, room - 1, self.style_of(""))
+                moving = Strip([*whole, self._sign(self._glyphs.off_right)])
         return Strip([*frozen, *moving]).adjust_cell_length(width, self.style_of(""))
 
     def _empty_text(self, place: int) -> str:
@@ -373,8 +372,12 @@ class GridTable(LineTable):
         name, *others = widths
         # names are shortened for the other columns
         if self.view.width:
-            least = max(_LEAST_NAME, self.view.width // 2)
+            least = max(_LEAST_NAME, self.view.width // 3)
             name, _ = fitted(name, others, self.view.width - 2, least=least)
+            left = self.view.width - 2 - name - sum(others[:-1])
+            if self._words > len(others) and left > _LEAST_NAME:
+                # words at the end are cut, numbers never
+                others[-1] = min(others[-1], left)
         self.set_widths(1 + name, others)
 
     def on_resize(self) -> None:
@@ -419,7 +422,7 @@ class GridTable(LineTable):
         if column + 1 < self._words:
             pad = padded
         tone = "head" if line is None else "text"
-        return [(pad(text, width) + " " * self.gap, tone)]
+        return [(pad(cut(text, width, self._glyphs.ellipsis), width) + " " * self.gap, tone)]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Move to another line, or scroll by a column."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from textual._context import visible_screen_stack
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from fa_tui.app import ExplorerApp
 from fa_tui.later import Later
@@ -65,13 +66,16 @@ def is_due(app: ExplorerApp) -> bool:
     )
 
 
-def screen_text(app: ExplorerApp) -> str:
-    """What is on screen, as lines."""
+def strips_of(app: ExplorerApp) -> list[Strip]:
+    """What is on screen, as styled lines."""
     # as Textual does before it renders: a dialog keeps what it finds below itself
     visible_screen_stack.set(app._background_screens)
-    return "\n".join(
-        strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size)
-    )
+    return app.screen._compositor.render_strips(app.screen.size)
+
+
+def screen_text(app: ExplorerApp) -> str:
+    """What is on screen, as lines."""
+    return "\n".join(strip.text.rstrip() for strip in strips_of(app))
 
 
 def below_tabs(app: ExplorerApp) -> str:

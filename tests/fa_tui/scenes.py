@@ -216,7 +216,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
     app.explorer.jobs_changed(StagedJobs().listed())
-    app.explorer.say("bp s42 measured, saved in results.json", "good")
+    app.say("bp s42 measured, saved in results.json", "good")
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -231,7 +231,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
         ),
         Problem(
             "settings.toml",
-            "settings.toml line 4: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
+            "settings.toml: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
             "the default is used",
         ),
     ]

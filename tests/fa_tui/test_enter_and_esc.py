@@ -66,7 +66,7 @@ async def test_the_selected_run_is_common_to_all_pages(app: ExplorerApp) -> None
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("down", "right", "t")
         await until(pilot, lambda: app.explorer.page.id == "Table")
-        assert app.session.rows[app.explorer.table.row].key == "dfa_s123"
+        assert app.session.rows[app.explorer.page.row].key == "dfa_s123"
         await pilot.press("down", "C")
         await until(
             pilot, lambda: app.explorer.page.id == "Compare" and app.explorer.page.is_mounted

@@ -125,22 +125,6 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
         assert cell_at_cursor(app) == "4.17e-9"
 
 
-async def test_v_shows_bars_on_one_scale_in_the_table_too(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("down", "t", "v")
-        await pilot.pause()
-        table = app.explorer.table
-        assert table is not None
-        bars = ["".join(text for text, _ in table.cell(1, column)).strip() for column in (0, 1)]
-        assert bars == ["▃▇███", "▅▂▂▂▂"]
-        assert "‖h‖ 10²…10⁹" in app.explorer.status.text
-        await pilot.press("s")
-        assert table.order == "h_L"
-        await pilot.press("v")
-        await pilot.pause()
-        assert "‖h‖ 10²" not in app.explorer.status.text
-
-
 async def test_a_column_has_one_format(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("v")
@@ -308,7 +292,7 @@ async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_p
         await until(pilot, lambda: "sweep, seeds (A)" in screen_text(app))
 
 
-async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_and_listed(
+async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
     app: ExplorerApp,
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
@@ -321,12 +305,7 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked_
         await until(
             pilot, lambda: "1 of 1 flipped: ep s123 +a, needs walk-back" in screen_text(app)
         )
-        await pilot.press("F")
-        await until(
-            pilot,
-            lambda: "Flipped at a > 10.9" in screen_text(app),
-        )
-        await pilot.press("escape", "left")
+        await pilot.press("left")
         await until(pilot, lambda: "◂" not in screen_text(app))
         await pilot.press("n")
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
@@ -381,7 +360,7 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
         slider = app.explorer.sliders.slider("a")
         await pilot.mouse_down("#slider-a", offset=(50, 0))
         for column in (40, 38, 36):
-            slider.dragged_to(column)
+            slider._drag_to(column)
             await until(
                 pilot, lambda: slider.value == app.session.thresholds.h_norm_explosion_ratio != 50.0
             )
@@ -391,16 +370,18 @@ async def test_a_drag_reports_all_that_flipped_since_it_began(app: ExplorerApp) 
             flipped == {row for row, flags in enumerate(app.session.flags) if flags == 1}
             and len(flipped) > 1
         )
-        slider.dragged_to(50)
+        slider._drag_to(50)
         await until(pilot, lambda: not app.session.flips)
         await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
 
 
-async def test_one_key_restores_all_thresholds(app: ExplorerApp) -> None:
+async def test_the_protocol_s_preset_restores_all_thresholds(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("plus")
         assert app.session.marked == set(range(15))
-        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "R")
+        await pilot.press("asterisk", "a", *"5", "enter", "c", "right", "p")
+        await until(pilot, lambda: "save as" in screen_text(app))
+        await pilot.press("1")
         await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
         assert not app.session.marked

@@ -1,4 +1,4 @@
-"""Typing in help searches the keys of all pages; Enter runs the one under the cursor."""
+"""Help is searched as one types; the palette searches the keys of all pages and runs one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import Counter
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import keys_elsewhere, keys_here
 from fa_tui.screens.help import HelpScreen
-from fa_tui.screens.questions import ChoiceScreen
 
 from .looks import screen_text
 from .waiting import until
@@ -21,27 +20,35 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
         assert "What this is" in text
         assert "(b) fires" in text and "needs walk-back" in text
         assert "The matrix" in text
-
-
-async def test_enter_runs_a_key_of_this_screen(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("question_mark", *"presets")
-        await until(pilot, lambda: "thresholds saved by name" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+        await until(pilot, lambda: app.screen is app.explorer)
 
 
-async def test_enter_on_a_key_of_another_screen_opens_that(app: ExplorerApp) -> None:
+async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("A", "question_mark", *"begin again jobs")
+        await pilot.press("question_mark", *"begin JOBS")
+        await until(
+            pilot, lambda: "begin all failed and ended jobs again (jobs)" in screen_text(app)
+        )
+        assert "What this is" not in screen_text(app)
+        await pilot.press("q")
+        await until(pilot, lambda: "no match for begin JOBSq" in screen_text(app))
+        await pilot.press(*["backspace"] * 11, *"plateau")
+        await until(pilot, lambda: "the range of a threshold" in screen_text(app))
+        await pilot.press(*["backspace"] * 7, "end")
+        await until(pilot, lambda: app.screen.pane.is_vertical_scroll_end)
+        assert "# Keys" not in screen_text(app)
+        await pilot.press("home")
+        await until(pilot, lambda: "What this is" in screen_text(app))
+
+
+async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("A", "ctrl+p", *"begin all failed")
+        await until(pilot, lambda: "begin all failed and ended jobs again" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
-
-
-async def test_nothing_typed_closes(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("question_mark", "enter")
-        await until(pilot, lambda: app.screen is app.explorer)
 
 
 async def test_every_key_is_listed_once(app: ExplorerApp) -> None:

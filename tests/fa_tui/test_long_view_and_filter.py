@@ -51,38 +51,14 @@ async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_th
         assert list(table._shown) == list(range(15)), "as the runs were read"
 
 
-async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(
-    app: ExplorerApp,
-) -> None:
+async def test_the_long_view_sorts_by_method_then_by_seed(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("t", "S")
-        await until(pilot, lambda: "Sort by" in screen_text(app))
-        await pilot.press("2")
-        await until(pilot, lambda: "by seed" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
-            42,
-            123,
-            456,
-        ]
+        await until(pilot, lambda: "by method ↑" in screen_text(app))
         await pilot.press("S")
-        await until(pilot, lambda: "Sort by" in screen_text(app))
-        await pilot.press("2")
-        await until(pilot, lambda: "by seed ↓" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]] == [
-            456,
-            123,
-            42,
-        ]
-
-
-async def test_the_order_of_a_long_view_that_was_just_left_can_still_be_asked_for(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("t", "t")
-        # as where a machine takes so long that the next key does not wait for it
-        app.action_ask("order")
-        await until(pilot, lambda: "Sort by" in screen_text(app))
+        await until(pilot, lambda: "by seed ↑" in screen_text(app))
+        seeds = [app.session.rows[row].seed for row in app.explorer.page.view._shown[::5]]
+        assert seeds == [42, 123, 456]
 
 
 async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
@@ -97,7 +73,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
             (app.session.rows[row].key, app.session.words(row))
             for row in app.explorer.page.view._shown
         ]
-        command = app.explorer.shared().command
+        command = app.explorer.page.shared().command
     assert command[0] == "show"
     capsys.readouterr()
     assert main([*command, "--format", "json"]) == 0
@@ -284,7 +260,7 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         assert app.explorer.page.id == "Table", "it was the filter line that was left"
         assert "filter flag:c, 5 of 15 runs" in screen_text(app)
         await pilot.press("a", "escape")
-        await until(pilot, lambda: app.focused is app.explorer.table)
+        await until(pilot, lambda: app.focused is app.explorer.page.view)
         await pilot.press("escape")
         await until(pilot, lambda: app.explorer.page.id != "Table")
         assert app.focused is app.explorer.matrix

@@ -18,23 +18,9 @@ async def test_a_message_goes_away_by_itself(
         await until(pilot, lambda: app.explorer.takes_keys)
         status = app.explorer.status
         legend = status.text
-        for tone in ("", "bad"):
-            app.say("something was done", tone)
-            assert status.text == " something was done"
-            await until(pilot, lambda: status.text == legend)
-
-
-async def test_a_later_message_has_its_own_time(
-    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.explorer.takes_keys)
-        monkeypatch.setattr(line, "MESSAGE_SECONDS", 0.05)
-        app.say("the first", "dim")
-        monkeypatch.setattr(line, "MESSAGE_SECONDS", 1000.0)
-        app.say("the second", "dim")
-        await pilot.pause(0.2)
-        assert app.explorer.status.text == " the second"
+        app.say("something was done", "bad")
+        assert status.text == " something was done"
+        await until(pilot, lambda: status.text == legend)
 
 
 async def test_failed_jobs_do_not_hide_the_legend(app: ExplorerApp) -> None:

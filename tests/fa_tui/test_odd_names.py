@@ -10,14 +10,14 @@ from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
-from fa_tui.pages.jobs import JobsTable
+from fa_tui.pages.jobs import jobs_grid
 from fa_tui.screens.questions import Choice, shown_choices
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.filters import ViewState
 from fa_tui.views.glyphs import ASCII, UNICODE
 from fa_tui.views.text import width_of
-from fa_tui.widgets.table import LineTable
+from fa_tui.widgets.table import GridTable, LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
@@ -109,10 +109,11 @@ async def test_the_timeline(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_jobs(size: tuple[int, int]) -> None:
-    table = JobsTable()
-    table.set_jobs(
-        [Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES]
-    )
+    table = GridTable()
+    jobs = [
+        Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES
+    ]
+    table.set_grid(jobs_grid(jobs))
 
     class Stage(App[None]):
         def compose(self) -> ComposeResult:

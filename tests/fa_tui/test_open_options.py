@@ -46,7 +46,7 @@ async def test_the_long_view_opens_sorted_and_filtered_with_the_focus_on_it(
         await ready(pilot, app)
         text = screen_text(app)
         assert "filter flag:a, 9 of 15 runs" in text and "by growth ↓" in text
-        assert app.focused is app.explorer.page.view is app.explorer.table
+        assert app.focused is app.explorer.page.view
         growths = [
             app.session.rows[row].report.max_per_block_growth or 0.0
             for row in app.explorer.page.view._shown

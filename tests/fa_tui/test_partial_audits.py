@@ -87,7 +87,7 @@ async def test_the_explorer_bounds_a_log_too_also_when_it_changes_and_its_comman
     session, _ = merged(session, [Reading(str(penalty_log), scan([penalty_log]).rows)])
     assert session.rows[0].report.max_per_block_growth == pytest.approx(80, 0.01)
     async with started[0].run_test(size=SIZE):
-        command = started[0].explorer.shared().command
+        command = started[0].explorer.page.shared().command
     assert "show" in command and "--h0 8.7 --blocks 4" in " ".join(command)
 
 

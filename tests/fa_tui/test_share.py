@@ -165,7 +165,7 @@ async def test_no_command_is_offered_for_marked_runs_that_no_filter_can_name(
         await until(pilot, lambda: app.explorer.takes_keys)
         app.show(app.session.but(marked=frozenset({1})))
         app.show(app.session.but(filter=Filter("is:marked")))
-        assert app.explorer.shared().command == []
+        assert app.explorer.page.shared().command == []
 
 
 def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_taken() -> None:

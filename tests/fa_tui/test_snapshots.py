@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from fa_tui import settings
-from tests.fa_tui.pictures import LOOKS, SIZES, Picture, compact, pictures_of
+from fa_tui.app import ExplorerApp
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
+from tests.fa_tui.looks import strips_of
 from tests.fa_tui.scenes import SCENES, opened_on
+
+PICTURES = [(scene, COLOURFUL, (80, 24), "fa-dark") for scene in SCENES]
+"""Every scene where it has the least room."""
+for scene in ("matrix", "compare"):
+    # they show every character, colour and width at which the layout changes
+    PICTURES += [
+        (scene, PLAIN, (80, 24), "fa-ansi"),
+        (scene, COLOURFUL, (120, 40), "fa-light"),
+        (scene, COLOURFUL, (200, 60), "fa-dark"),
+    ]
+PICTURES.append(("matrix", COLOURFUL, (20, 5), "fa-dark"))
+
+
+class StyledText(SingleFileSnapshotExtension):
+    """A text file for each picture."""
+
+    _write_mode = WriteMode.TEXT
+    _file_extension = "txt"
+
+    def serialize(self, data: object, **_: object) -> str:
+        return str(data)
 
 
 @pytest.fixture(autouse=True)
@@ -22,34 +48,43 @@ def nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.chdir(work)
 
 
-@pytest.fixture
-def picture(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    """Pictures that were looked at, one file for each."""
-    return snapshot.use_extension(SVGImageExtension)
-
-
-PICTURES = [(scene, picture) for scene in SCENES for picture in pictures_of(scene)]
+def picture_of(app: ExplorerApp) -> Iterator[str]:
+    """The lines on screen, then every style but the ground's, with its places: line:first-last
+    cell."""
+    places = defaultdict[str, list[str]](list)
+    for number, strip in enumerate(strips_of(app), 1):
+        yield strip.text.rstrip()
+        at = 0
+        for segment in strip.simplify():
+            first, at = at, at + segment.cell_length
+            if at > first:
+                places[str(segment.style)].append(f"{number}:{first}-{at - 1}")
+    ground = app.screen.rich_style
+    for ignored in (ground, ground.background_style):
+        places.pop(str(ignored), None)
+    for style, where in sorted(places.items()):
+        yield from textwrap.wrap(f"{style} | {' '.join(where)}", 100, subsequent_indent="    ")
 
 
 @pytest.mark.parametrize(
-    ("scene", "how"), PICTURES, ids=[f"{scene}-{how.look}-{how.size}" for scene, how in PICTURES]
+    ("scene", "terminal", "size", "theme"),
+    PICTURES,
+    ids=[f"{scene}-{width}x{height}-{theme}" for scene, _, (width, height), theme in PICTURES],
 )
 async def test_looks(
-    picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, how: Picture
+    snapshot: SnapshotAssertion,
+    monkeypatch: pytest.MonkeyPatch,
+    scene: str,
+    terminal: object,
+    size: tuple[int, int],
+    theme: str,
 ) -> None:
-    terminal = LOOKS[how.look]
-    if not terminal.colours:
+    if terminal is PLAIN:
         monkeypatch.setenv("NO_COLOR", "1")
     app, leads_there = opened_on(SCENES[scene], terminal)
-    app.theme = how.theme
-    async with app.run_test(size=SIZES[how.size], notifications=True) as pilot:
-        await leads_there(pilot)
+    app.theme = theme
+    async with app.run_test(size=size) as pilot:
+        if size > (20, 5):
+            await leads_there(pilot)
         await pilot.pause()
-        assert compact(app.export_screenshot()) == picture(name=how.theme)
-
-
-async def test_too_small(picture: SnapshotAssertion) -> None:
-    app, _ = opened_on(SCENES["matrix"], LOOKS["colour"])
-    async with app.run_test(size=(20, 5)) as pilot:
-        await pilot.pause()
-        assert compact(app.export_screenshot()) == picture
+        assert "\n".join(picture_of(app)) == snapshot(extension_class=StyledText)

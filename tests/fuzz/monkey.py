@@ -50,7 +50,6 @@ from fa_core.report.manifest import AUDIT
 from fa_tui.app import ExplorerApp
 from fa_tui.explorer import ExplorerScreen
 from fa_tui.jobs.measuring import Setup
-from fa_tui.screens import dialogs
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
@@ -118,10 +117,12 @@ WORDS = [
     "/growth>5\r",
 ]
 WORDS.append(" m")
+WORDS += [f"/{sign * 40}\r" for sign in "-(['\""]
 """Keys that begin much, more often than chance would."""
 PASTES = (
     *("dfa", "0.349", "1e-9", "method:dfa flag:b", "a\nb\nc", "é漢字\u200d👩\u200d🔬", "\x1b[31m"),
     *("x" * 3000, "\x00\x07", ""),
+    *(sign * 1000 for sign in "-([{'\"=:.,9"),
 )
 PRESS, DRAG, MOVE, RELEASE = 0, 32, 35, 0
 WHEEL = (64, 65, 66, 67, 68)
@@ -184,10 +185,10 @@ class Cage(ExplorerApp):
     def action_suspend_process(self):
         """A stopped process would stop the test."""
 
-    def say(self, text, tone="", *, aloud=True):
+    def say(self, text, tone=""):
         if "not saved" in text:
             self.ran.errors.append(text)
-        super().say(text, tone, aloud=aloud)
+        super().say(text, tone)
 
 
 def cage_on(folder, terminal, ran):
@@ -286,7 +287,7 @@ def alone(folder):
     try:
         with (
             mock.patch.dict(os.environ, environment),
-            mock.patch.object(dialogs, "copy_shared", lambda app, command: None),
+            mock.patch.object(ExplorerApp, "copy_to_clipboard", lambda app, text: None),
         ):
             yield
     finally:

@@ -1,4 +1,4 @@
-"""The bars of an audit: one per worker, whatever it measures at once."""
+"""The bars of an audit, and what is said above them."""
 
 from __future__ import annotations
 
@@ -34,25 +34,12 @@ def bars(progress: AuditProgress) -> list[tuple[str, float, float | None]]:
     return [(task.description, task.completed, task.total) for task in progress._bars.tasks]
 
 
-def test_a_cluster_has_one_bar_and_each_worker_its_own(progress: AuditProgress) -> None:
-    for seed in range(32):
-        progress(view(seed, done=3, total=20))
-    progress(view(32, device="cuda:1", log="/logs/2", done=1, total=20))
-    assert bars(progress) == [
-        ("all", 0, 40),
-        ("32 runs cuda:0", 3, 20),
-        ("dfa seed 32 cuda:1", 1, 20),
-    ]
-
-
-def test_a_bar_goes_when_the_last_of_its_runs_is_over_or_back_in_the_queue(
-    progress: AuditProgress,
-) -> None:
+def test_a_run_has_a_bar_until_it_is_over_or_back_in_the_queue(progress: AuditProgress) -> None:
     for seed in range(3):
-        progress(view(seed))
+        progress(view(seed, done=3, total=20))
     progress(view(0, state=JobState.DONE))
     progress(view(1, state=JobState.QUEUED, device="", log=""))
-    assert [text for text, _, _ in bars(progress)] == ["all", "3 runs cuda:0"]
+    assert bars(progress) == [("all", 1, 40), ("dfa seed 2 cuda:0", 3, 20)]
     progress(view(2, state=JobState.FAILED, error="is empty"))
     assert bars(progress) == [("all", 2, 40)]
 

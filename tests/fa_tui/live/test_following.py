@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 import watchfiles
-from textual import notifications
 from textual.pilot import Pilot
-from textual.widgets._toast import Toast
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow, Problem
@@ -126,21 +123,6 @@ async def test_live_off_looks_only_when_asked(runs: Path, monkeypatch: pytest.Mo
         shutil.copytree(runs / "dfa_s42", runs / "new")
         await pilot.press("r")
         await until(pilot, lambda: len(app.session) == 2)
-
-
-async def test_a_message_that_is_over_while_a_screen_opens_has_time_left(
-    runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = following(runs, live="off")
-    async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await ready(pilot)
-        app.notify("almost over")
-        await until(pilot, lambda: bool(app._notifications))
-        (message,) = app._notifications
-    monkeypatch.setattr(notifications, "time", lambda: time.time() + 3600.0)
-    assert message.has_expired
-    # Textual never comes back from a timer of less than no time
-    assert Toast(message)._timeout > 0
 
 
 async def test_news_are_told_on_every_page(runs: Path) -> None:

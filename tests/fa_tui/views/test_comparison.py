@@ -10,14 +10,12 @@ from msgspec.structs import replace
 from fa_core.analysis.comparison import across_runs
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import mask_of
 from fa_tui.session import Session
 from fa_tui.views.comparison import (
     MARKED,
     MOST,
     ComparedLine,
     Group,
-    agreement,
     column_labels,
     compared_lines,
     extremes,
@@ -141,21 +139,6 @@ def test_only_runs_of_one_network_have_a_mean() -> None:
     session = Session(rows)
     assert is_one_network(session, (0, 1))
     assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))
-
-
-def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
-    calm = mask_of(""), mask_of(""), mask_of("abd")
-    burst = mask_of("ac"), mask_of("d"), mask_of("abcd")
-    found = agreement([calm, burst, burst])
-    assert (found.agree, found.disagree) == ({"b": 3, "c": 2}, {"a": (2, 3)})
-    assert (found.everywhere, found.partly()) == ("b", ["c on 2 of 3"])
-    assert found.undecided == {"d": 2}
-    assert agreement([]) == (0, {}, {}, {})
-
-
-def test_what_one_run_measured_is_no_agreement() -> None:
-    with_d, without = (mask_of("ad"), 0, mask_of("abcd")), (mask_of("a"), 0, mask_of("abc"))
-    assert agreement([with_d, without]).agree == {"a": 2, "b": 2, "c": 2}
 
 
 def test_a_run_that_is_not_finite_is_infinitely_far_from_the_others() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
@@ -17,7 +15,6 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
 from fa_tui.views.filters import Filter
-from fa_tui.views.text import abbreviated, lengths
 from fa_tui.views.words import (
     Overview,
     flip_text,
@@ -62,21 +59,6 @@ def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Se
         UsageError, match="no column height; there are method, seed, verdict, growth"
     ):
         ordered(session, range(15), "-height")
-
-
-@pytest.mark.parametrize("width", range(16, 40))
-def test_shortened_labels_fit_and_those_shortened_without_a_cut_stay_apart(width: int) -> None:
-    shorter = abbreviated(GRID, width)
-    assert max(map(len, shorter)) <= width
-    if width >= lengths(GRID)[-1]:
-        assert len(set(shorter)) == len(GRID)
-    if width >= lengths(GRID)[-2]:
-        assert not any("…" in label for label in shorter)
-
-
-@given(st.lists(st.text("ab_=. λ0"), max_size=4), st.integers(1, 12))
-def test_no_label_is_ever_wider_than_its_room(labels: list[str], width: int) -> None:
-    assert all(len(label) <= width for label in abbreviated(labels, width))
 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:

@@ -26,12 +26,12 @@ def test_no_two_labels_are_alike_or_too_wide_and_they_climb(
 @pytest.mark.parametrize(
     ("scale", "shown"),
     [
-        (Scale(0.6099, 0.6108), ["0.6100", "0.6102", "0.6104", "0.6106", "0.6108"]),
-        (Scale(-0.1, 0.4), ["-0.1", "0.0", "0.1", "0.2", "0.3", "0.4"]),
-        (Scale(0.0, 12.0), ["0", "5", "10"]),
+        (Scale(0.6099, 0.6108), ["0.6099", "0.6103", "0.6108"]),
+        (Scale(-0.1, 0.4), ["-0.1", "0.15", "0.4"]),
+        (Scale(0.0, 12.0), ["0", "6", "12"]),
     ],
 )
-def test_labels_are_round_and_as_long_as_tells_them_apart(scale: Scale, shown: list[str]) -> None:
+def test_a_linear_axis_has_its_ends_and_its_middle(scale: Scale, shown: list[str]) -> None:
     labels = tick_labels(scale, 11, 6)
     assert [labels[line] for line in sorted(labels, reverse=True)] == shown
 

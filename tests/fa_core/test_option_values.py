@@ -1,0 +1,34 @@
+"""Code of the user, imported by name."""
+
+from pathlib import Path
+
+import pytest
+
+from fa_core.errors import UsageError
+from fa_core.option_values import import_callable
+
+SCRIPTS = {
+    "parses": (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', required=True)\n"
+        "p.parse_args()",
+        "line 4: SystemExit: 2; parses: error: the following arguments are required: --n",
+    ),
+    "leaves": ("raise SystemExit('no GPU')", "line 1: SystemExit: no GPU"),
+    "asks": ("\ninput('name? ')", "line 2: EOFError"),
+    "breaks": ("x = 1 / 0", "line 1: ZeroDivisionError: division by zero"),
+    "is_no_python": ("def (:", "SyntaxError: invalid syntax (is_no_python.py, line 1)"),
+    "misses": ("import not_there", "cannot import misses (No module named 'not_there')"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_that_fails_on_import_is_one_line_with_the_place(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, wanted = SCRIPTS[name]
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        import_callable(f"{name}:make", "--model")
+    assert wanted in str(caught.value)
+    assert "\n" not in str(caught.value)
