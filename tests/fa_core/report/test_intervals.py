@@ -73,14 +73,22 @@ def test_the_two_terms_of_the_drifts_variance_written_out(signal, z):
     pairs = [gram[i, j] for i in range(10) for j in range(i)]
     means = [np.mean([gram[i, j] for j in range(10) if j != i]) for i in range(10)]
     variance = 4 * 8 / 90 * np.var(means, ddof=1) + 2 / 90 * np.var(pairs, ddof=1)
-    half, wider = (
-        stats.t.ppf(stats.norm.cdf(z), freedom) * math.sqrt(variance) for freedom in (9, 4.5)
-    )
+    half, wider = (t_quantile(freedom, z) * math.sqrt(variance) for freedom in (9, 3))
     middle = float(np.mean(pairs))
     low, high = drift_interval(middle, gram.tolist(), z)
     stretched = np.tanh(np.arctanh(middle) - wider / (1 - middle**2))
-    assert high == pytest.approx(middle + half, abs=1e-3)
-    assert low == pytest.approx(min(middle - half, stretched), abs=5e-3)
+    assert high == pytest.approx(middle + half, abs=1e-9)
+    assert low == pytest.approx(min(middle - half, stretched), abs=1e-9)
+
+
+def test_near_a_line_the_high_end_is_the_largest_drift_that_leaves_the_measured_one_possible():
+    cosines = one_line(20, 8, noise=0.6)
+    pairs = [cosines[i][j] for i in range(20) for j in range(i)]
+    middle, root = float(np.mean(pairs)), math.sqrt(np.mean(np.square(pairs)))
+    _, high = drift_interval(middle, cosines)
+    assert 0.5 < root**2 < 0.8 and 0 < high < root
+    own = 4 * 18 / 380 * high * (root - high) + 2 / 380 * np.var(pairs, ddof=1)
+    assert high - middle == pytest.approx(t_quantile(19) * math.sqrt(own), abs=1e-9)
 
 
 def one_line(batches, flipped, noise=0.0):
