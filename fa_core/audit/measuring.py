@@ -24,8 +24,16 @@ from fa_core.audit.jobs import (
     stamp,
     versions,
 )
-from fa_core.audit.loading import TEST_BATCH, evaluation, load, logits_choice, loss_choice
-from fa_core.audit.out_of_memory import halve_until_fits, memory_for, release
+from fa_core.audit.loading import (
+    TEST_BATCH,
+    evaluation,
+    halve_until_fits,
+    load,
+    logits_choice,
+    loss_choice,
+    memory_for,
+    release,
+)
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists

@@ -18,7 +18,7 @@ from fa_core.analysis.claims import ClaimResult
 from fa_core.analysis.method_groups import PUBLISHED, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import timelines
+from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
@@ -135,7 +135,7 @@ def reporting_form(
         blocks.append(Heading("Timeline", 2))
         drawn = figures_of(_measured(table), thresholds, traces)
         blocks += [drawn[name] for name in ("timeline", "gamma") if name in drawn]
-        blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
+        blocks += analyses.timeline_blocks(Replay(traces, table).timelines(thresholds))
     blocks += runs.notes_on_runs(table, thresholds)
     blocks += runs.pitfalls_block()
     return blocks
@@ -216,7 +216,7 @@ def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
     """Every figure of some runs and traces, by its name."""
-    found = timelines(traces, table, thresholds)
+    found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
     penalised = bool(families(table))
     for name, figure in FIGURES.items():

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
-from fa_core.report.beside import failure_mode
-from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
@@ -28,10 +27,9 @@ from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, count_text, significant
 from fa_core.report.quantities import JUDGED, named
 from fa_core.report.report_facts import layers_in_order
-from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
-from fa_core.report.verdict_text import counted, counts_text, verdict_words
+from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -84,7 +82,7 @@ def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
 
 
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """The successor's verdict on every run (`fa_core.report.second_reading`)."""
+    """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
     lines = []
     for run in shown_runs(table, thresholds):
         if not run.is_control:

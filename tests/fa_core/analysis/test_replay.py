@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fa_core.analysis.timeline import Replay, by_condition
 from fa_core.formats import TraceEpoch
 from fa_core.report.thresholds import DiagnosticThresholds
-from tests.fa_core.analysis.runs import timeline, trace
+from tests.fa_core.analysis.runs import row, table, timeline, trace
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
 accs = st.one_of(st.none(), st.floats(0, 1))
@@ -47,7 +47,11 @@ def traces(draw):
 def test_runs_are_judged_together_as_each_alone(given, limits, stop_on):
     runs = [replace(one, key=f"run {n}") for n, (one, _) in enumerate(given)]
     baselines = [baseline for _, baseline in given]
-    replay = Replay(runs, baselines)
+    audits = [
+        row(baseline=acc, source=one.source) for one, acc in zip(runs, baselines, strict=True)
+    ]
+    audits = [replace(audit, key=one.key) for audit, one in zip(audits, runs, strict=True)]
+    replay = Replay(runs, table(*audits))
     alone = [
         timeline(one, limits, stop_on, frozen_baseline=baseline)
         for one, baseline in zip(runs, baselines, strict=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import by_method, timelines
+from fa_core.analysis.timeline import Replay, by_method
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -92,9 +92,9 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
         (elsewhere, FrozenBaseline(0.3), 0.76),
         ([same], FrozenBaseline(by_method={"dfa": 0.31}), -0.24),
     ):
-        (found,) = timelines([one], table(*rows), assumed=assumed)
+        (found,) = Replay([one], table(*rows), assumed).timelines()
         assert found.points[-1].margin_pp == pytest.approx(margin)
-    (found,) = timelines([one], table(*elsewhere))
+    (found,) = Replay([one], table(*elsewhere)).timelines()
     assert "d" not in found.first_fire
 
 
@@ -112,7 +112,7 @@ def test_a_trace_says_which_input_is_missing():
 
 def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact():
     proxy = trace(g_L=[1e-3, 1e-9], test_acc=[0.36] * 2, evidence=[{"b": "proxy"}] * 2)
-    found = timelines([proxy], table(), assumed=FrozenBaseline(0.4))
+    found = Replay([proxy], table(), FrozenBaseline(0.4)).timelines()
     methods, runs, *_ = timeline_blocks(found)
     assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "1 assumed")
     assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "1 assumed", "2 (b proxy)")
@@ -144,7 +144,7 @@ def test_a_run_has_the_null_of_its_own_audit_or_the_closed_form_or_none():
     methods = zip("abcde", ("dfa", "ep", "bp", "ep", "ep"), strict=True)
     traces = [trace(method, key=s, source=s, gamma=[gamma]) for s, method in methods]
     # BP's last layer comes free, so that its deep Γ is of one layer
-    assert [one.null for one in timelines(traces, runs)] == [
+    assert [one.null for one in Replay(traces, runs).timelines()] == [
         (0.01, 0.02),
         (0.0, pytest.approx(1 / math.sqrt(50 * 9 * 2))),
         (0.0, pytest.approx(1 / math.sqrt(50 * 9))),
