@@ -196,4 +196,3 @@ def _layers(name: str, norms: dict[str, float]) -> list[str]:
         return []
     listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())
     return [f"{name}: {listed}"]
-

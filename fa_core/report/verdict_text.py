@@ -92,17 +92,9 @@ def known_text(run: JudgedRun) -> str:
     """The measured diagnostics: ``"ac measured, b by proxy"``, ``"nothing measured"``."""
     kinds = run.kinds
     exact = "".join(letter for letter in run.coverage if letter not in kinds)
-    words = []
-    if exact:
-        words.append(f"{exact} measured")
-    for letter in run.coverage:
-        kind = kinds.get(letter)
-        if kind == ASSUMED:
-            words.append(f"{letter} by a baseline of {baseline_text(run)}")
-        elif kind == BOUND:
-            words.append(f"{letter} by a bound")
-        elif kind is not None:
-            words.append(f"{letter} by {kind}")
+    by = {**_BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
+    words = [f"{exact} measured"] if exact else []
+    words += [f"{letter} {by[kinds[letter]]}" for letter in run.coverage if letter in kinds]
     return ", ".join(words) or "nothing measured"
 
 
