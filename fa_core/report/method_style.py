@@ -38,7 +38,7 @@ def method_style(method: str) -> MethodStyle:
     """A method's own style.
 
     A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; other
-    names have a style by checksum.
+    names have a style by checksum. Axes in brackets change no style.
 
     >>> method_style("dfa").colour == method_style("dfa_penalty").colour
     True
@@ -47,7 +47,7 @@ def method_style(method: str) -> MethodStyle:
     """
     if method in METHOD_STYLES:
         return METHOD_STYLES[method]
-    checksum = crc32(method.encode(errors="backslashreplace"))
+    checksum = crc32(method.partition(" (")[0].encode(errors="backslashreplace"))
     known = known_method(method)
     if not known:
         turn, colour = divmod(checksum, len(_COLOURS))

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
 from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
@@ -22,11 +22,11 @@ from fa_core.report.numbers import (
     significant,
     with_axes,
 )
-from fa_core.report.quantities import Quantity, named
+from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
 
-COLUMNS = named("acc", "growth", "g_L", "drift", "margin")
+COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
 
 _MARKS = {BOUND: r"$\ge$", PROXY: r"$\approx$", ASSUMED: "?"}
 _MARK_WORDS = {

@@ -8,6 +8,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
+from fa_core.analysis.seeds import AVERAGED
 from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
 from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
@@ -25,7 +26,7 @@ from fa_core.report.diagnostics import (
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, count_text, significant
-from fa_core.report.quantities import JUDGED, named
+from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
@@ -180,9 +181,6 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
-_NUMBERS = named("acc", "growth", "h_L", "g_L", "drift", "margin")
-
-
 def _verdict_record(run: Run) -> dict[str, str]:
     report = run.report
     record = {
@@ -190,7 +188,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
         LETTERS: _cell(run),
         "verdict": verdict_words(report, short=True),
     }
-    for number in _NUMBERS:
+    for number in AVERAGED:
         text = judged_text(number, number.of(report), report.thresholds)
         if number.letter and (ends := range_text(report, number.letter)):
             text += f" [{ends}]"
