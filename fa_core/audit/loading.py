@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor, nn
 
 from fa_core.audit.devices import check_counts
@@ -280,7 +281,7 @@ class Loaded:
     """A job and its files, its network with the weights on the device.
 
     Attributes:
-        job: the job.
+        job: the job, with its names: its own, else the manifest's or the weights'.
         manifest: its run's manifest, if it has one.
         plan: its samples.
         hashes: of the files.
@@ -322,4 +323,9 @@ def load(job: Job, device: str) -> Loaded:
     hashes = input_hashes(path)
     checkpoint = load_checkpoint(weights, options.weights)
     network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")
+    if manifest is not None:
+        seed = manifest.seed if job.seed is None else job.seed
+        axes = job.axes or manifest.axes
+        job = replace(job, method=job.method or manifest.method, seed=seed, axes=axes)
+    job = replace(job, method=job.method or taken.metadata.get("method", ""))
     return Loaded(job, manifest, plan, hashes, taken, before, network.to(device))

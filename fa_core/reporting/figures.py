@@ -237,34 +237,12 @@ def _assumed_text(table: AuditTable) -> str:
 
 @fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Accuracy, growth and ‖g_L‖ of every condition (method and penalty λ), a marker per seed.
-
-    The accuracies have marks at the frozen baseline and at the accuracy that passes (d), and a line
-    at BP without the penalty, if known.
-    """
-    rows = np.array(sorted(i for family in families(table) for i in family.rows), dtype=np.intp)
-    names, styles = variants_of(table, rows.tolist())
-    rank = {name: (str(table.method[i]), _penalty(table, i)) for i, name in names.items()}
-    places = sorted(rank, key=rank.__getitem__)
-    xs = side_by_side(names, places, rows)
-    styles = {name: styles[name] for name in places}
-    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    plain_bp = [i for i in np.flatnonzero(table.method == "bp").tolist() if not _penalty(table, i)]
-    alone = table.select(plain_bp)
-    levels = {mean_of(alone.acc[members]): one for one, members in conditions(alone)}
-    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [*levels])
-    for level, one in levels.items():
-        if math.isfinite(level):
-            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
-    return laid_out(figure)
-
-
-@fixed_style()
-def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Accuracy, growth and ‖g_L‖ against the penalty λ.
+    """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
-    Families with a single λ are left out. Runs without the penalty are at the left.
+    Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
+    have marks at the frozen baseline and at the accuracy that passes (d), and a line at BP without
+    the penalty, if known.
     """
     drawn = families(table)
     named, styles = variants((family.method, family.axes) for family in drawn)
@@ -272,16 +250,21 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     for family, name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family.rows, name)
     rows = np.array([*names], dtype=np.intp)
-    levels = [_penalty(table, i) for i in names]
-    places = sorted(set(levels))
+    levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
+    places = sorted({levels[i] for i in names})
     xs = np.zeros(len(table))
-    xs[rows] = [places.index(level) for level in levels]
+    xs[rows] = [places.index(levels[i]) for i in names]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    labels = [brief(place) if place else "none" for place in places]
-    line: Signs = {"mean over seeds": {"linestyle": "-"}}
-    figure, axes = _penalty_panels("Audit against lam", markers, labels, line)
+    plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
+    bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
+    signs = faces(table.select(rows), thresholds) | panels.BASELINES
+    signs["mean over seeds"] = {"linestyle": "-"}
+    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
-        panel.set_xlabel("penalty λ")
+        panel.set(xlabel="penalty λ", xlim=(-0.6, max(len(places), 1) - 0.4))
+        labels = [brief(place) if place else "none" for place in places]
+        panels.name_places(panel, labels, letters=24)
+        markers.draw(panel, what, [*bp] if what is ACCURACY else ())
         values = column_of(table, what)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
@@ -289,37 +272,14 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
             at = np.unique(xs[known])
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
+    for level, one in bp.items():
+        if math.isfinite(level):
+            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
-
-
-def _penalty(table: AuditTable, run: int) -> float:
-    return float(table.axes[run].get("lam") or 0.0)
-
-
-def _penalty_panels(
-    title: str, markers: Markers, places: Sequence[str], signs: Signs, also: Sequence[float] = ()
-) -> tuple[Figure, list[Axes]]:
-    """A figure of `COURSES` over named places, with a marker per run.
-
-    Args:
-        title: of the figure.
-        markers: the runs.
-        places: names of the places.
-        signs: further entries of the legend.
-        also: further values on the axis of the accuracies.
-    """
-    shown = faces(markers.table.select(markers.rows), markers.thresholds)
-    figure, axes = page(title, markers.styles, 1, 3, {**shown, **panels.BASELINES, **signs})
-    for panel, what in zip(axes, COURSES, strict=True):
-        panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
-        panels.name_places(panel, places, letters=24)
-        markers.draw(panel, what, also if what is ACCURACY else ())
-    return figure, axes
 
 
 FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {
     "methods": methods_figure,
     "rescue": rescue_figure,
-    "lam": penalty_figure,
 }
-"""Figures of a table by name; the last two need runs that differ in the penalty λ alone."""
+"""Figures of a table by name; the last needs runs that differ in the penalty λ alone."""

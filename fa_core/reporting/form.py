@@ -203,10 +203,8 @@ CAPTIONS: Mapping[str, str] = {
     "methods": "The four diagnostics by method, a marker per seed; lines: means over seeds. "
     "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires.",
     "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; "
-    "growth; ‖g_L‖.",
+    "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
-    "lam": "Accuracy, growth and deepest gradient norm against the penalty λ; each line joins the "
-    "means over seeds of runs that differ in λ alone.",
     "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
 """Figure → its caption."""
@@ -366,7 +364,7 @@ def _figure(
         "methods": "no audited run to draw",
         "timeline": "no traces here to draw over epochs",
         "gamma": "no trace here holds Γ per layer",
-        **dict.fromkeys(("rescue", "lam"), "no two runs differ in the penalty λ alone"),
+        "rescue": "no two runs differ in the penalty λ alone",
     }
     why = missing.get(name, f"there is no figure {name!r}")
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -227,7 +227,7 @@ _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv.
 
 
 _FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
+    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
     "(over epochs)."
 )
 _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Replay, by_method
+from fa_core.analysis.timeline import Replay, by_condition, by_method
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -33,7 +33,9 @@ NAN = trace(growth=[math.nan] * 2, g_L=[math.nan] * 2)
 
 
 def test_first_fires_of_the_published_dfa_runs_come_out_per_seed():
-    (method,) = by_method([timeline(one) for one in PUBLISHED])
+    together = Replay(PUBLISHED, table()).timelines()
+    assert together == [timeline(one) for one in PUBLISHED]
+    (method,) = by_method(together)
     assert method.seeds == (42, 123, 456)
     assert method.first_fire["a"] == (8, 11, 8)
     assert method.first_fire["b"] == (4, 4, 3)
@@ -56,6 +58,14 @@ def test_a_run_stops_at_the_first_fire_and_saves_the_epochs_after_it(run, option
     assert (stop.epoch, stop.on, stop.epochs_trained, stop.epochs_total) == expected
     assert stop.saved == pytest.approx(1 - expected[2] / expected[3])
     assert stop.acc == stop.final_acc == (None if run is NAN else 0.3076)
+
+
+def test_runs_of_two_folders_are_no_seeds_of_each_other_where_a_run_is_in_both():
+    once = [trace(seed=seed, source=f"main/dfa_s{seed}/trace.jsonl") for seed in (1, 2)]
+    again = trace(seed=1, source="wide/dfa_s1/trace.jsonl")
+    assert [place for place, _ in by_condition([timeline(one) for one in once])] == [""]
+    apart = by_condition([timeline(one) for one in (*once, again)])
+    assert [(place, len(runs)) for place, runs in apart] == [("main", 2), ("wide", 1)]
 
 
 def test_a_healthy_run_never_fires_and_has_no_stop():
