@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
-from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY, limit_of
 from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
     count_text,
@@ -80,9 +80,7 @@ def _has(groups: Sequence[SeedGroup], column: Quantity) -> bool:
 def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
     """How many seeds most methods have."""
     counts = Counter(len(group.seeds) for group in groups)
-    if not counts:
-        return 0
-    return counts.most_common(1)[0][0]
+    return max(counts, key=counts.__getitem__, default=0)
 
 
 def _headings(columns: Sequence[Quantity], partly: bool) -> Iterator[str]:
@@ -121,32 +119,25 @@ def _letters(group: SeedGroup) -> str:
     r"""Letters that fire, on how many seeds if not on all of them; ``~`` before undecided ones."""
     found = []
     for letter in LETTERS:
-        hits, seeds = group.fired[letter], group.measured[letter]
-        if not hits and letter not in group.undecided:
-            continue
-        text = rf"$\sim${letter}" if letter in group.undecided else letter
-        if 0 < hits < seeds:
-            text += f"$_{hits}$"
-        found.append(text)
+        doubt = r"$\sim$" if letter in group.undecided else ""
+        if group.fired[letter] or doubt:
+            found.append(doubt + _on(letter, group.fired[letter], group.measured[letter]))
     return "".join(found)
 
 
 def _coverage(group: SeedGroup) -> str:
     """Letters that were measured, on how many seeds if not on all of them."""
-    found = []
-    for letter, runs in group.measured.items():
-        if runs:
-            found.append(letter if runs == len(group.seeds) else f"{letter}$_{runs}$")
-    return "".join(found)
+    measured = group.measured.items()
+    return "".join(_on(letter, runs, len(group.seeds)) for letter, runs in measured if runs)
+
+
+def _on(letter: str, hits: int, seeds: int) -> str:
+    return letter if hits in (0, seeds) else f"{letter}$_{hits}$"
 
 
 def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) -> str:
     """A number; bold if its diagnostic fires on every seed that measured it."""
-    stat = group.stats[column.stat]
-    limit = None
-    if column.letter:
-        limit = DIAGNOSTICS[column.letter].limit(thresholds)
-    number = _number(stat, column.places, limit)
+    number = _number(group.stats[column.stat], column.places, limit_of(column, thresholds))
     if not number:
         return ""
     letter = column.letter
