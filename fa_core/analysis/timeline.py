@@ -156,7 +156,7 @@ class Replay:
     ) -> None:
         names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
         self._runs = []
-        rows = []
+        rows: list[AuditRow] = []
         self._deep: list[float] = []
         for trace, name, audit in zip(traces, names, _audits_of(traces, table), strict=True):
             deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
