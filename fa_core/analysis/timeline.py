@@ -260,7 +260,10 @@ def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[Diagnosti
         rows |= {place: row for row, place in enumerate(places) if counts[place] == 1}
     for trace in traces:
         row = rows.get(run_place(trace.source), rows.get(named_place(trace.source, trace.key)))
-        yield None if row is None else table.report(row)
+        if row is None:
+            yield None
+        else:
+            yield table.report(row)
 
 
 def _nulls(trace: Trace, audit: DiagnosticReport | None, has_deep: bool) -> Json:
@@ -268,7 +271,9 @@ def _nulls(trace: Trace, audit: DiagnosticReport | None, has_deep: bool) -> Json
     if audit is None:
         return {}
     drawn = (audit.credit or {}).get("null") or {}
-    band = null_band(audit.credit, trace.method, audit.provenance) if has_deep else None
+    band = None
+    if has_deep:
+        band = null_band(audit.credit, trace.method, audit.provenance)
     return {"null": band, "null_gamma": tuple(drawn.get("gamma") or ())}
 
 
@@ -279,7 +284,9 @@ def _with_baseline(
     assumed: FrozenBaseline,
 ) -> DiagnosticReport:
     """An epoch's report with its baseline, unless it records one."""
-    acc = None if audit is None else audit.baseline_acc
+    acc = None
+    if audit is not None:
+        acc = audit.baseline_acc
     if report.frozen_baseline_acc is not None:
         return report
     if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:

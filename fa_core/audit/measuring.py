@@ -172,7 +172,9 @@ def measure_credit(
     if not given and own is not None and "gamma" not in own:
         return own
     how: Json = {"taps": options.taps or None, "dtype": options.dtype, "loss": loss}
-    directions = DIRECTIONS if options.credit == FULL else 0
+    directions = 0
+    if options.credit == FULL:
+        directions = DIRECTIONS
     try:
         if given:
             function = import_callable(options.credit, "--credit")

@@ -185,8 +185,10 @@ def report_text(run: JudgedRun) -> str:
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
-    seed = "" if run.seed is None else f" seed {run.seed}"
-    title = f"{run.method_name or 'run'}{seed}: {verdict_words(run)}"
+    name = run.method_name or "run"
+    if run.seed is not None:
+        name += f" seed {run.seed}"
+    title = f"{name}: {verdict_words(run)}"
     return "\n  ".join([title, *lines])
 
 

@@ -89,7 +89,10 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def beyond(self, value: float, limit: float) -> bool:
         """Whether a value is on the side of a limit that fires; False for NaN."""
-        return value > finite(limit) if self.fires_above else value < finite(limit)
+        limit = finite(limit)
+        if self.fires_above:
+            return value > limit
+        return value < limit
 
     def distance(self, low: float, high: float) -> float | None:
         """Distance of two values: their ratio if the number spans decades (None from 0), else their

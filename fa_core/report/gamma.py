@@ -189,7 +189,9 @@ def _finite(layers: object) -> list[float]:
 
 def _null(credit: Credit) -> Json:
     null = (credit or {}).get("null")
-    return null if isinstance(null, dict) else {}
+    if isinstance(null, dict):
+        return null
+    return {}
 
 
 def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:

@@ -93,7 +93,9 @@ def known_text(run: JudgedRun) -> str:
     kinds = run.kinds
     exact = "".join(letter for letter in run.coverage if letter not in kinds)
     by = {**_BY, ASSUMED: f"by a baseline of {baseline_text(run)}"}
-    words = [f"{exact} measured"] if exact else []
+    words = []
+    if exact:
+        words.append(f"{exact} measured")
     words += [f"{letter} {by[kinds[letter]]}" for letter in run.coverage if letter in kinds]
     return ", ".join(words) or "nothing measured"
 

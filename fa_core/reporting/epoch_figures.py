@@ -108,7 +108,9 @@ def _over_epochs(
 
 
 def _at(values: Sequence[float | None], place: int) -> float | None:
-    return values[place] if place < len(values) else None
+    if place < len(values):
+        return values[place]
+    return None
 
 
 def _numbers(values: Iterable[object]) -> Floats:

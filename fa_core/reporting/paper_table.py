@@ -132,7 +132,9 @@ def _coverage(group: SeedGroup) -> str:
 
 
 def _on(letter: str, hits: int, seeds: int) -> str:
-    return letter if hits in (0, seeds) else f"{letter}$_{hits}$"
+    if hits in (0, seeds):
+        return letter
+    return f"{letter}$_{hits}$"
 
 
 def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) -> str:
