@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.widget import Widget
 
+from fa_core.report.flips import flips_of
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
@@ -39,6 +41,15 @@ class RunsPage(Page):
     """
 
     FOLDS_BELOW = 16
+    BINDINGS = [
+        Binding(
+            "F",
+            "flip_run",
+            "Flip this run",
+            show=False,
+            tooltip="move the sliders to where this run has the other verdict; u: back",
+        ),
+    ]
 
     view: Matrix | RunTable
 
@@ -118,9 +129,22 @@ class RunsPage(Page):
             self.show_detail()
             self.screen.set_focus(self.detail)
 
+    def action_flip_run(self) -> None:
+        """Move the thresholds to the nearest ones that give the run another judgement."""
+        now, row = self.session, self.row
+        if row is None or now.rows[row].is_control:
+            self.app.say("only a run with a verdict can be flipped", "dim")
+            return
+        flips = flips_of(now.rows[row].report.with_thresholds(now.thresholds))
+        if flips:
+            self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
+        else:
+            self.app.say("no thresholds give this run another verdict", "dim")
+
     def back(self) -> bool:
-        if self.is_open:
+        if self.is_open and self.detail is not None:
             self.remove_class("-run-alone")
+            self.detail.scroll_to(y=0, animate=False)
         elif self.view.has_focus:
             return False
         self.screen.set_focus(self.view)

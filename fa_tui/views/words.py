@@ -215,13 +215,6 @@ _COMPARED_AT_MOST = 100
 """More runs that share a name are called by their keys: comparing all would take too long."""
 
 
-def method_text(row: AuditRow) -> str:
-    """A run's method; of a control also the rule that trained it, where that is recorded."""
-    if "of" in row.axes:
-        return f"{row.method} of={row.axes['of']}"
-    return row.method
-
-
 def run_name(session: Session, index: int) -> str:
     """A run's name among those in scope, with its source if other runs share the name."""
     row = session.rows[index]

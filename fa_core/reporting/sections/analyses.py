@@ -18,7 +18,6 @@ from fa_core.report.numbers import (
     brief_in,
     exact,
     factor_spread,
-    plain,
     spread,
     with_axes,
 )
@@ -58,12 +57,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
 
 
 def _seed_record(group: SeedGroup) -> dict[str, str]:
-    record = {"method": group.method}
-    if group.collection:
-        record["from"] = PurePath(group.collection).name
-    for axis, value in group.axes.items():
-        record[axis] = "–" if value is None else plain(value)
-    record["verdict"] = _verdict(group)
+    record = {"method": full_name(group), "verdict": _verdict(group)}
     record["fires on"] = fires_on(group)
     record["disagree"] = ", ".join(group.disagree) or "–"
     record["n"] = str(len(group.seeds))
