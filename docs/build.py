@@ -33,8 +33,6 @@ BESIDE = ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "CITATION.cff", "LIC
 API = (
     *(f"fa_core.{name}" for name in fa_core.__all__),
     "fa_core.monitor.Firing",
-    "fa_core.monitor.lightning_callback.ProtocolCallback",
-    "fa_core.monitor.trainer_callback.ProtocolTrainerCallback",
 )
 
 

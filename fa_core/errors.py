@@ -16,9 +16,7 @@ from fa_core.sanitize import sanitize
 EXTRAS: Mapping[str, str] = {
     "scikit-learn": "scikit-learn>=1.4",
     "pandas": "pandas>=2.0",
-    "lightning": "lightning>=2.4",
     "transformers": "transformers>=4.46",
-    "accelerate": "accelerate>=1.1",
     "timm": "timm>=1.0.9",
     "torchvision": "torchvision>=0.21",
     "ray": "ray>=2.49",

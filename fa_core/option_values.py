@@ -39,7 +39,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names)}"
+    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
 
 
 def listed(names: Collection[object], most: int = 8) -> str:
@@ -105,7 +105,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
         if "" in args or len(args) < len(call.keywords):
             raise ValueError
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
         raise UsageError(
             f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint

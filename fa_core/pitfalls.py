@@ -25,6 +25,7 @@ from fa_core.measure.checkpoint_network import network_for
 from fa_core.measure.credit_metrics import NullGamma, Signal, pooled_gamma
 from fa_core.measure.norms import gamma, mean_over
 from fa_core.measure.null_gamma import null_gamma
+from fa_core.option_values import unknown_name
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
 from fa_core.zoo.data import eval_batches, load_data
 from fa_core.zoo.methods import Method, restore_method
@@ -322,8 +323,6 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
 def _full_name(name: str) -> str:
     if name.isdigit() and 1 <= int(name) <= len(PITFALLS):
         return PITFALLS[int(name) - 1]
-    if name in PITFALLS:
-        return name
-    raise UsageError(
-        f"no pitfall {name!r}", hint=f"known: {', '.join(PITFALLS)}, or 1 to {len(PITFALLS)}"
-    )
+    if name not in PITFALLS:
+        raise unknown_name("pitfall", name, PITFALLS)
+    return name

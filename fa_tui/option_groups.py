@@ -14,7 +14,7 @@ import typer
 from msgspec.structs import replace
 from typer.models import OptionInfo
 
-from fa_core.audit.devices import PATIENCE, Execution
+from fa_core.audit.devices import Execution
 from fa_core.errors import UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.trace import with_growth_bound
@@ -245,12 +245,6 @@ _ADDRESS = typer.Option(
     help="The Ray cluster's head, or auto: the one that runs on this machine.",
     show_default="RAY_ADDRESS, or Ray is started here",
 )
-_PATIENCE = typer.Option(
-    metavar="SECONDS",
-    min=1,
-    help="On a cluster: a run that takes longer is cancelled and tried once more.",
-    show_default=f"{PATIENCE:.0f}",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +255,6 @@ class ExecutionOptions:
     jobs: Annotated[int | None, _JOBS] = None
     engine: Annotated[Literal["local", "ray"], _ENGINE] = "local"
     address: Annotated[str | None, _ADDRESS] = None
-    patience: Annotated[float | None, _PATIENCE] = None
 
     def execution(self) -> Execution:
         """What was given."""

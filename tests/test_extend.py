@@ -169,17 +169,6 @@ def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(
     assert problem.message.count("\n") == 0
 
 
-def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
-    install(
-        site,
-        "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n",
-        {},
-        "bad_lab",
-    )
-    assert type(network_of("resmlp(d=8)")).__module__ == "fa_core.zoo.models.residual_mlp"
-    assert load_data("synthetic:train=64,test=64").num_classes == 10
-
-
 def test_an_unknown_name_lists_what_plugins_bring(my_lab: Path) -> None:
     with pytest.raises(FaError, match=r"did you mean my_net\?"):
         check_options(MeasureOptions(model="my_nt"))

@@ -1,20 +1,17 @@
 """Measuring on a Ray cluster (``--engine ray``): every job is a Ray task.
 
 A task measures with torch in Ray's own process, on the GPU or core that Ray picks. Ray's retries
-and health checks deal with processes and nodes that die; a job that takes too long is cancelled and
-submitted once more. One child process (`main`) joins the cluster and speaks a worker's messages:
-Ray ends the process of a driver that lost its cluster, and that must be neither a command nor the
-explorer.
+and health checks deal with processes and nodes that die. One child process (`main`) joins the
+cluster and speaks a worker's messages: Ray ends the process of a driver that lost its cluster, and
+that must be neither a command nor the explorer.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.audit import messages
-from fa_core.audit.devices import PATIENCE, RAY, Execution, answering_cluster
+from fa_core.audit.devices import RAY, Execution, answering_cluster
 from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import Job
 from fa_core.audit.messages import ChildProcess
@@ -85,15 +82,7 @@ class ClusterPool(Pool):
         )
 
     def check_heartbeats(self) -> None:
-        """Jobs of a cluster have a deadline instead: they are silent until a batch is measured."""
-
-
-class Task(msgspec.Struct):
-    """The Ray task of a job, with its deadline, which is set once it has begun."""
-
-    job: Job
-    deadline: float = math.inf
-    again: bool = False
+        """Ray looks after its own processes; jobs are silent until they are measured."""
 
 
 class Cluster:
@@ -120,7 +109,6 @@ class Cluster:
         import ray
 
         self._ray, self._task, self._send, self._is_cancelled = ray, task, send, is_cancelled
-        self._patience = execution.patience or PATIENCE
         quiet = {"log_to_driver": False, "configure_logging": False}
         dashboard = None if execution.address != "local" else False
         try:
@@ -138,8 +126,8 @@ class Cluster:
         self._resource = "GPU" if on_gpu else "CPU"
         options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": RETRIES}
         self._measure = ray.remote(num_returns="streaming", **options)(measure_there)
-        self._waiting: deque[Task] = deque()
-        self._running: dict[Iterator[object], Task] = {}
+        self._waiting: deque[Job] = deque()
+        self._running: dict[Iterator[object], Job] = {}
         self._unfinished: set[str] = set()
         self._waits = False
 
@@ -155,33 +143,29 @@ class Cluster:
     def measure(self, jobs: Sequence[Job]) -> None:
         """Run jobs to their end."""
         self._unfinished = {job.id for job in jobs}
-        self._waiting.extend(map(Task, jobs))
+        self._waiting.extend(jobs)
         while self._unfinished:
             self._look()
 
     def _look(self) -> None:
-        """Collect results, end cancelled and overdue tasks, submit waiting jobs."""
+        """Collect results, end cancelled tasks, submit waiting jobs."""
         self._look_at_places()
         for job_id in list(self._unfinished):
             if self._is_cancelled(job_id):
                 self._finish(messages.Stopped(job_id))
         places = max(1, self._count(self._resource))
         while self._waiting and len(self._running) < places:
-            task = self._waiting.popleft()
-            if task.job.id in self._unfinished:
-                self._running[self._measure.remote(task.job, *self._task)] = task
+            job = self._waiting.popleft()
+            if job.id in self._unfinished:
+                self._running[self._measure.remote(job, *self._task)] = job
         if self._running:
             ready, _ = self._ray.wait([*self._running], timeout=0.2)
             for stream in ready:
                 self._take_in(stream, self._running[stream])
-        for stream, task in list(self._running.items()):
-            is_over = task.job.id not in self._unfinished
-            is_late = time.monotonic() > task.deadline
-            if is_over or is_late:
+        for stream, job in list(self._running.items()):
+            if job.id not in self._unfinished:
                 self._ray.cancel(stream, force=True)
                 del self._running[stream]
-            if is_late and not is_over:
-                self._try_again(task)
 
     def _look_at_places(self) -> None:
         """Send a note once no node can measure."""
@@ -194,16 +178,7 @@ class Cluster:
             self._send(messages.Note("", f"{what} ({how})"))
         self._waits = waits
 
-    def _try_again(self, task: Task) -> None:
-        """Retry a job that took too long, once."""
-        what = f"took longer than {self._patience:g} s"
-        if task.again:
-            self._fail(task.job, f"{what}, twice", "--patience SECONDS waits longer")
-            return
-        self._send(messages.Note(task.job.id, f"{what}: measured again"))
-        self._waiting.append(Task(task.job, again=True))
-
-    def _take_in(self, stream: Iterator[object], task: Task) -> None:
+    def _take_in(self, stream: Iterator[object], job: Job) -> None:
         """Handle a task's start, outcome or death."""
         try:
             sent = self._ray.get(next(stream))
@@ -212,11 +187,11 @@ class Cluster:
             print(error, file=sys.stderr, flush=True)
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             what = f"its task ended without a result: {why}"
-            self._fail(task.job, what, messages.TRACEBACK_IN_LOG)
+            hint = messages.TRACEBACK_IN_LOG
+            self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
             return
         if not sent:
-            task.deadline = time.monotonic() + self._patience
-            self._send(messages.Begun(task.job.id))
+            self._send(messages.Begun(job.id))
             return
         del self._running[stream]
         for message in sent:
@@ -224,9 +199,6 @@ class Cluster:
                 self._send(message)
             else:
                 self._finish(message)
-
-    def _fail(self, job: Job, what: str, hint: str) -> None:
-        self._finish(messages.Failed(job.id, what, job.checkpoint, hint))
 
     def _finish(self, outcome: Outcome | messages.Stopped) -> None:
         """Report a job's outcome exactly once."""

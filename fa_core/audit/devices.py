@@ -29,25 +29,10 @@ MOST_CPU_WORKERS = 8
 """Workers on a CPU at most: each holds torch and the data set, some hundred MB."""
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """A device.
-
-    Attributes:
-        name: as torch calls it, e.g. ``"cuda:0"``.
-        label: its model, e.g. ``"NVIDIA H200"``.
-    """
-
-    name: str
-    label: str
-
-
-def list_devices() -> list[Device]:
-    """Every device torch can measure on, the CPU last."""
-    if _has_mps():
-        mps = [Device(name="mps", label="Apple GPU")]
-    else:
-        mps = []
-    return [*_cuda_devices(), *mps, Device(name="cpu", label=f"{usable_cores()} cores")]
+def list_devices() -> dict[str, str]:
+    """Every device torch can measure on, the CPU last: torch's name → model."""
+    mps = {"mps": "Apple GPU"} if _has_mps() else {}
+    return {**_cuda_devices(), **mps, "cpu": f"{usable_cores()} cores"}
 
 
 def why_no_cuda() -> str:
@@ -70,10 +55,8 @@ def idle_gpu(devices: Iterable[str]) -> str:
     files = _gpu_files()
     if set(devices) != {"cpu"} or not files:
         return ""
-    why, name = why_no_cuda().removeprefix("no GPU: "), files[0]
-    if not why:
-        why, name = "--device or the settings say so", ask_torch().gpus[0]
-    return f"measured on the CPU beside a GPU ({name}): {why}"
+    why = why_no_cuda().removeprefix("no GPU: ") or "--device or the settings say so"
+    return f"measured on the CPU beside a GPU ({files[0]}): {why}"
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
@@ -141,11 +124,7 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
         names.extend(name for name in _named(part) if name not in names)
     if not names:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
-    if jobs is None:
-        count = len(names)
-    else:
-        count = jobs
-    return [names[worker % len(names)] for worker in range(count)]
+    return [names[worker % len(names)] for worker in range(jobs or len(names))]
 
 
 def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
@@ -177,7 +156,7 @@ def usable_cores() -> int:
 
 
 def _named(part: str) -> list[str]:
-    cuda = [device.name for device in _cuda_devices()]
+    cuda = list(_cuda_devices())
     if part == "auto":
         return cuda or ["cpu"]
     if part in ("cuda", "cuda:all"):
@@ -190,14 +169,12 @@ def _named(part: str) -> list[str]:
 
 
 def _known() -> str:
-    names = ", ".join(device.name for device in list_devices())
-    return f"devices here: {names} (`fa-tui doctor` says more)"
+    return f"devices here: {', '.join(list_devices())} (`fa-tui doctor` says more)"
 
 
-def _cuda_devices() -> list[Device]:
-    if not _gpu_files():
-        return []
-    return [Device(name=f"cuda:{index}", label=gpu) for index, gpu in enumerate(ask_torch().gpus)]
+def _cuda_devices() -> dict[str, str]:
+    gpus = ask_torch().gpus if _gpu_files() else []
+    return {f"cuda:{index}": gpu for index, gpu in enumerate(gpus)}
 
 
 def _gpu_files() -> list[str]:
@@ -220,9 +197,6 @@ ENGINES = (LOCAL, RAY)
 CONNECT = 4.0
 """Timeout in seconds for connecting to an address."""
 
-PATIENCE = 3600.0
-"""Seconds after which a job of a cluster is tried once more."""
-
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """Devices for `--engine ray`; Ray picks the device of a job."""
 
@@ -239,32 +213,26 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
             `workers_for`). On a cluster Ray decides.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
             None = RAY_ADDRESS, else a new one on this machine while it is needed.
-        patience: seconds after which a job of a cluster is tried again; None = `PATIENCE`.
     """
 
     engine: str = LOCAL
     device: str = "auto"
     jobs: int | None = None
     address: str | None = None
-    patience: float | None = None
 
     def check(self) -> None:
         """Check the options, without contacting a cluster.
 
         Raises:
-            UsageError: an unknown engine or device, numbers below 1, a patience of 0, an address
-                without `--engine ray`, or a malformed one.
+            UsageError: an unknown engine or device, numbers below 1, an address without
+                `--engine ray`, or a malformed one.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
         check_counts(jobs=self.jobs)
-        # NaN fails every comparison
-        if self.patience is not None and not self.patience > 0:
-            raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
-            for name, value in {"address": self.address, "patience": self.patience}.items():
-                if value is not None:
-                    raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+            if self.address is not None:
+                raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
             if self.device != "auto":
                 resolve_devices(self.device)
             return

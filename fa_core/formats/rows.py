@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from operator import attrgetter
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
+from fa_core.files.opening import is_file, read_file
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -18,6 +24,9 @@ from fa_core.report.numbers import count_text
 from fa_core.report.quantities import fields_of, named
 from fa_core.report.verdict_cell import run_cell
 from fa_core.report.verdict_text import verdict_words
+
+_HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
+_OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +74,14 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         if judged is report or not report.coverage:
             return self
         return replace(self, report=judged)
+
+
+def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
+    """A run with its measured report, and with the notes on its checkpoint."""
+    if not row.report.coverage:
+        said = filter(None, [row.report.notes, report.notes])
+        report = replace(report, notes="; ".join(said))
+    return replace(row, report=report)
 
 
 RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
@@ -167,6 +184,20 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     return None
 
 
+def row_named(name: str, source: str) -> AuditRow:
+    """The row of an unmeasured run, named by a name or path (`name_of`)."""
+    return AuditRow(source=source, **name_of(name)._asdict())
+
+
 def row_of_file(path: str) -> AuditRow:
-    """The row of an unmeasured file, named by its path (`name_of`)."""
-    return AuditRow(source=path, **name_of(path)._asdict())
+    """The row of an unmeasured file, named by its path; a folder of hydra's is called as the
+    overrides in it say."""
+    file = Path(path).absolute()
+    for folder in islice(file.parents, _HYDRA_ABOVE):
+        said = folder / ".hydra" / "overrides.yaml"
+        if is_file(said):
+            with suppress(UnreadableInput, ValueError):
+                found = _OVERRIDE.findall(read_file(said, _MOST_OVERRIDES).decode())
+                file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
+            break
+    return row_named(str(file), path)

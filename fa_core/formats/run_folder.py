@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput
+from fa_core.errors import FaError, InvalidReport, UnreadableInput
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import MissingFile, exists, is_file, read_file
 from fa_core.formats import json_log
@@ -62,10 +62,13 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     try:
         if (data := _bytes(folder / run_files.AUDIT)) is not None:
-            report = decode_report(
-                open_document(str(folder / run_files.AUDIT), data).members,
-                f"{folder / run_files.AUDIT}: $",
-            )
+            path = str(folder / run_files.AUDIT)
+            found = decode_report(open_document(path, data).members, f"{path}: $")
+            own = {canonical_method(found.method_name), found.seed} - {"", None}
+            if not own <= {canonical_method(manifest.method), manifest.seed}:
+                what = f"is of {' '.join(map(str, own))}, and the manifest names another run"
+                raise InvalidReport(what, where=path)
+            report = found
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(

@@ -13,10 +13,6 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     "state_bridge": "State Bridge",
     "credit_bridge": "Credit Bridge",
     "ep": "EP",
-    "frozen": "frozen blocks",
-    "shallow": "shallow",
-    "random_init": "random init",
-    "random_targets": "random targets",
     "fa_weights": "FA (weights)",
     "usf": "uSF",
     "brsf": "brSF",
@@ -31,8 +27,12 @@ PUBLISHED_NAMES: Mapping[str, str] = {
     "local_loss": "Local Loss",
     "pepita": "PEPITA",
     "ff": "Forward-Forward",
+    "frozen": "frozen blocks",
+    "shallow": "shallow",
+    "random_init": "random init",
+    "random_targets": "random targets",
 }
-"""Canonical name → name in print."""
+"""Canonical name → name in print: the keys of `fa_core.zoo.methods.METHODS`, without torch."""
 
 
 def published_name(method: str) -> str:

@@ -111,11 +111,10 @@ class Figure(msgspec.Struct, frozen=True, tag=True):
 Block = Heading | Paragraph | Bullets | Grid | Figure
 
 
-LONG = 48
-"""Longer cells wrap in HTML."""
-
 STYLE = Path(__file__).with_name("report.css")
 """Style sheet of HTML reports."""
+
+_EMBEDDED = "data:image/svg+xml;base64,"
 
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
@@ -130,6 +129,7 @@ _MARKUP = re.compile(
     # headings, quotes, lists
     r"|^[#>+=-](?!\d)"
 )
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, left out of reports."""
 
@@ -174,70 +174,34 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def to_html(blocks: Iterable[Block]) -> str:
-    """A whole page with embedded figures; its title is the first heading."""
+    """A whole page: `to_markdown` rendered, with embedded figures; titled by the first heading."""
+    # imported late to keep the start of the explorer fast
+    from base64 import b64encode
+
+    from markdown_it import MarkdownIt
+
+    from fa_core.reporting.panels import rendered
+
+    class OwnFigures(MarkdownIt):
+        """Markdown whose only links are embedded figures."""
+
+        def validateLink(self, url: str) -> bool:
+            return url.startswith(_EMBEDDED)
+
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
-    page = "\n".join(line for block in parts for line in _elements(block))
+    figures = {}
+    for block in parts:
+        if isinstance(block, Figure):
+            figures[block.name] = _EMBEDDED + b64encode(rendered(block.draw())).decode()
+    markdown = OwnFigures("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{_escaped(title)}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(sanitize(title))}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>\n{STYLE.read_text(encoding='utf-8')}</style></head>\n"
-        f"<body>\n{page}\n</body></html>\n"
+        f"<body>\n{markdown.render(to_markdown(parts, figures))}</body></html>\n"
     )
-
-
-def _elements(block: Block) -> Iterator[str]:
-    """The lines of a block in HTML."""
-    if isinstance(block, Heading):
-        yield f"<h{block.level}>{_escaped(block.text)}</h{block.level}>"
-    elif isinstance(block, Paragraph):
-        yield f"<p>{_escaped(block.text)}</p>"
-    elif isinstance(block, Bullets):
-        kind = "ol" if block.numbered else "ul"
-        yield f"<{kind}>"
-        for item in block.items:
-            yield f"<li>{_escaped(_OPTION.sub('', item))}</li>"
-        yield f"</{kind}>"
-    elif isinstance(block, Figure):
-        # imported late to keep the start of the explorer fast
-        from base64 import b64encode
-
-        from fa_core.reporting.panels import rendered
-
-        drawn = b64encode(rendered(block.draw())).decode()
-        caption = _escaped(block.caption)
-        yield f'<p><img src="data:image/svg+xml;base64,{drawn}" alt="{caption}"></p>'
-        yield f"<p><em>{caption}</em></p>"
-    else:
-        if block.caption:
-            yield f"<p><strong>{_escaped(block.caption)}</strong></p>"
-        yield f"<table>\n<thead>{_html_row(block, 'th', block.headings)}</thead>\n<tbody>"
-        for number, row in enumerate(block.rows):
-            mark = ' class="marked"' if number in block.marked else ""
-            yield _html_row(block, "td", row, mark)
-        yield "</tbody>\n</table>"
-
-
-def _html_row(grid: Grid, kind: str, cells: Iterable[str], mark: str = "") -> str:
-    parts = []
-    for place, text in enumerate(cells):
-        look = ""
-        if place >= grid.words:
-            look = ' class="number"'
-        elif len(text) > LONG:
-            look = ' class="long"'
-        parts.append(f"<{kind}{look}>{_escaped(text)}</{kind}>")
-    return f"<tr{mark}>{''.join(parts)}</tr>"
-
-
-def _escaped(words: str) -> str:
-    """Text as HTML without markup, as names come from files.
-
-    >>> _escaped("<b> & [x](y)")
-    '&lt;b&gt; &amp; [x](y)'
-    """
-    return escape(sanitize(words))
 
 
 def cell(words: str) -> str:
@@ -259,4 +223,4 @@ def inline(words: str) -> str:
     """
     text = _ENTITY.sub("&amp;", sanitize(words))
     text = _TAG.sub("&lt;", text)
-    return _MARKUP.sub(r"\\\g<0>", text)
+    return _NUMBERED.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", text))

@@ -58,7 +58,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     columns = min(len(drawn), 2)
     printed = _printed(table, names)
     # names that do not fit below the panels are in the legend
-    fits, _ = panels.labels_of([printed[name] for name in styles], _LETTERS)
+    fits = panels.labels_of([printed[name] for name in styles], _LETTERS)
     named = {} if fits else {printed[name]: styles[name] for name in styles}
     rows_of_panels = math.ceil(len(drawn) / columns)
     figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)

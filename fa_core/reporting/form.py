@@ -39,12 +39,11 @@ from fa_core.reporting.blocks import (
 )
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import FIGURES
-from fa_core.reporting.latex import spelled
 from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.paper_table import paper_table
 from fa_core.reporting.records import known_ending, to_csv
 from fa_core.reporting.sections import analyses, credit, runs
-from fa_core.reporting.sections.claims import claim_line, claims_blocks
+from fa_core.reporting.sections.claims import claims_blocks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -72,12 +71,11 @@ TITLE = "Four-diagnostic audit"
 def first_page(
     table: AuditTable,
     thresholds: DiagnosticThresholds,
-    title: str = TITLE,
     extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Block]:
     """Claims, verdicts with intervals, what was measured beside them, provenance, how to verify."""
     table = _in_order(table)
-    blocks: list[Block] = [Heading(title, 1)]
+    blocks: list[Block] = [Heading(TITLE, 1)]
     if len(table):
         blocks += [*runs.summary(table, thresholds), runs.thresholds_table(thresholds)]
     else:
@@ -113,7 +111,6 @@ def reporting_form(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
-    title: str = TITLE,
     extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Block]:
     """The report of a set of runs as blocks.
@@ -125,13 +122,12 @@ def reporting_form(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        title: the report's heading.
         extras: further parts.
 
     Source: docs/protocol.md §4, §8–§12.
     """
     thresholds = thresholds or DiagnosticThresholds()
-    blocks = first_page(table, thresholds, title, extras)
+    blocks = first_page(table, thresholds, extras)
     table = _in_order(table)
     for number, (home, mine) in enumerate(_per_collection(_measured(table)), start=1):
         blocks += _collection(mine, home, thresholds, number)
@@ -149,11 +145,11 @@ BLANK_ROWS = 5
 """Empty rows of a table in the blank form."""
 
 
-def blank_form(title: str = TITLE) -> list[Block]:
+def blank_form() -> list[Block]:
     """The form to fill in by hand: the parts and columns of `reporting_form` without runs."""
     thresholds = runs.thresholds_table(DiagnosticThresholds())
     blocks: list[Block] = []
-    for block in reporting_form(_example_runs(), title=title):
+    for block in reporting_form(_example_runs()):
         if isinstance(block, Heading) or block == thresholds:
             blocks.append(block)
         elif isinstance(block, Grid):
@@ -184,11 +180,11 @@ def _example_runs() -> AuditTable:
 
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
-    methods = table.methods
+    order = {method: place for place, method in enumerate(table.methods)}
     keys = []
     for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
         rank = math.inf if seed is None else seed
-        keys.append((methods.index(method), rank, row))
+        keys.append((order[method], rank, row))
     return table.select([row for *_, row in sorted(keys)])
 
 
@@ -253,7 +249,7 @@ def _collection(
         yield from blocks
 
 
-def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Extras) -> str:
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> str:
     """The LaTeX table of a paper, one per file: methods over their seeds, without controls."""
     table = _in_order(table)
     parts = [
@@ -263,11 +259,6 @@ def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds, extras: Ex
     for home, mine in _per_collection(_without_controls(_measured(table))):
         analysis = over_seeds(mine, thresholds)
         parts.append(paper_table(analysis, thresholds, PurePath(home).stem))
-    if extras.claims:
-        # a list wraps in a column
-        items = (f"  \\item {spelled(claim_line(one))}" for one in extras.claims)
-        listed = ("\\begin{itemize}", *items, "\\end{itemize}")
-        parts += ["\\section*{Claims}", "\n".join(listed)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -291,8 +282,7 @@ def write_report(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     traces: Sequence[Trace] = (),
-    figure: str = "",
-    title: str = TITLE,
+    figure: str = "methods",
     extras: Extras = Extras(),  # noqa: B008 (immutable)
 ) -> list[Path]:
     """Write a report; Markdown has its figures in files next to it.
@@ -303,8 +293,7 @@ def write_report(
         thresholds: default: the protocol's.
         traces: of the same runs.
         figure: of ``.svg``, ``.pdf`` and ``.png`` files: one of `FIGURES`, ``timeline`` or
-            ``gamma``; default: ``methods``.
-        title: of the Markdown and HTML forms.
+            ``gamma``.
         extras: further parts, or others.
 
     Returns:
@@ -318,15 +307,15 @@ def write_report(
     kind = known_ending(path, TEXTS if extras.card else KINDS)
     if kind in TEXTS:
         if extras.card:
-            blocks = first_page(table, thresholds, title, extras)
+            blocks = first_page(table, thresholds, extras)
         else:
-            blocks = reporting_form(table, thresholds, traces, title, extras)
+            blocks = reporting_form(table, thresholds, traces, extras)
         return write_blocks(path, blocks)
     if kind in FIGURE_KINDS:
-        drawing = _figure(table, thresholds, traces, figure or "methods")
+        drawing = _figure(table, thresholds, traces, figure)
         content = rendered(drawing.draw(), kind)
     elif kind == ".tex":
-        content = paper_tables(table, thresholds, extras).encode()
+        content = paper_tables(table, thresholds).encode()
     else:
         content = to_csv(table, thresholds).encode()
     write_bytes(path, content)
@@ -350,16 +339,16 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     if known_ending(path, TEXTS) == ".html":
         write_bytes(path, to_html(blocks).encode())
         return [path]
-    files = [path]
-    paths = {}
+    figures = {}
     for block in blocks:
         if isinstance(block, Figure):
-            file = path.with_name(f"{path.stem}-{block.name}.svg")
-            write_bytes(file, rendered(block.draw()))
-            files.append(file)
-            paths[block.name] = quote(file.name)
-    write_bytes(path, to_markdown(blocks, paths).encode())
-    return files
+            figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
+    names = {block.name: quote(file.name) for file, block in figures.items()}
+    # the text first: what it cannot replace leaves no figure behind
+    write_bytes(path, to_markdown(blocks, names).encode())
+    for file, block in figures.items():
+        write_bytes(file, rendered(block.draw()))
+    return [path, *figures]
 
 
 def _figure(
@@ -377,8 +366,7 @@ def _figure(
         "methods": "no audited run to draw",
         "timeline": "no traces here to draw over epochs",
         "gamma": "no trace here holds Γ per layer",
-        "rescue": "no two runs differ in the penalty λ alone",
-        "lam": "no two runs differ in the penalty λ alone",
+        **dict.fromkeys(("rescue", "lam"), "no two runs differ in the penalty λ alone"),
     }
     why = missing.get(name, f"there is no figure {name!r}")
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -7,20 +7,15 @@ import re
 from fa_core.sanitize import sanitize
 
 _CODES = re.compile(
-    r"‖(?P<norm>\w)(?:_(?P<at>\w+))?‖"
-    r"|(?P<greek>[γΓλρ])_(?P<layer>\w+)"
-    r"|(?<![\w.])(?P<mantissa>[+-]?\d+(?:\.\d+)?|(?<=\)))e(?P<power>-?\d+)(?=x\b|\W|$)"
-    r"|(?<![\w.)])(?P<signed>[+-]\d[\d.]*)(?!\w)"
+    r"‖(?P<norm>\w)_(?P<at>\w+)‖|(?<![\w.])(?P<mantissa>\d+(?:\.\d+)?)e(?P<power>-?\d+)(?!\w)"
 )
-_GREEK = {"γ": r"\gamma", "Γ": r"\Gamma", "λ": r"\lambda", "ρ": r"\rho"}
 _MATH = (
     r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to ·\cdot "
-    r"✓\surd ✗\times ∂\partial << >> ||"
+    r"✓\surd ✗\times ∂\partial << >> || γ\gamma Γ\Gamma λ\lambda ρ\rho"
 )
 _WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
 """Signs, each followed by its code."""
 _PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}
-_PLAIN |= {sign: f"${code}$" for sign, code in _GREEK.items()}
 _PLAIN |= {pair[0]: pair[1:] for pair in _WORDS.split()}
 _PLAIN |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
 _SIGNS = str.maketrans(_PLAIN)
@@ -29,10 +24,8 @@ _SIGNS = str.maketrans(_PLAIN)
 def spelled(words: str) -> str:
     r"""Escaped text, with numbers and norms as mathematics.
 
-    >>> print(spelled("dfa_s42: ‖h_L‖ 5.18e8, -0.02 & 50 %"))
-    dfa\_s42: $\|h_{L}\|$ $5.18\times10^{8}$, $-0.02$ \& 50 \%
-    >>> print(spelled("(5.18 ± 1.50)e-4"))
-    (5.18 $\pm$ 1.50)$\times10^{-4}$
+    >>> print(spelled("dfa_s42: ‖h_L‖ 5.18e8 & 50 %"))
+    dfa\_s42: $\|h_{L}\|$ $5.18\times10^{8}$ \& 50 \%
     """
     text = sanitize(words)
     parts = []
@@ -51,10 +44,6 @@ def _literal(words: str) -> str:
 
 
 def _coded(found: re.Match[str]) -> str:
-    if norm := found["norm"]:
-        if found["at"]:
-            return rf"\|{norm}_{{{found['at']}}}\|"
-        return rf"\|{norm}\|"
-    if greek := found["greek"]:
-        return f"{_GREEK[greek]}_{{{found['layer']}}}"
-    return found["signed"] or rf"{found['mantissa']}\times10^{{{found['power']}}}"
+    if found["norm"]:
+        return rf"\|{found['norm']}_{{{found['at']}}}\|"
+    return rf"{found['mantissa']}\times10^{{{found['power']}}}"

@@ -40,7 +40,7 @@ FIGURE_KINDS = (".svg", ".pdf", ".png")
 _LARGEST, _WIDEST = 1e300, 301
 """Largest drawn number, and the last exponent of an axis. Floats end at 1e308."""
 
-INK, MUTED, LIMIT, NULL = "#1b1f24", "#57606a", "#c1121f", "#dde1e6"
+INK, MUTED, LIMIT = "#1b1f24", "#57606a", "#c1121f"
 
 _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".svg": {"Date": None, "Creator": None},
@@ -48,8 +48,8 @@ _WITHOUT_DATES: Mapping[str, Mapping[str, None]] = {
     ".png": {"Software": None},
 }
 
-_WIDTH, _LEGEND_LINE = 7.2, 0.155
-"""Inches: the text width of most papers, and a line of the legend."""
+_WIDTH, _HEIGHT, _LEGEND_LINE = 7.2, 2.45, 0.155
+"""Inches: the text width of most papers, a row of panels, and a line of the legend."""
 
 _DOTS_PER_INCH = 200
 """Of PNG files."""
@@ -123,7 +123,6 @@ def page(
     rows: int,
     columns: int,
     signs: Signs,
-    height: float = 2.45,
 ) -> tuple[Figure, list[Axes]]:
     """A figure of rows and columns of panels with a legend of styles and signs below them."""
     from fa_core.reporting.plotting import Figure
@@ -132,7 +131,7 @@ def page(
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    size = (_WIDTH, height * rows + 0.1 + _LEGEND_LINE * lines)
+    size = (_WIDTH, _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
@@ -327,40 +326,22 @@ def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
         names: of the positions.
         letters: as in `labels_of`.
     """
-    labels, rotation = labels_of(names, letters)
-    panel.set_xticks(range(len(labels)), labels, rotation=rotation)
+    labels = labels_of(names, letters)
+    panel.set_xticks(range(len(labels)), labels)
     if names and not labels:
         panel.set_xlabel(f"{len(names)} of them, in order")
 
 
-def labels_of(names: Sequence[str], letters: int) -> tuple[list[str], float]:
-    """Labels of positions below a panel, and their angle: upright if level ones do not fit.
+def labels_of(names: Sequence[str], letters: int) -> list[str]:
+    """Labels of positions below a panel, a word a line; none if they do not fit.
 
     Args:
         names: of the positions.
-        letters: number of letters that fit below the panel; a letter is half as wide as high.
+        letters: number of letters that fit below the panel.
 
-    >>> labels_of(["State Bridge"], 20)[0][0].splitlines(), labels_of(["DFA"] * 9, 16)
-    (['State', 'Bridge'], ([], 0.0))
-    >>> [label.splitlines() for label in labels_of(["DFA (lam 0.01)"] * 2, 8)[0]]
-    [['DFA', '(lam 0.01)'], ['DFA', '(lam 0.01)']]
+    >>> labels_of(["State Bridge"], 20)[0].splitlines(), labels_of(["DFA"] * 9, 16)
+    (['State', 'Bridge'], [])
     """
-    names = list(map(sanitize, names))
-    level = [re.sub("[_ ]", "\n", name) for name in names]
-    longest = max(map(len, "\n".join(level).split("\n")), default=0)
-    if (longest + 1) * len(names) <= letters:
-        return level, 0.0
-    upright = []
-    for name in names:
-        lines = name.replace(" (", "\n(", 1).split("\n")
-        upright.append("\n".join(map(_shortened, lines)))
-    lines_in_all = sum(label.count("\n") + 1 for label in upright)
-    if 2 * lines_in_all <= letters:
-        return upright, 90.0
-    return [], 0.0
-
-
-def _shortened(name: str) -> str:
-    if len(name) > 28:
-        return f"{name[:27]}…"
-    return name
+    labels = [re.sub("[_ ]", "\n", sanitize(name)) for name in names]
+    longest = max(map(len, "\n".join(labels).split("\n")), default=0)
+    return labels if (longest + 1) * len(labels) <= letters else []

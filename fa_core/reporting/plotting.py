@@ -42,12 +42,10 @@ with _away():
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.ticker import NullFormatter
 
 __all__ = [
     "Figure",
     "Line2D",
-    "NullFormatter",
     "Patch",
     "get_registered_canvas_class",
     "matplotlib",

@@ -21,6 +21,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.sanitize import in_json, one_line
 
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 
@@ -61,15 +62,18 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _no_formula(cell: object) -> object:
-    """A cell that no spreadsheet evaluates: text that looks like a formula gets an apostrophe.
+    """A cell of one line that no spreadsheet evaluates: what looks like a formula gets an
+    apostrophe.
 
     >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
     ("'=1+1", '-4.3 ± 0.8', "'-1+cmd")
     """
-    is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
-    if is_formula and not _NUMBER.fullmatch(str(cell)):
-        return f"'{cell}"
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    text = one_line(cell)
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(cell):
+        return f"'{text}"
+    return text
 
 
 _NUMBER = re.compile(
@@ -124,7 +128,7 @@ def _cell(value: object) -> str:
     if value is None or value in ([], {}):
         return ""
     if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False)
+        return in_json(json.dumps(value, ensure_ascii=False))
     return str(value)
 
 

@@ -39,17 +39,11 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return commands
 
 
-class Document(msgspec.Struct, frozen=True):
-    """The content of `replication.toml`: the experiments, in the recommended order."""
-
-    experiment: list[Experiment]
-
-
 @cache
 def experiments() -> list[Experiment]:
     """All experiments, in the recommended order."""
-    path = Path(__file__).with_name("replication.toml")
-    return msgspec.toml.decode(path.read_bytes(), type=Document).experiment
+    text = Path(__file__).with_name("replication.toml").read_bytes()
+    return msgspec.toml.decode(text, type=dict[str, list[Experiment]])["experiment"]
 
 
 def experiment(name: str) -> Experiment:

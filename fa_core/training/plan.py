@@ -16,6 +16,7 @@ from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 from fa_core.report.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.report.names import canonical_method, key_of
+from fa_core.report.published_names import PUBLISHED_NAMES
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -239,30 +240,8 @@ def there_already(folder: Path) -> UsageError:
     return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 
-METHODS = (
-    "bp",
-    "fa",
-    "dfa",
-    "state_bridge",
-    "credit_bridge",
-    "ep",
-    "fa_weights",
-    "usf",
-    "brsf",
-    "frsf",
-    "kp",
-    "weight_mirror",
-    "dfa_layers",
-    "sparse_dfa",
-    "drtp",
-    "dtp",
-    "pc",
-    "local_loss",
-    "pepita",
-    "ff",
-    *CONTROLS,
-)
-"""Built-in credit rules and controls: the keys of `fa_core.zoo.methods.METHODS`, without torch."""
+METHODS = tuple(PUBLISHED_NAMES)
+"""Built-in credit rules and controls."""
 
 
 def check_names(method: str, arch: str, data: str) -> None:

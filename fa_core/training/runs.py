@@ -8,18 +8,22 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+import torch
 from msgspec.structs import replace
 
 from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import Job, JobProgress, JobState, JobView
+from fa_core.audit.out_of_memory import memory_for
 from fa_core.audit.pool import Pool
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json
 from fa_core.report.controls import FROZEN
 from fa_core.report.diagnostic_report import DiagnosticReport
+from fa_core.report.diagnostics import diagnostic_letters
+from fa_core.report.manifest import is_run
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.training.plan import RunPlan
-from fa_core.training.train import train_run
+from fa_core.training.plan import RunPlan, there_already
+from fa_core.training.train import Training, steps_per_epoch, train_run
 from fa_core.zoo.data import DataSet, load_data
 
 _HINT = "complete epochs are kept; add --resume to go on"
@@ -74,6 +78,26 @@ def trained_job(job: Job, device: str, progress: JobProgress, data: DataSet | No
     )
     progress.note(done.words)
     return (done.report or DiagnosticReport()).to_dict()
+
+
+def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
+    """Check all runs in advance, so that none is trained before a typo is found.
+
+    Raises:
+        UsageError: as `train_run`.
+    """
+    if out.exists() and not out.is_dir():
+        hint = "--out names the folder of the run folders"
+        raise UsageError("is a file, not a folder", where=out, hint=hint)
+    for order in orders:
+        diagnostic_letters(order.stop_on, "--stop-on")
+        folder = out / order.plan.name
+        with memory_for(folder, "cpu"):
+            run = Training(order.plan, data, folder, torch.device("cpu"), DiagnosticThresholds())
+        if run.optimizer:
+            steps_per_epoch(data, run.recipe)
+        if is_run(folder) and not (order.resume or order.overwrite):
+            raise there_already(folder)
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read
 from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
-from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
+from fa_core.training.run_files import ResumeState, RunWriter, load_state, resuming, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
 from fa_core.zoo.methods.base import OPTIMIZERS
@@ -394,19 +394,20 @@ class Training:
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
-        state = load_state(self.writer.folder / RESUME, self.device)
-        self.net.load_state_dict(state["net"])
-        self.method.load_state_dict(state["method"])
-        self.method.load_training_state(state["training"])
-        if self.optimizer:
-            self.optimizer.load_state_dict(state["optimizer"])
-        done = state["epochs_done"]
-        self.manifest = msgspec.structs.replace(
-            found,
-            epochs_done=done,
-            stopped=state["stopped"],
-            headline_acc=state["headline_acc"],
-        )
+        with resuming(self.writer.folder / RESUME):
+            state = load_state(self.writer.folder / RESUME, self.device)
+            self.net.load_state_dict(state["net"])
+            self.method.load_state_dict(state["method"])
+            self.method.load_training_state(state["training"])
+            if self.optimizer:
+                self.optimizer.load_state_dict(state["optimizer"])
+            done = state["epochs_done"]
+            self.manifest = msgspec.structs.replace(
+                found,
+                epochs_done=done,
+                stopped=state["stopped"],
+                headline_acc=state["headline_acc"],
+            )
         trace = self.writer.folder / TRACE
         self.trace = []
         if done:
@@ -434,11 +435,10 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
     Raises:
         UsageError: names the first setting that differs.
     """
-    was = msgspec.structs.asdict(found)
-    now = msgspec.structs.asdict(planned)
     for name in _SAME_ON_RESUME:
-        if was[name] != now[name]:
-            what = f"the run there has {name} {was[name]}, not {now[name]}"
+        was, now = getattr(found, name), getattr(planned, name)
+        if was != now:
+            what = f"the run there has {name} {was}, not {now}"
             raise UsageError(what, where=folder, hint="train into another --out folder")
 
 
@@ -521,31 +521,3 @@ def train_run(
             run.train(letters, files, progress or JobProgress())
             report = run.audit()
         return Trained(folder=folder, manifest=run.manifest, report=report)
-
-
-def check_plans(
-    plans: Sequence[RunPlan],
-    data: DataSet,
-    out: Path,
-    *,
-    resume: bool = False,
-    overwrite: bool = False,
-    stop_on: str = "",
-) -> None:
-    """Check all plans in advance, so that no run is trained before a typo is found.
-
-    Raises:
-        UsageError: as `train_run`.
-    """
-    diagnostic_letters(stop_on, "--stop-on")
-    if out.exists() and not out.is_dir():
-        hint = "--out names the folder of the run folders"
-        raise UsageError("is a file, not a folder", where=out, hint=hint)
-    for plan in plans:
-        folder = out / plan.name
-        with memory_for(folder, "cpu"):
-            run = Training(plan, data, folder, torch.device("cpu"), DiagnosticThresholds())
-        if run.optimizer:
-            steps_per_epoch(data, run.recipe)
-        if is_run(folder) and not (resume or overwrite):
-            raise there_already(folder)

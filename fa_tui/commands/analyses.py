@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -229,9 +228,9 @@ _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv.
 
 _FIGURE_HELP = (
     "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
-    "(over epochs). Default: methods."
+    "(over epochs)."
 )
-_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP, show_default=False)
+_FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)
 _CARD = typer.Option("--card", help="The form's first page alone, as .html or .md.")
 
 
@@ -240,9 +239,6 @@ def report_command(
         Path, typer.Option(metavar="FILE", help=_REPORT_OUT_HELP, parser=options.typed_path)
     ],
     paths: options.PathsArgument = None,
-    title: Annotated[
-        str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")
-    ] = "Four-diagnostic audit",
     blank: Annotated[
         bool, typer.Option("--blank", help="The empty form, as .md or .html.")
     ] = False,
@@ -250,7 +246,7 @@ def report_command(
     claims: options.ClaimsOption = None,
     *,
     protocol: options.ProtocolOption = "v1",
-    figure: Annotated[str, _FIGURE] = "",
+    figure: Annotated[str, _FIGURE] = "methods",
     selection: ChosenOptions,
 ) -> None:
     """Write the reporting form: what goes into a paper's appendix.
@@ -284,7 +280,7 @@ def report_command(
     if out.suffix.lower() in KINDS:
         output.check_folder(out)
     if blank:
-        print(*map(output.link, write_blocks(out, blank_form(title))), sep="\n")
+        print(*map(output.link, write_blocks(out, blank_form())), sep="\n")
         return
     if not paths:
         raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
@@ -298,10 +294,9 @@ def report_command(
         chosen.criteria.thresholds,
         runs.traces,
         figure,
-        title,
         Extras(protocol == "v2", results, card),
     )
     print(*map(output.link, files), sep="\n")
     if not runs.rows and figure not in ("timeline", "gamma"):
-        print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
+        output.complain("no audited run in these paths: the report says so")
     raise typer.Exit(runs.exit_code)

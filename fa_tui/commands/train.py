@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from fa_core.files.decode import Json, reason_of
 from fa_core.report.names import canonical_method
 from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
+from fa_tui.commands import output
 from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.option_groups import ThresholdOptions
 
@@ -117,7 +117,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         with stoppable():
             _train(plans, out, resolve_devices(device, jobs), threads, choice)
     except KeyboardInterrupt:
-        print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
+        output.complain(f"every complete epoch is in {out}; add --resume to go on")
         raise
 
 
@@ -181,18 +181,16 @@ def _train(
     # they import torch
     import torch
 
-    from fa_core.training.runs import Order, train_runs
-    from fa_core.training.train import check_plans, threads_for
+    from fa_core.training.runs import Order, check_orders, train_runs
+    from fa_core.training.train import threads_for
 
     samples = _loaded(plans[0].data)
-    check_plans(
-        plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")}
-    )
+    orders = [Order(plan=plan, **choice) for plan in plans]
+    check_orders(orders, samples, out)
     if threads is None:
         threads = threads_for(plans, samples)
     if threads is not None:
         torch.set_num_threads(threads)
-    orders = [Order(plan=plan, **choice) for plan in plans]
     with TrainingProgress(len(plans)) as progress:
         train_runs(orders, out, samples, devices[: len(plans)], threads, progress)
 

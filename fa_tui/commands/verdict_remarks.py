@@ -20,7 +20,6 @@ from fa_core.report.numbers import brief
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
 from fa_core.report.verdict_cell import cell_legend
 from fa_core.report.verdict_text import counts_text, grounds_of, recorded_text
-from fa_core.sanitize import sanitize
 from fa_tui.views.words import runs_words, with_seed
 
 EVIDENCE_LEGEND = (
@@ -180,7 +179,7 @@ class Remarks:
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(sanitize(f"{difference} in {row.source}"), name)
+            self._oddities.add(f"{difference} in {row.source}", name)
 
     def _count_reasons(self, report: DiagnosticReport) -> None:
         """Count assumed baselines, and reasons of unmeasured diagnostics."""
@@ -191,7 +190,7 @@ class Remarks:
             self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
         for letter, reason in report.unmeasured.items():
             if letter in LETTERS and letter not in coverage:
-                self._counted[f"({letter}) not measured: {sanitize(reason)}"] += 1
+                self._counted[f"({letter}) not measured: {reason}"] += 1
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""

@@ -5,7 +5,6 @@ Rows are judged while they are printed, so that only one report is in memory.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -27,7 +26,7 @@ from fa_core.report.flips import flips_of
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
-from fa_tui.commands.output import as_printed, speaks_unicode
+from fa_tui.commands.output import complain, json_text, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
@@ -149,7 +148,7 @@ def print_paths(
     """Print the rows under the paths; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths, columns=chosen.log.given)
     if found.traces and not found.rows:
-        print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
+        complain(f"only traces over epochs, no audit; {inputs.TRACES_HINT}")
     rows = inputs.selected(found, chosen, look, may_be_none=True)
     print_rows(rows, form, chosen.criteria, verdict)
     if found.problems:
@@ -174,7 +173,7 @@ def print_rows(
         _print_csv(rows, criteria)
     elif form == "markdown":
         for text in markdown(rows, criteria, verdict):
-            print(text)
+            say(text)
     else:
         _print_table(rows, criteria, verdict)
 
@@ -214,10 +213,9 @@ def _flat(record: Json) -> Json:
 
 def _print_json(rows: Iterable[AuditRow]) -> None:
     """Print the rows as a list, like `json.dump` with an indent of 1."""
-    ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
-        text = json.dumps(as_printed(record(row)), indent=1, ensure_ascii=ascii_only)
+        text = json_text(record(row))
         print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
         count += 1
     print("\n]" if count else "[]")
@@ -248,9 +246,11 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict)
     if lines:
         _print_lines(console, lines)
     for remark in remarks.lines():
+        lines_of_it = [remark]
         if not console.is_terminal and len(remark) > _PIPE_WIDTH:
-            remark = "\n  ".join(wrap(remark, _PIPE_WIDTH - 2, break_on_hyphens=False))
-        print(remark)
+            lines_of_it = wrap(remark, _PIPE_WIDTH - 2, break_on_hyphens=False)
+        for number, text in enumerate(lines_of_it):
+            say(f"  {text}" if number else text)
 
 
 def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
@@ -265,7 +265,7 @@ def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
             console.print(Text(layout.text(cells), style))
     else:
         for text in chain(head, map(layout.text, lines)):
-            print(text)
+            say(text)
     print()
 
 

@@ -207,8 +207,12 @@ def how_to_use(name: str) -> str:
 
 
 def _term(term: str, axes: Collection[str]) -> Test:
-    if term.startswith("-") and len(term) > 1:
-        return partial(_fails, _term(term[1:], axes))
+    negations = len(term) - len(term[:-1].lstrip("-")) - 1
+    test = _plain_term(term[negations:], axes)
+    return partial(_fails, test) if negations % 2 else test
+
+
+def _plain_term(term: str, axes: Collection[str]) -> Test:
     found = _TERM.match(term)
     if not found:
         return partial(_names_hold, term.lower())

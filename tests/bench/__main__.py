@@ -21,7 +21,6 @@ BENCHES = {
     "read": "bench_read",
     "diagnose": "bench_diagnose",
     "training": "bench_training",
-    "passes": "bench_passes",
     "audit": "bench_audit",
     "coverage": "coverage",
 }

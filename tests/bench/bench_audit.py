@@ -8,6 +8,7 @@ wall; ratios are medians of paired rounds.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import subprocess
@@ -18,15 +19,56 @@ from pathlib import Path
 
 import msgspec
 import torch
+import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 
 from fa_core.report.manifest import MANIFEST, WEIGHTS, Manifest
 from fa_core.zoo.models import build
-from tests.bench import bench_passes
 from tests.bench.figures import amount, ratio_within, report
 
 RUNS = 15
-DATA = f"synthetic:input=3072,train=256,test={bench_passes.SAMPLES}"
+SAMPLES, TEST_BATCH, K, B = 10_000, 1000, 10, 128
+DATA = f"synthetic:input=3072,train=256,test={SAMPLES}"
+
+
+def stream_pass(net, batches, test):
+    """(a): norms of the stream."""
+    with torch.no_grad():
+        for h in net(batches[0][0], return_hidden=True)[1]:
+            h.norm(dim=1).median().item()
+
+
+def gradient_pass(net, batches, test):
+    """(b): norms of its gradients."""
+    for g in _all_gradients(net, *batches[0]):
+        g.norm(dim=1).median().item()
+
+
+def drift_pass(net, batches, test):
+    """(c): cosines of the batches' mean gradients."""
+    middle = net.n_blocks // 2
+    means = [_all_gradients(net, x, y)[middle].mean(dim=0) for x, y in batches]
+    for one, other in itertools.combinations(means, 2):
+        F.cosine_similarity(one, other, dim=0).item()
+
+
+def accuracy_pass(net, batches, test):
+    """(d): the test accuracy."""
+    with torch.no_grad():
+        sum((net(x).argmax(dim=1) == y).sum().item() for x, y in test)
+
+
+PASSES = (stream_pass, gradient_pass, drift_pass, accuracy_pass)
+
+
+def _all_gradients(net, x, y):
+    """`loss.backward()` with the stream's gradients kept: the weights get theirs, too."""
+    logits, hidden = net(x, return_hidden=True)
+    for h in hidden:
+        h.retain_grad()
+    F.cross_entropy(logits, y).backward()
+    net.zero_grad()
+    return [h.grad for h in hidden if h.grad is not None]
 
 
 def make_runs(folder):
@@ -44,11 +86,13 @@ def make_runs(folder):
 
 def one_script(number, folder, device):
     """One of the four passes, of every checkpoint."""
-    samples = bench_passes.drawn(3072, device)
+    x, y = torch.randn(SAMPLES, 3072, device=device), torch.randint(10, (SAMPLES,), device=device)
+    test = list(zip(x.split(TEST_BATCH), y.split(TEST_BATCH), strict=True))
+    batches = list(zip(x.split(B), y.split(B), strict=False))[:K]
     for run in sorted(folder.iterdir()):
         net = build("resmlp", seed=0)
         net.load_state_dict(load_file(run / WEIGHTS))
-        bench_passes.PASSES[number](net.to(device), samples)
+        PASSES[number](net.to(device), batches, test)
 
 
 def seconds(*words):

@@ -176,31 +176,30 @@ def margin(samples, better, worse):
 
 
 def cases(repeats):
-    """(interval, kind, case, coverage, held, wrong decisions) of one simulation each."""
+    """(interval, kind, coverage, held, wrong decisions) of one simulation each."""
     for (kind, norms), blocks in product(STREAMS.items(), (1, 4)):
         ratio = 60.0 if norms is gate else 3.0
         true = true_growth(norms, blocks, ratio)
         for samples in (20, 128, 512):
             draw = partial(growth, norms, samples, blocks, ratio)
             found = judged(draw, true, (true * 0.7, true * 1.3), repeats)
-            yield "(a) growth", kind, f"n = {samples}, {blocks} blocks", *found
+            yield "(a) growth", kind, *found
     for samples in (20, 128, 1280):
         found = judged(partial(median, samples), 1.0, (0.7, 1.3), repeats)
-        yield "(b) ‖g_L‖", "log-normal", f"n = {samples}", *found
+        yield "(b) ‖g_L‖", "log-normal", *found
     for kind, draw in gradients():
         true = true_drift(draw)
         for batches in (8, 10, 16, 20, 32, 40):
             found = judged(partial(drift, draw, batches), true, (DRIFT_CEILING,), repeats)
-            yield "(c) drift", kind, f"K = {batches}, c = {true:.2f}", *found
+            yield "(c) drift", kind, *found
     for samples in (20, 100, 360, 10_000):
         for better, worse in MARGINS:
             true = 100 * (better - worse)
             draw = partial(margin, samples, better, worse)
-            case = f"n = {samples}, {better:.1%}, {worse:.1%}"
-            yield "(d) margin", "paired", case, *judged(draw, true, (2.0,), repeats)
+            yield "(d) margin", "paired", *judged(draw, true, (2.0,), repeats)
         for acc in (0.1, 0.5, 0.9, 0.98):
             draw = partial(accuracy, samples, acc)
-            yield "(d) accuracy", "", f"n = {samples}, {acc:g}", *judged(draw, acc, (), repeats)
+            yield "(d) accuracy", "", *judged(draw, acc, (), repeats)
 
 
 MARGINS = ((0.01, 0.01), (0.025, 0.008), (0.1, 0.0005), (0.06, 0.04), (0.18, 0.13), (0.45, 0.001))
@@ -214,18 +213,9 @@ def accuracy(samples, acc):
 def main():
     parser = argparse.ArgumentParser(description="How often each interval holds its number.")
     parser.add_argument("--repeats", type=int, default=300, metavar="R")
-    parser.add_argument("--all", action="store_true", help="print every case")
     given = parser.parse_args()
-    found = list(cases(given.repeats))
-    head = "coverage", "coverage or undecided", "wrong decisions"
-    if given.all:
-        rows = [
-            (f"{name} {kind}", case, *(f"{share:.3f}" for share in shares))
-            for name, kind, case, *shares in found
-        ]
-        table(("interval", "case", *head), rows)
     by_kind = {}
-    for name, kind, _, *shares in found:
+    for name, kind, *shares in cases(given.repeats):
         by_kind.setdefault(f"{name}: {kind}", []).append(shares)
     rows = []
     for name, each in by_kind.items():

@@ -77,17 +77,13 @@ def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:
                 "ray",
                 "--address",
                 "head:6379",
-                "--patience",
-                "60",
                 "--jobs",
                 "2",
             ]
         )
         == 0
     )
-    assert handed["setup"].execution == Execution(
-        engine="ray", address="head:6379", patience=60.0, jobs=2
-    )
+    assert handed["setup"].execution == Execution(engine="ray", address="head:6379", jobs=2)
 
 
 def test_a_place_that_cannot_be_meant_is_refused_before_the_explorer_opens(

@@ -161,13 +161,10 @@ def unmeasured_letters(table: AuditTable) -> dict[str, str]:
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
-    missing = {}
-    for method in table.methods:
-        coverage = table.coverage[table.method == method]
-        left = mask_of(LETTERS) & ~int(np.bitwise_or.reduce(coverage))
-        if left:
-            missing[method] = letters_of(left)
-    return missing
+    left = dict.fromkeys(table.methods, mask_of(LETTERS))
+    for method, coverage in zip(table.method, table.coverage.tolist(), strict=True):
+        left[method] &= ~coverage
+    return {method: letters_of(bits) for method, bits in left.items() if bits}
 
 
 def _unmeasured_note(method: str, letters: str) -> str:

@@ -83,25 +83,12 @@ def restore_method(
         if canonical_method(str(asked)) not in METHODS:
             raise MeasureError(f"the credit of method {asked!r} is not known here")
     method = make_method(name, net, **args)
-    needed = method.state_dict()
-    if needed and not tensors:
+    if method.state_dict() and not tensors:
         raise MeasureError("its feedback was not saved with the run")
-    tensors = method.convert_tensors(tensors)
-    for key in {**needed, **tensors}:
-        problem = _misfit(needed.get(key), tensors.get(key))
-        if problem:
-            raise MeasureError(f"feedback of {method.name}: {key} {problem}")
-    method.load_state_dict(dict(tensors))
+    try:
+        method.load_state_dict(dict(method.convert_tensors(tensors)))
+    except RuntimeError as error:
+        # torch's first line says which module it is, the next what does not fit
+        why = str(error).splitlines()[1].strip()
+        raise MeasureError(f"feedback of {method.name}: {why}") from error
     return method
-
-
-def _misfit(needed: Tensor | None, found: Tensor | None) -> str:
-    """The reason why a saved tensor cannot be loaded; ``""`` if it can."""
-    if needed is None:
-        assert found is not None
-        return f"has shape {tuple(found.shape)}; it has no such tensor"
-    if found is None:
-        return f"is missing; this network needs {tuple(needed.shape)}"
-    if needed.shape != found.shape:
-        return f"has shape {tuple(found.shape)}; this network needs {tuple(needed.shape)}"
-    return ""

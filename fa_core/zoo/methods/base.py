@@ -27,7 +27,7 @@ from torch.optim.optimizer import StateDict
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.option_values import nearest, unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.plugins import METHODS, load_plugin, place, plugins
 from fa_core.report.gamma import FREE_AT_L
 from fa_core.report.names import canonical_method
@@ -64,14 +64,11 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
     return torch.stack([mean_square_norm(f) for f in branches]).sum()
 
 
-def add_penalty(loss: Tensor, branches: Sequence[Tensor], lam: float) -> tuple[Tensor, Tensor]:
-    """loss + λ·`branch_penalty`, and the penalty itself, detached; 0 without branches."""
-    if not branches:
-        return loss, loss.new_zeros(())
-    penalty = branch_penalty(branches)
-    if lam:
-        loss = loss + lam * penalty
-    return loss, penalty.detach()
+def penalised(loss: Tensor, branches: Sequence[Tensor], lam: float) -> Tensor:
+    """loss + λ·`branch_penalty`; the loss itself without branches."""
+    if lam and branches:
+        return loss + lam * branch_penalty(branches)
+    return loss
 
 
 Credit = list[Tensor | None]
@@ -114,8 +111,6 @@ class StepInfo:
         stream: h_0..h_L.
         credit: a_0..a_L as used in the loss; empty for backprop.
         ce: batch mean of the cross entropy.
-        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, plus the embedding's term; 0 for backprop.
-        penalty: Σ_l batch mean of ‖f_l(h_l)‖², before λ.
         targets: the result of `Method.extra_targets`.
     """
 
@@ -124,8 +119,6 @@ class StepInfo:
     stream: list[Tensor]
     credit: Credit
     ce: Tensor
-    local: Tensor
-    penalty: Tensor
     targets: dict[str, Tensor] = field(default_factory=dict)
 
 
@@ -216,10 +209,8 @@ class Method(nn.Module, ABC):
         with untracked_statistics(net):
             credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
-        local = local_term(outputs, credit)
-        total, penalty = add_penalty(ce + local, outputs[1:], lam)
-        info = StepInfo(seen, y, stream, credit, ce.detach(), local.detach(), penalty, targets)
-        return total, info
+        total = penalised(ce + local_term(outputs, credit), outputs[1:], lam)
+        return total, StepInfo(seen, y, stream, credit, ce.detach(), targets)
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         """The network's parameters that the training loop's optimizer updates."""
@@ -370,7 +361,4 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
         options.append(parameter.name)
     for option in args:
         if option not in options:
-            hint = "it has none"
-            if options:
-                hint = nearest(option, options)
-            raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
+            raise unknown_name(f"option of {rule.name}", option, options)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fa_core.zoo.methods.base import Credit, Method, StepInfo, add_penalty
+from fa_core.zoo.methods.base import Credit, Method, StepInfo, penalised
 from fa_core.zoo.models.base import StreamNet
 
 
@@ -37,9 +37,8 @@ class Backprop(Method):
             stream.append(h.detach())
         logits = net.readout(h)
         ce = F.cross_entropy(logits, y)
-        total, penalty = add_penalty(ce, branches, lam)
-        local = ce.new_zeros(())
-        return total, StepInfo(logits.detach(), y, stream, [], ce.detach(), local, penalty)
+        info = StepInfo(logits.detach(), y, stream, [], ce.detach())
+        return penalised(ce, branches, lam), info
 
 
 def summed_ce(logits: Tensor, y: Tensor) -> Tensor:

@@ -154,7 +154,7 @@ def prediction_errors(net: StreamNet, moved: States, h_0: Tensor, origin: States
 
 
 def energies(
-    net: StreamNet, moved: States, h_0: Tensor, y: Tensor, beta: float, origin: States | None = None
+    net: StreamNet, moved: States, h_0: Tensor, y: Tensor, beta: float, origin: States
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """E = Σ_l ½‖ε_l‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
 
@@ -164,10 +164,8 @@ def energies(
         h_0: embed(x).
         y: labels (B,).
         beta: β.
-        origin: as for `prediction_errors`; default 0.
+        origin: as for `prediction_errors`.
     """
-    if origin is None:
-        origin = list(map(torch.zeros_like, moved))
     with torch.enable_grad():
         leaves = [m.detach().requires_grad_() for m in moved]
         logits = net.readout(origin[-1] + leaves[-1])
@@ -184,7 +182,7 @@ def nudged_phase(
     beta: float,
     eta: float,
     steps: int,
-    origin: States | None = None,
+    origin: States,
 ) -> list[Tensor]:
     """`steps` simultaneous descent steps on all states, from the free phase.
 
@@ -193,8 +191,6 @@ def nudged_phase(
     Returns:
         h_0..h_L of the nudged phase minus `origin` (see `energies`).
     """
-    if origin is None:
-        origin = list(map(torch.zeros_like, free))
     moved = [h - o for h, o in zip(free, origin, strict=True)]
     size = free[0].new_full((len(y),), eta)
     gradients: States

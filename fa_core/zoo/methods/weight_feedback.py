@@ -371,8 +371,7 @@ class LayerDirectFeedback(RandomFeedback, Backprop):
     ) -> tuple[Tensor, StepInfo]:
         with LayerInputs(carrying_weights(net)) as layers:
             loss, info = super().loss(net, x, y, lam)
-        local = self._projected(layers, info.logits, y)
-        return loss + local, replace(info, local=local.detach())
+        return loss + self._projected(layers, info.logits, y), info
 
 
 class Mirror(WeightMode):

@@ -2,19 +2,17 @@
 
 from msgspec.structs import replace
 
-from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import MeanError, ReferencePrecision
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
+from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.credit import beside_table, credit_table
 from fa_core.reporting.sections.runs import (
     beyond_table,
     layer_tables,
     notes_on_runs,
-    pitfalls_block,
     provenance,
     summary,
     unmeasured_letters,
@@ -54,12 +52,6 @@ def test_a_change_of_the_loss_too_small_for_four_decimals_keeps_its_sign():
     assert grid.rows[0][3:] == ("3.4e-8", "-1.4e-10")
 
 
-def test_without_credit_there_is_no_row():
-    nothing = {"gamma": [None, None]}
-    text = to_markdown(credit_table(table(row(growth=2.0), row("random_init", 1, credit=nothing))))
-    assert text == "Credit: not measured on any run.\n"
-
-
 def test_a_fired_floor_has_its_cause_beside_it():
     runs = table(
         row("dfa", g_L=4e-10, batch_size=128, error_norm=0.9),
@@ -72,13 +64,6 @@ def test_a_fired_floor_has_its_cause_beside_it():
     assert [cells[-2] for cells in grid.rows] == ["scale failure", "–", "–", "scale failure"]
     assert grid.rows[0][2] == "250× under" and grid.rows[2][2] == "10000× above"
     assert grid.rows[3][5:7] == ("N/A", "N/A")
-
-
-def test_both_causes_of_a_fired_floor_show_on_real_runs(sample_runs):
-    runs = load_audits([sample_runs / "floor"])
-    grid = grid_of(beyond_table(runs, DEFAULT))
-    causes = {cells[0].split("_")[0]: cells[-1] for cells in grid.rows}
-    assert causes == {"bp": "converged", "dfa": "cancelled", "frozen": "–"}
 
 
 def test_what_was_measured_beside_a_fired_diagnostic_is_in_a_table():
@@ -94,11 +79,6 @@ def test_what_was_measured_beside_a_fired_diagnostic_is_in_a_table():
     assert "the gradient is small, not noise" in said["dfa_s1 (b)"]
     assert "+0.200 of it by the mean error" in said["dfa_s1 (c)"]
     assert not list(beside_table(table(row(growth=2.0)), DEFAULT))
-
-
-def test_a_nan_fires_at_every_threshold_in_the_margin_table():
-    grid = grid_of(beyond_table(table(row(growth=float("nan"))), DEFAULT))
-    assert grid.rows[0][1] == "fires always"
 
 
 def test_the_room_is_in_the_numbers_own_unit_or_a_factor():
@@ -134,24 +114,10 @@ def test_provenance_flattens_hashes_and_says_when_there_are_none():
     assert "No hashes, versions or devices are recorded" in text
 
 
-def test_the_disclosure_has_the_seven_pitfalls_numbered():
-    (listed,) = (block for block in pitfalls_block() if isinstance(block, Bullets))
-    assert listed.numbered and len(listed.items) == 7
-
-
 def test_sufficient_sets_read_as_words():
     assert "nothing" in smallest_words(())
     assert smallest_words(("",)).startswith("No diagnostic is needed")
     assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
-
-
-def test_a_remark_on_a_thousand_runs_names_a_few_of_them():
-    runs = table(*(row(f"method{number}", 42) for number in range(1000)))
-    blocks = [*summary(runs, DEFAULT), *seeds_blocks(over_seeds(runs, DEFAULT))]
-    said = [line for block in blocks if isinstance(block, Bullets) for line in block.items]
-    said += [block.text for block in blocks if isinstance(block, Paragraph)]
-    assert any(" and 992 more: one seed" in line for line in said)
-    assert max(map(len, said)) < 500
 
 
 def test_exact_zeros_of_the_credit_are_listed_where_there_are_any():
@@ -183,12 +149,6 @@ def test_a_summary_and_a_table_over_seeds_say_on_what_runs_are_trustworthy():
     assert said[1] == "1 trustworthy on a, b, 1 needs walk-back."
     grid = next(iter(seeds_blocks(over_seeds(runs))))
     assert [line[1] for line in grid.rows] == ["trustworthy on a, b", "walk-back"]
-
-
-def test_a_summary_counts_runs_with_a_number_that_is_not_finite():
-    runs = table(row("ep", 1, growth=1.0), row("ep", 2, growth=float("nan")))
-    text = to_markdown(list(summary(runs, DEFAULT)))
-    assert "(a) is NaN or infinite on 1 run" in text
 
 
 def test_what_is_said_of_many_runs_is_said_once():

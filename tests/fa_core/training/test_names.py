@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 from fa_core.option_values import DATA_SETS
 from fa_core.training import plan
 from fa_core.zoo.data import DATA_LOADERS
@@ -16,13 +14,6 @@ def test_they_are_the_names_of_the_registries():
     assert tuple(METHODS) == plan.METHODS
     assert tuple(ARCHS) == plan.ARCHS
     assert tuple(DATA_LOADERS) == DATA_SETS
-
-
-@pytest.mark.parametrize(
-    "data", ["synthetic", "digits:test=300", "cifar10:/data", "my_lab.data:load"]
-)
-def test_what_there_is_passes_in_any_spelling(data):
-    plan.check_names("State Bridge", "resmlp", data)
 
 
 def test_they_are_known_without_torch():

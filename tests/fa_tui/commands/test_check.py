@@ -85,8 +85,8 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
         (
             {"random_targets": FIRES},
             "--require abd",
-            0,
-            "1 run: 0 trustworthy, 0 need walk-back, 1 control",
+            4,
+            "1 run: 0 trustworthy, 0 need walk-back, 1 control; nothing was judged",
         ),
     ],
 )

@@ -19,7 +19,7 @@ from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
 CPU = Execution(device="cpu")
-CLUSTER = Execution(engine="ray", address="head:6379", patience=60.0, jobs=2)
+CLUSTER = Execution(engine="ray", address="head:6379", jobs=2)
 
 
 @pytest.fixture

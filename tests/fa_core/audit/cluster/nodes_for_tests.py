@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine: a head that measures nothing, and nodes of one core that can be killed or frozen."""
+"""A Ray cluster on this machine: a head that measures nothing, and nodes of one core that can be killed."""
 
 import contextlib
 import os
@@ -42,24 +42,10 @@ class TestCluster:
                 process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
 
-    def behead(self):
-        """End the head's own node; its list of nodes goes on answering."""
-        self._cluster.head_node.kill_raylet(check_alive=False)
-
     def remove(self, node):
         """Let a node take its leave, so that the others need not find out that it is gone."""
         if node in self._cluster.worker_nodes:
             self._cluster.remove_node(node)
-
-    def freeze(self, node):
-        """Stop everything that runs on a node, as a machine that swaps or a network that is gone would."""
-        for process in _processes(node):
-            process.suspend()
-
-    def thaw(self, node):
-        """Let it go on."""
-        for process in _processes(node):
-            process.resume()
 
     def close(self):
         self._cluster.shutdown()

@@ -33,9 +33,8 @@ def test_an_address_that_is_none_is_refused(address):
 
 
 def test_what_only_a_cluster_has_is_refused_without_one():
-    for given in ({"address": "auto"}, {"patience": 5.0}):
-        with pytest.raises(UsageError, match="add --engine ray"):
-            Execution(**given).check()
+    with pytest.raises(UsageError, match="add --engine ray"):
+        Execution(address="auto").check()
     with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
         Execution(engine="rai").check()
     with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):

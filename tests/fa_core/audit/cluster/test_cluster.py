@@ -35,10 +35,6 @@ def reports(futures):
     return {future.result(180).method_name for future in futures}
 
 
-def notes(told):
-    return "; ".join({view.note for view in told.views if view.note})
-
-
 def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
@@ -73,32 +69,6 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
     done = Counter(view.job.id for view in told.views if view.state is JobState.DONE)
     assert done == {f"j{number}": 1 for number in range(7)}
     assert sorted(Counter(gate.begun()).values()) == [1] * 6 + [2]
-
-
-def test_what_a_frozen_node_holds_is_measured_elsewhere_after_its_deadline(
-    cluster, node_c, told, gate
-):
-    with ClusterPool(on(cluster, patience=15.0), told) as pool:
-        futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
-        gate.wait_for_begun(3)
-        cluster.freeze(node_c)
-        try:
-            gate.open()
-            assert reports(futures) == {f"j{number}" for number in range(7)}
-        finally:
-            cluster.thaw(node_c)
-    assert "took longer than 15 s: measured again" in notes(told)
-
-
-def test_a_job_that_takes_too_long_is_tried_once_more(cluster, told, gate):
-    error = "took longer than 2 s, twice; --patience SECONDS"
-    with (
-        ClusterPool(on(cluster, patience=2.0), told) as pool,
-        pytest.raises(JobFailed, match=error),
-    ):
-        pool.submit(gate.job("slow")).result(60)
-    assert gate.begun() == ["slow", "slow"]
-    assert "took longer than 2 s: measured again" in notes(told)
 
 
 def test_a_fault_of_a_job_is_its_own_and_says_where(pool, gate):

@@ -16,8 +16,10 @@ def test_no_samples_energy_ever_rises(eta, net):
     x, y = batch(net)
     with torch.no_grad():
         _, free = net(x, return_hidden=True)
-    before, _ = energies(net, free, free[0], y, beta=0.1)
-    after, _ = energies(net, nudged_phase(net, free, y, 0.1, eta, steps=12), free[0], y, beta=0.1)
+    zeros = list(map(torch.zeros_like, free))
+    before, _ = energies(net, free, free[0], y, 0.1, zeros)
+    nudged = nudged_phase(net, free, y, 0.1, eta, 12, zeros)
+    after, _ = energies(net, nudged, free[0], y, 0.1, zeros)
     assert (after < before).all()
 
 

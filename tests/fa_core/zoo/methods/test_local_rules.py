@@ -1,5 +1,7 @@
 """Sparse feedback, learned inverses and classifiers, forward-only rules."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -7,8 +9,32 @@ from torch.nn import functional as F
 
 from fa_core.measure.credit import method_credit_quality
 from fa_core.zoo.methods import METHODS, make_method
+from fa_core.zoo.methods.base import output_error
 from fa_core.zoo.models import build
-from tests.fa_core.zoo.methods.credits import batch, credit_of, network, same
+from tests.fa_core.zoo.methods.credits import batch, credit_of, network, same, slopes_of
+
+
+@pytest.mark.parametrize("name", ["fa", "dfa"])
+def test_every_weight_has_the_gradient_of_its_own_blocks_loss(name, net):
+    """⟨f_l, a_{l+1}⟩ + λ‖f_l‖² of one block at a time; embedding and head apart."""
+    x, y = batch(net.double(), 7)
+    rule = make_method(name, net, seed=5).double()
+    _, stream = net(x, return_hidden=True)
+    expected = []
+    for l, a in enumerate(credit_of(rule, net, x, y)):
+        output = net.branch(l - 1, stream[l - 1].detach()) if l else net.embed(x)
+        loss = (output * a.detach() + bool(l) * 0.01 * output.square()).sum() / len(y)
+        trained = [net.embed, *net.blocks][l].parameters()
+        expected += torch.autograd.grad(loss, list(trained))
+    ce = F.cross_entropy(net.readout(stream[-1].detach()), y)
+    last = [*net.out_ln.parameters(), *net.head.parameters()]
+    same(slopes_of(rule, net, x, y, 0.01), [*expected, *torch.autograd.grad(ce, last)])
+
+
+def test_drtp_projects_the_label_in_place_of_the_error(net):
+    x, y = batch(net)
+    rule = make_method("drtp", net)
+    same(credit_of(rule, net, x, y), [-B[y] for B in rule.buffers()])
 
 
 def test_sparse_feedback_has_so_many_connections_per_unit_and_the_sum_of_dfas_variance():
@@ -60,3 +86,31 @@ def test_a_forward_only_rule_has_no_credit_and_says_why(name, net):
     assert found.gamma == found.rho == found.nudge == [None] * 4
     assert found.to_dict()["missing"] == {"gamma, rho, nudge": METHODS[name].no_credit}
     assert "pass" in METHODS[name].no_credit and found.deep() is None
+
+
+def test_pepita_moves_by_the_change_of_the_state_behind_a_weight(net):
+    """The gradient of a bias is the mean of h − h̃ behind it, h̃ the stream of x + e_T·F."""
+    x, y = batch(net.double())
+    rule = make_method("pepita", net).double()
+    slopes = dict(zip(dict(net.named_parameters()), slopes_of(rule, net, x, y), strict=True))
+    logits, stream = net(x, return_hidden=True)
+    _, moved = net(x + output_error(logits, y) @ rule.state_dict()["F"], return_hidden=True)
+    expected = [(h - m).mean(0) for h, m in zip(stream, moved, strict=True)]
+    names = ["embed.bias", *(f"blocks.{l}.w2.bias" for l in range(net.n_blocks))]
+    same([slopes[name] for name in names], expected)
+
+
+def test_forward_forward_is_the_goodness_of_the_right_label_and_of_a_wrong_one(net):
+    x, y = batch(net.double())
+    rule = make_method("ff", net).double()
+    torch.manual_seed(3)
+    loss, info = rule.loss(net, x, y)
+    torch.manual_seed(3)
+    wrong, total = (y + torch.randint(1, 10, y.shape)) % 10, 0.0
+    for sign, labels in ((1, y), (-1, wrong)):
+        given = x + F.one_hot(labels, 10).double() @ rule.state_dict()["F"]
+        _, stream = net(given, return_hidden=True)
+        outputs = [stream[0], *(after - before for before, after in pairwise(stream))]
+        goodness = [output.square().mean(1) for output in outputs]
+        total += sum(F.softplus(sign * (1.0 - one)).mean() for one in goodness)
+    assert torch.allclose(loss - info.ce, total)

@@ -13,7 +13,7 @@ from fa_core.report.controls import CONTROLS
 from fa_core.zoo.methods import METHODS, Method, make_method, method_class, restore_method
 from fa_core.zoo.methods.forward_only import ForwardOnly
 from fa_core.zoo.models import build
-from tests.fa_core.zoo.methods.credits import batch, credit_of, network, same, train
+from tests.fa_core.zoo.methods.credits import batch, credit_of, same, train
 
 ALL = [
     name
@@ -41,27 +41,10 @@ def test_credit_from_what_was_saved_is_the_credit_of_the_trained_method(name, ne
     same(ours, theirs, 0, 0)
 
 
-@pytest.mark.parametrize("name", ["state_bridge", "credit_bridge", "random_targets"])
-def test_a_resumed_run_ends_in_the_weights_of_an_uninterrupted_one(name):
-    ended = []
-    for interrupted in (False, True):
-        net = network("resmlp")
-        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-        method = make_method(name, net, seed=4)
-        train(method, net, 3, 16, optimizer)
-        if interrupted:
-            saved, state = method.state_dict(), method.training_state()
-            method = restore_method(name, net, saved, seed=4)
-            method.load_training_state(state)
-        train(method, net, 3, 16, optimizer)
-        ended.append([*net.state_dict().values(), *method.state_dict().values()])
-    same(*ended, 0, 0)
-
-
 REFUSED = [
     ("credit_brige", {}, r"did you mean credit_bridge.*bp, fa, dfa, state_bridge"),
     ("ep", {"betta": 1}, r"did you mean beta.*eta"),
-    ("dfa", {"beta": 1}, "dfa has no option 'beta'"),
+    ("dfa", {"beta": 1}, "unknown option of dfa 'beta'"),
     ("credit_bridge", {"variant": "stabel"}, r"did you mean stable.*published"),
     ("ep", {"estimator": "odd"}, "unknown estimator of ep 'odd'; known: "),
     ("frozen", {"of": "shallow"}, "shallow"),
@@ -90,9 +73,9 @@ def test_saved_feedback_that_does_not_fit_is_named(net):
     lacking = {key: value for key, value in tensors.items() if key != "B_2"}
     wide = build("resmlp", input_dim=12, d=20, L=3, seed=0)
     for given, found, says in (
-        (wide, tensors, r"B_0 has shape \(10, 16\); this network needs \(10, 20\)"),
-        (net, lacking, "B_2 is missing"),
-        (net, {**tensors, "B_9": torch.zeros(1)}, r"B_9.*no such tensor"),
+        (wide, tensors, r"size mismatch for B_0: .*\[10, 16\].*\[10, 20\]"),
+        (net, lacking, r"Missing key.*B_2"),
+        (net, {**tensors, "B_9": torch.zeros(1)}, r"Unexpected key.*B_9"),
         (net, {}, "was not saved"),
     ):
         with pytest.raises(MeasureError, match=says):

@@ -49,7 +49,7 @@ def test_a_network_of_torchvision_takes_its_arguments():
             "resnet19",
             r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d",
         ),
-        ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
+        ("resnet20(depth=3)", "unknown argument of resnet20 'depth'"),
         ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
         ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
         ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
@@ -115,12 +115,6 @@ def configured(hub, **changes):
     (hub / "config.json").write_text(json.dumps({**config, **changes}))
 
 
-def test_a_hub_folder_gives_the_network_of_its_configuration(hub):
-    net = network_of(f"hf:{hub}")
-    assert type(net).__name__ == "GPT2LMHeadModel"
-    assert len(net.transformer.h) == 2
-
-
 @pytest.mark.parametrize("typed", [True, False])
 def test_the_weights_of_a_hub_folder_fit_its_network(hub, typed):
     import transformers
@@ -152,7 +146,7 @@ def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path):
     assert torch.equal(ours.eval()(x).logits, theirs.eval()(x).logits)
     fewer = dict(list(checkpoint.tensors.items())[1:])
     save_file(fewer, tmp_path / "model.safetensors")
-    with pytest.raises(UnreadableInput, match=r"tensors do not fit the network: .*missing"):
+    with pytest.raises(UnreadableInput, match=r"tensors do not fit the network: Missing"):
         network_for(load_checkpoint(tmp_path / "model.safetensors"))
 
 
@@ -186,7 +180,10 @@ DETR = {"model_type": "detr", "architectures": ["DetrForObjectDetection"]}
         (DETR | {"use_pretrained_backbone": True}, "use_pretrained_backbone leads to weights"),
         (DETR, "its backbone is a network with weights of its own"),
         (DETR | {"backbone_config": {"model_type": "resnet"}}, "backbone_config leads to"),
-        (BERT | {"quantization_config": {"quant_method": "evil"}}, "quantization_config leads to"),
+        (
+            BERT | {"quantization_config": {"quant_method": "evil"}},
+            r"weights are quantised \(evil\); dequantise",
+        ),
         (BERT | {"vision_tower": "evil/tower"}, "vision_tower is a name, 'evil/tower'"),
         (BERT | {"text_config": {"tower": ["evil"]}}, "tower is a name, 'evil'"),
         ({"model_type": "timm_wrapper", "architecture": "resnet18"}, "architecture is a name"),
@@ -234,16 +231,23 @@ def test_code_in_a_hub_folder_is_not_run(hub):
     ("sizes", "said"),
     [
         (
-            {"n_layer": 1_000_000},
+            {"n_layer": 60_000},
             r"safetensors: has \d+ tensors, and the network more than [\d,]+ parts; the sizes in",
         ),
         (
-            {"n_embd": 10_000_000},
-            r"safetensors: needs 419 MiB of memory, [\d,]+ times its size; the sizes in config",
+            {"n_embd": 65_536, "vocab_size": 65_536},
+            r"safetensors: needs [\d,]+ MiB of memory, [\d,]+ times its size; the sizes in config",
+        ),
+        *(
+            (
+                {name: 1 << bits},
+                rf"config\.json: is no configuration \({name} is [\d,]+, and no size",
+            )
+            for name, bits in (("num_labels", 24), ("n_layer", 20), ("num_hidden_layers", 63))
         ),
         (
             {"n_layer": 1_000_000_000},
-            r"config\.json: is no configuration \(n_layer is 1,000,000,000, and no size",
+            r"config\.json: is no configuration \(n_layer is 1,000,000,000, and 26",
         ),
         (
             {"text_config": [{"depths": [2, 1 << 40]}]},

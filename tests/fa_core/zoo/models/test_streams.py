@@ -45,16 +45,6 @@ def test_the_tail_from_any_layer_gives_the_logits_of_the_whole_network(arch, ter
 
 
 @pytest.mark.parametrize("arch", SMALL)
-def test_a_block_adds_its_branch_or_replaces_the_state(arch):
-    net = small(arch)
-    _, stream = net(batch(net), return_hidden=True)
-    for l in range(net.n_blocks):
-        added = net.branch(l, stream[l])
-        expected = stream[l] + added if net.residual else added
-        assert torch.allclose(stream[l + 1], expected, atol=1e-6)
-
-
-@pytest.mark.parametrize("arch", SMALL)
 def test_a_feedback_vector_takes_the_shape_of_its_state(arch):
     net = small(arch)
     for l, size in enumerate(net.credit_sizes):

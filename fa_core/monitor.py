@@ -8,20 +8,19 @@
 A function gets the numbers under the names of `scalars`, for a logger: ``to=lambda numbers, step:
 wandb.log({**numbers, "fa/step": step})``.
 
-`fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for
-Lightning and for transformers' Trainer, and need these libraries.
+docs/howto shows it in a callback of Lightning and of transformers' Trainer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from torch import distributed, nn
+from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
@@ -29,24 +28,12 @@ from fa_core.formats.trace import EPOCH, STEP, trace_entry, write_trace
 from fa_core.measure.diagnose import diagnose
 from fa_core.option_values import unknown_name
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import DIAGNOSTICS, diagnostic_letters
+from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.quantities import QUANTITIES
 
 Numbers: TypeAlias = Mapping[str, float]
 Send: TypeAlias = Callable[[Numbers, int], object]
 """Called with numbers by name, and their step."""
-
-
-def _check_options(names: Iterable[str], *of: Callable[..., object]) -> None:
-    """Refuse a misspelt option before the training, not at the first measurement.
-
-    Raises:
-        UsageError: names the first one that none of the functions has.
-    """
-    known = [name for each in of for name in list(signature(each).parameters)[2:]]
-    for name in names:
-        if name not in known:
-            raise unknown_name("option", name, [one for one in known if one != "measure"])
 
 
 def scalars(report: DiagnosticReport) -> dict[str, float]:
@@ -128,7 +115,11 @@ class ProtocolMonitor:
             )
         if unit not in (EPOCH, STEP):
             raise unknown_name("unit", str(unit), (EPOCH, STEP))
-        _check_options(measure, diagnose)
+        known = [*signature(diagnose).parameters][2:]
+        for name in measure:
+            if name not in known:
+                # at the start, not at the first measurement
+                raise unknown_name("option", name, known)
         self.reports: list[DiagnosticReport] = []
         self.first_fired: dict[str, int] = {}
         self._model = model
@@ -182,78 +173,3 @@ class ProtocolMonitor:
         if new and self._on_fire is not None:
             self._on_fire(Firing(self._steps, new, report))
         return report
-
-
-class MonitorCallback:
-    """Common base of the callbacks for training libraries.
-
-    Args:
-        eval_batches: (x, y) pairs, the same at every measurement.
-        network: the library's model → the network to measure; None = the model itself.
-        stop_on: letters of diagnostics that stop the training when they fire.
-        options: options of `ProtocolMonitor`.
-
-    Attributes:
-        monitor: the `ProtocolMonitor`, from the start of training on.
-    """
-
-    def __init__(
-        self,
-        eval_batches: Sequence[object],
-        *,
-        network: Callable[[Any], nn.Module] | None = None,
-        stop_on: str = "",
-        **options: Any,
-    ) -> None:
-        _check_options(options, ProtocolMonitor, diagnose)
-        self.monitor: ProtocolMonitor | None = None
-        self._measures = True
-        self._batches = eval_batches
-        self._stop_on = diagnostic_letters(stop_on, "stop_on")
-        self._network = network
-        self._options = options
-
-    def begin(self, model: nn.Module, every: int, unit: str = STEP) -> None:
-        """Start a monitor of this model that measures on every `every`-th step or epoch."""
-        network = model if self._network is None else self._network(model)
-        options = self._options
-        if _rank():
-            # rank 0 speaks for all
-            options = {**options, "on_fire": None, "to": None, "trace": None}
-        self._measures = not _rank() or _is_sharded(network)
-        self.monitor = ProtocolMonitor(network, self._batches, every=every, unit=unit, **options)
-
-    def step(self) -> DiagnosticReport | None:
-        """Count one step: the report, or None between measurements and on other ranks than 0.
-
-        Rank 0 measures; of a network whose weights are shared out over the ranks all do, each with
-        the same batches, as a forward pass of it needs them all.
-        """
-        assert self.monitor is not None
-        report = self.monitor.step() if self._measures else None
-        return None if _rank() else report
-
-    def stops(self, report: DiagnosticReport | None) -> bool:
-        """Whether a report stops the training; every rank gets rank 0's answer."""
-        if not self._stop_on:
-            return False
-        answer = [report is not None and not self._stop_on.isdisjoint(report.flags)]
-        if _rank() is not None:
-            distributed.broadcast_object_list(answer, src=0)
-        return answer[0]
-
-
-def _is_sharded(model: nn.Module) -> bool:
-    """Whether some weights are shared out over the ranks (FSDP2, tensor parallelism)."""
-    if _rank() is None:
-        return False
-    from torch.distributed.tensor import DTensor
-
-    return any(isinstance(weight, DTensor) for weight in model.parameters())
-
-
-def _rank() -> int | None:
-    """This process's rank in a distributed training; None without one."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank()
-    return None

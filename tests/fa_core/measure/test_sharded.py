@@ -1,29 +1,10 @@
-"""Several ranks: one measures unless the weights are shared out, and all stop together."""
+"""Weights shared out over several ranks: each measures the numbers of the plain network."""
 
 import json
 import subprocess
 import sys
 
 import pytest
-
-RANK = """
-import json, sys, torch
-from torch import distributed
-from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.zoo.models import build
-from fa_core.monitor import MonitorCallback
-rank, place = int(sys.argv[1]), sys.argv[2]
-distributed.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
-net = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
-batches = [(torch.randn(16, 6), torch.arange(16) % 3)]
-always = DiagnosticThresholds(h_norm_explosion_ratio=0.0)
-callback = MonitorCallback(batches, stop_on="a", thresholds=always)
-callback.begin(net, 1)
-stops = callback.stops(callback.step())
-print(json.dumps([len(callback.monitor.reports), stops]))
-distributed.destroy_process_group()
-"""
-
 
 SHARDED = """
 import json, sys, torch
@@ -32,7 +13,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from fa_core import diagnose
-from fa_core.monitor import MonitorCallback
 
 class Block(nn.Module):
     def __init__(self):
@@ -60,47 +40,31 @@ else:
     for block in "123":
         plan[f"{block}.up"], plan[f"{block}.down"] = ColwiseParallel(), RowwiseParallel()
     parallelize_module(net, mesh, plan)
-sent = []
-callback = MonitorCallback(batches, taps=["0", "1", "2", "3"], to=lambda *told: sent.append(told))
-callback.begin(net, 1)
-answer = callback.step()
-(report,) = callback.monitor.reports
+report = diagnose(net, batches, taps=["0", "1", "2", "3"])
 plain = diagnose(network(), batches, taps=["0", "1", "2", "3"])
 print(json.dumps({
     "norms": [report.residual_norms, plain.residual_norms],
     "gradients": [report.bp_grad_norms, plain.bp_grad_norms],
     "drift": [report.cross_batch_stability, plain.cross_batch_stability],
     "custom": report.provenance.get("custom_backward"),
-    "spoke": [answer is not None, len(sent)],
 }))
 distributed.destroy_process_group()
 """
 
 
-def run_ranks(program, place, *arguments):
-    """What two ranks of a program print."""
+@pytest.mark.parametrize("kind", ["fsdp", "tensor"])
+def test_a_sharded_network_is_measured_as_the_plain_one(kind, tmp_path):
+    command = [sys.executable, "-c", SHARDED]
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-c", program, str(rank), str(place), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            [*command, str(rank), str(tmp_path / "meet"), kind], stdout=subprocess.PIPE
         )
         for rank in range(2)
     ]
-    return [json.loads(rank.communicate(timeout=120)[0]) for rank in ranks]
-
-
-def test_rank_0_measures_and_every_rank_gets_its_answer(tmp_path):
-    assert run_ranks(RANK, tmp_path / "meet") == [[1, True], [0, True]]
-
-
-@pytest.mark.parametrize("kind", ["fsdp", "tensor"])
-def test_a_sharded_network_is_measured_as_the_plain_one(kind, tmp_path):
-    found = run_ranks(SHARDED, tmp_path / "meet", kind)
-    for of_rank in found:
+    for rank in ranks:
+        of_rank = json.loads(rank.communicate(timeout=120)[0])
         assert of_rank["custom"] is None
         for name in ("norms", "gradients", "drift"):
             sharded, plain = of_rank[name]
             assert plain
             assert sharded == pytest.approx(plain, rel=1e-5)
-    assert [of_rank["spoke"] for of_rank in found] == [[True, 1], [False, 0]]
