@@ -11,12 +11,13 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.flips import flips_of
+from fa_core.report.verdict_cell import cell_legend
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
 from fa_tui.share import Shared
 from fa_tui.views.run_work import work_lines
-from fa_tui.views.text import short_paths
+from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import Overview, title_pieces
 from fa_tui.widgets.painted import Place, Row
 from fa_tui.widgets.run_cells import RunsView
@@ -164,6 +165,12 @@ class RunsPage(Page):
             return app.opened or short_paths(app.paths, room, app.terminal.glyphs.ellipsis)
 
         return title_pieces(self.overview(), self.session, app.size.width, opened)
+
+    def cell_legend(self) -> Row:
+        """The signs of a verdict's cell, as many as fit."""
+        seen = self.session.seen
+        signs = cell_legend(controls=len(seen.counted) < len(seen.indices))
+        return [(f" {as_many(signs, self.app.size.width - 1, ' ')}", "dim")]
 
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""

@@ -132,7 +132,7 @@ def problem_words(session: Session) -> str:
 
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
-    controls not counted``."""
+    controls``, which are counted apart."""
     counts, counted = session.counts(), len(session.seen.counted)
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
@@ -144,7 +144,7 @@ def walk_back_words(session: Session) -> str:
         text += f", {counts.training} training"
     controls = len(session.in_scope) - counted
     if controls:
-        text += f", {count_text(controls, 'control')} not counted"
+        text += f", {count_text(controls, 'control')}"
     return text
 
 

@@ -197,7 +197,7 @@ async def test_one_epoch_has_one_number_on_its_axis() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await _open(pilot, "4")
         [axis] = [line for line in screen_text(app).splitlines() if line.strip().endswith("epoch")]
-        assert axis.split() == ["7", "epoch"]
+        assert axis.split() == ["7", "accuracy", "by", "epoch"]
 
 
 async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
