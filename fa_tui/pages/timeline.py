@@ -69,7 +69,8 @@ Below, a line per method: the first epoch at which each diagnostic fires, a numb
 Above, the seeds of the line under the cursor, each with its mark and colour; in a terminal of \
 120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \
 top: its value is not finite there). Dashed across: the threshold; of (d) each seed has its own. A \
-mark whose place is taken stands further back on its curve. ~: undecided at the end. An epoch without intervals is judged by its numbers.
+mark whose place is taken stands further back on its curve. ~: undecided at the end. An epoch \
+without intervals is judged by its numbers.
 
   1 to 5        ‖h_L‖, ‖g_L‖, growth, accuracy, training loss
   ↑ ↓ or k j    another method

@@ -22,8 +22,8 @@ from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
 
-PUBLISHED = "source:audit_table"
-"""A filter: the published table among the sample runs."""
+PUBLISHED = "source:audit_table,sample_runs/main"
+"""A filter: the published table among the sample runs, and runs with checkpoints and traces."""
 SAMPLES = "sample runs"
 """What is open where no path is given."""
 
@@ -75,7 +75,7 @@ def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
     else:
         name = f"filter {session.filter.text}"
         if session.filter.text == PUBLISHED:
-            name = "the published table"
+            name = "published and main"
         yield f" {name}, {len(session.in_scope)} of {total}", "dim"
 
 

@@ -97,7 +97,8 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
             await pilot.pause()
             canvas = screen.canvas.size
             assert canvas.height * 2 >= size[1]
-            assert canvas.width == size[0] and canvas.height >= before[1]
+            assert screen.charts.size.width == size[0] and canvas.height >= before[1]
+            assert screen.beside.display == (size[0] >= 120)
             before = canvas
 
 

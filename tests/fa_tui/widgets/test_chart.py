@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.chart import Canvas, Chart, Curve, draw_chart
+from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, draw_chart
 
 X, Y = Scale(0, 10), Scale(1e-2, 1e2, log=True)
 
