@@ -38,7 +38,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     'did you mean resmlp? known: vit_mini, resmlp'
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
     return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
 
 

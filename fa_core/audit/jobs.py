@@ -201,7 +201,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 )
 
 
-FORMULAS = "3"
+FORMULAS = "4"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 

@@ -34,8 +34,7 @@ from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
     DIRECTIONS,
-    NEEDS_DIRECTIONS,
-    given_credit_quality,
+    credit_quality,
     method_credit_quality,
     own_credit_quality,
 )
@@ -195,27 +194,19 @@ def _directions(loaded: Loaded) -> int:
 def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the network's own backward pass."""
     options = loaded.job.options
-    found = own_credit_quality(
+    return own_credit_quality(
         loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
-    )
-    return _without_directions(found.to_dict(), loaded)
+    ).to_dict()
 
 
 def _given_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the user's function."""
     options = loaded.job.options
     function = import_callable(options.credit, "--credit")
-    return given_credit_quality(
-        loaded.network, function, batch, options.taps or None, options.dtype, loss=loss
-    )
-
-
-def _without_directions(credit: Json, loaded: Loaded) -> Json:
-    """The credit without what needs random directions, unless they were drawn."""
-    if not _directions(loaded):
-        for name in NEEDS_DIRECTIONS:
-            credit.pop(name, None)
-    return credit
+    x, y = as_batch(batch, 0, loaded.network)
+    return credit_quality(
+        loaded.network, function, x, y, 0, 0, options.taps or None, options.dtype, None, loss
+    ).to_dict()
 
 
 def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
@@ -226,7 +217,7 @@ def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
     if rule.draws_feedback:
         null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
         found["null"] = null.to_dict()
-    return _without_directions(found, loaded)
+    return found
 
 
 def _rule(loaded: Loaded, method: str) -> Method:

@@ -22,8 +22,6 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.quantities import fields_of, named
-from fa_core.report.verdict_cell import run_cell
-from fa_core.report.verdict_text import verdict_words
 
 _HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
 _OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
@@ -55,18 +53,6 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the run is a control."""
         return self.method in CONTROLS
 
-    def standing(self) -> str:
-        """A judged run's judgement, or that it is a control."""
-        return self.report.standing(self.is_control)
-
-    def words(self, *, short: bool = False) -> str:
-        """A judged run's judgement as text (`verdict_words`)."""
-        return verdict_words(self.report, self.is_control, short=short)
-
-    def cell(self, *, ascii_only: bool = False) -> str:
-        """A judged run in five characters."""
-        return run_cell(self.report, control=self.is_control, ascii_only=ascii_only)
-
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if it was measured."""
         report = self.report
@@ -88,14 +74,14 @@ RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
 """The numbers of a report that every record of a run has."""
 
 
-def judged_fields(row: AuditRow, report: DiagnosticReport) -> Json:
+def judged_fields(report: DiagnosticReport) -> Json:
     """A run's judgement in every record: what fires, what is undecided, its value and its text;
     and the letters of the published rule, which knows no intervals."""
     return {
         "flags": "".join(sorted(report.flags)),
         "undecided": "".join(sorted(report.undecided)),
-        "judgement": report.standing(row.is_control),
-        "verdict": verdict_words(report, row.is_control),
+        "judgement": report.judgement,
+        "verdict": report.words,
         "by_numbers": "".join(sorted(report.by_numbers)),
     }
 
@@ -107,7 +93,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "method": row.method,
         "seed": row.seed,
         **fields_of(report, RECORDED),
-        **judged_fields(row, report),
+        **judged_fields(report),
         "coverage": report.measured,
         "recorded_verdict": report.recorded_verdict,
         "key": row.key,

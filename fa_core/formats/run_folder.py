@@ -16,9 +16,9 @@ from fa_core.formats.report_object import decode_report
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
+from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 

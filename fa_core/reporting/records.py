@@ -32,8 +32,7 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
     ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
     by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
-    95 % interval; ``undecided`` lists letters whose interval holds the threshold, or is None
-    without intervals.
+    95 % interval; ``undecided`` lists the letters that neither fire nor pass.
     """
     judged = thresholds or DiagnosticThresholds()
     return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]

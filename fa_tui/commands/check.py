@@ -18,12 +18,12 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import GIVE_ONE, why_inexact
 from fa_core.report.second_reading import PASS, second_reading
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
-from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_core.report.verdict_text import counted, known_text, recorded_text
 from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import Doubts, Standings
+from fa_tui.commands.verdict_remarks import Doubts, all_counts_text
 from fa_tui.commands.verdict_table import judged, named
 from fa_tui.option_groups import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
@@ -166,10 +166,10 @@ def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, standings, fired = Doubts(), Standings(), Counter[str]()
+    doubts, judgements, fired = Doubts(), Counter[tuple[str, str]](), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
-        standings.add(row)
+        judgements[counted(row.report)] += 1
         if row.is_control and row.report.coverage:
             continue
         name = with_seed(label, row)
@@ -178,8 +178,8 @@ def _first_reading(
         cases.append(_case(row, name, outcome, lines, detailed))
         doubts.add(row.report, name)
         fired.update(row.report.flags)
-    counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
-    summary = standings.text() + (f"; fires: {counted}" if counted else "")
+    letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
+    summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
     return cases, list(doubts.lines()), summary
 
 
@@ -190,7 +190,7 @@ def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bo
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
-    judged = row.report.judgement
+    judged = row.report.claim
     if judged == WALKS_BACK:
         return FAILED
     if judged != TRUSTWORTHY or _lacks(row.report, required):
@@ -227,9 +227,8 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
         as_read: the run with the thresholds of its file.
     """
     report, source = row.report, row.source
-    if report.judgement != TRUSTWORTHY:
-        verdict = verdict_words(report, control=False)
-        yield f"{name}: {verdict} [{known_text(report)}] ({source})"
+    if report.claim != TRUSTWORTHY:
+        yield f"{name}: {report.words} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"
     missing = _lacks(report, required) if report.coverage else ""

@@ -26,7 +26,6 @@ from rich.progress import (
 
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict_cell import run_cell
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
@@ -204,7 +203,7 @@ class AuditProgress(_Bars):
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
             report = view.report.with_thresholds(self._thresholds)
-            return run_cell(report, ascii_only=self._ascii_only)
+            return report.cell(ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs

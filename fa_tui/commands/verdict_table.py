@@ -23,6 +23,7 @@ from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, judged_text
 from fa_core.report.flips import flips_of
+from fa_core.report.verdict_text import verdict_words
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
@@ -60,7 +61,7 @@ _LEAST_NAME = 12
 _STYLES = {"✗": "bold", "?": "dim", "▫": "dim"}
 """Colour of a line by the first character of its letters."""
 
-Verdict = Callable[[AuditRow], str]
+Verdict = Callable[[DiagnosticReport], str]
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
@@ -108,8 +109,7 @@ def record(row: AuditRow) -> Json:
     known["margins_by_rule"] = report.margins_by_rule
     if row.is_control:
         known["control"] = True
-    else:
-        known["flips"] = [flip.to_dict() for flip in flips_of(report)]
+    known["flips"] = [flip.to_dict() for flip in flips_of(report)]
     known["intervals"] = intervals
     known["beside"] = _beside(report)
     found = recorded(row, report)
@@ -132,10 +132,10 @@ def numbers(row: AuditRow) -> list[str]:
     return cells
 
 
-def line(row: AuditRow, label: str, verdict: Verdict = AuditRow.words) -> list[str]:
+def line(row: AuditRow, label: str, verdict: Verdict = verdict_words) -> list[str]:
     """A row's cells under `HEADINGS`."""
     seed = "–" if row.seed is None else str(row.seed)
-    return [label, seed, row.cell(), *numbers(row), verdict(row)]
+    return [label, seed, row.report.cell(), *numbers(row), verdict(row.report)]
 
 
 def print_paths(
@@ -143,7 +143,7 @@ def print_paths(
     chosen: Chosen,
     form: str,
     look: ViewState,
-    verdict: Verdict = AuditRow.words,
+    verdict: Verdict = verdict_words,
 ) -> int:
     """Print the rows under the paths; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths, columns=chosen.log.given)
@@ -157,7 +157,7 @@ def print_paths(
 
 
 def print_rows(
-    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = AuditRow.words
+    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = verdict_words
 ) -> None:
     """Judge rows and print them in a form of `fa_tui.options.RowFormOption`.
 
@@ -222,7 +222,7 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
 
 
 def markdown(
-    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = AuditRow.words
+    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = verdict_words
 ) -> Iterator[str]:
     """Print the judged rows as a Markdown table."""
     yield "| " + " | ".join(HEADINGS) + " |"

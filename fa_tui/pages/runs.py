@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.flips import flips_of
-from fa_core.report.verdict_cell import cell_legend
+from fa_core.report.verdict import cell_legend
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
@@ -132,11 +132,10 @@ class RunsPage(Page):
 
     def action_flip_run(self) -> None:
         """Move the thresholds to the nearest ones that give the run another judgement."""
-        now, row = self.session, self.row
-        if row is None or now.rows[row].is_control:
-            self.app.say("only a run with a verdict can be flipped", "dim")
-            return
-        flips = flips_of(now.rows[row].report.with_thresholds(now.thresholds))
+        now = self.session
+        flips = []
+        if self.row is not None:
+            flips = flips_of(now.rows[self.row].report.with_thresholds(now.thresholds))
         if flips:
             self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
         else:

@@ -39,7 +39,7 @@ def read_every_way(path):
             assert str(path.parent) in str(error)
             assert "\n" not in str(error)
             continue
-        assert len(table.flags()) == len(table) == table.standings().total()
+        assert len(table.flags()) == len(table) == table.judgements().total()
         assert len(table) <= len(found.rows)
         for row in found.rows:
             assert row.report.verdict == row.report.check().verdict
