@@ -16,6 +16,7 @@ from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
 from fa_tui.share import Shared
+from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import Overview, title_pieces
@@ -24,6 +25,7 @@ from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
+    from fa_tui.widgets.chart import LayerCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -38,6 +40,7 @@ class RunsPage(Page):
         view: of the runs.
         side: holds the pane.
         detail: the pane, from its first use.
+        curves: the norms of the run and of the other seeds of its line, where there is room.
         detail_later: shows the run under the cursor.
     """
 
@@ -58,6 +61,7 @@ class RunsPage(Page):
         super().__init__(session, row)
         self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
+        self.curves: LayerCharts | None = None
         self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
 
     def compose(self) -> ComposeResult:
@@ -65,11 +69,12 @@ class RunsPage(Page):
         yield self.side
 
     async def complete(self) -> None:
-        from fa_tui.widgets.detail import DetailPane  # after the first paint
+        from fa_tui.widgets.chart import LayerCharts  # after the first paint
+        from fa_tui.widgets.detail import DetailPane
 
-        self.detail = DetailPane(id="detail")
+        self.detail, self.curves = DetailPane(id="detail"), LayerCharts()
         self.show_detail()
-        await self.side.mount(self.detail)
+        await self.side.mount(self.detail, self.curves)
 
     @property
     def main(self) -> Widget:
@@ -105,6 +110,10 @@ class RunsPage(Page):
             if row is not None:
                 work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
             self.detail.show(now, row, work)
+        if self.curves is not None and self.curves.display:
+            shown = [now.rows[index] for index in self.view.rows_on_line]
+            looks = SeedLooks(now.rows, self.app.terminal.glyphs)
+            self.curves.show(shown, looks.drawn(shown))
 
     @on(LineTable.Moved)
     def _moved(self) -> None:

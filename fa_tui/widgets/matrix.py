@@ -195,7 +195,6 @@ class Matrix(RunsView):
 
     @property
     def rows_on_line(self) -> list[int]:
-        """The indices of the runs on the line under the cursor."""
         if self.line < len(self._grid.lines):
             return self._grid.lines[self.line].runs()
         return []
