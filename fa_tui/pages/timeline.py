@@ -249,7 +249,7 @@ without intervals is judged by its numbers.
             unit = " pp over frozen" if shown.marks == "d" else ""
             yield limit_words(one, self.session.thresholds) + unit, "bad"
         if any(run.first_fire.get(shown.marks) is not None for run in runs):
-            yield f"  {self.app.terminal.glyphs.fires} ({shown.marks}) first fires", "bad"
+            yield f"  {self.app.terminal.glyphs.fires} first", "bad"
 
     def shared(self) -> Shared:
         """The runs with a trace, and the table of first fires."""

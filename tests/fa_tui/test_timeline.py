@@ -109,11 +109,11 @@ async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_bo
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "3")
         assert "bp  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "first fires" not in screen_text(app).splitlines()[1]
+        assert "✗ first" not in screen_text(app).splitlines()[1]
         await pilot.press("down")
         await settled(pilot, screen)
         assert "dfa  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "a > 50  ✗ (a) first fires" in screen_text(app).splitlines()[1]
+        assert "a > 50  ✗ first" in screen_text(app).splitlines()[1]
         assert screen.table.text[2][:3] == ["dfa", "1/2", "6/9"]
         await pilot.press("a", "2", "enter")
         await settled(pilot, screen)
