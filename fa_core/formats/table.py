@@ -165,7 +165,7 @@ class AuditTable:
         return as_bits(undecided)
 
     def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
-        """The published verdict text of each row, by its numbers alone (`DiagnosticReport.verdict`);
+        """The published verdict text of each row by numbers alone (`DiagnosticReport.verdict`);
         `judgements` counts what they are sure of."""
         limits = thresholds or DiagnosticThresholds()
         return [row.report.with_thresholds(limits).verdict for row in self._rows]
