@@ -69,7 +69,7 @@ runs that \
 others \
               fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
   2 seeds     every method over its seeds: mean and spread, fired letters, and where seeds \
-disagree.
+disagree; mean ×/÷ factor is geometric. ← → go to further columns.
 
   1 2, tab    choose an analysis
   f           all runs, or again only those that pass the filter; a frozen baseline belongs \

@@ -17,14 +17,12 @@ from tests.fa_tui.looks import app_on, screen_text, settled
 from tests.fa_tui.scenes import epochs, many, with_intervals
 from tests.fa_tui.waiting import until
 
-SIZES = [(40, 10), (60, 15), (80, 24), (120, 40), (200, 60)]
+SIZES = [(60, 15), (80, 24), (120, 40), (200, 60)]
 PAGES = [
     ("", with_intervals),
     ("t", many),
-    ("C", many),
     ("Cv", with_intervals),
     ("T", epochs),
-    ("A", with_intervals),
     ("A2", many),
 ]
 
@@ -56,7 +54,7 @@ async def test_a_resized_page_shows_what_a_fresh_start_shows(
             await _at_start(pilot, keys)
             fresh[size] = await _at_rest(pilot)
     app = app_on(session())
-    walk = [*SIZES, *reversed(SIZES), (120, 40), (60, 15), (200, 60), (80, 24)]
+    walk = [*SIZES[1:], *reversed(SIZES), SIZES[2], SIZES[0], SIZES[3]]
     async with app.run_test(size=SIZES[0]) as pilot:
         await _at_start(pilot, keys)
         for size in walk:
@@ -76,12 +74,12 @@ async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await _at_start(pilot, page)
         view = app.explorer.page.view
-        for turn in range(120):
+        for turn in range(80):
             pressed = [pick.choice([*KEYS, *STEPS])]
             if turn % 20 == 9:
                 pressed = ["slash", *"seed<5 -flag:", pick.choice("abd"), "enter"]
             elif turn % 10 == 4:
-                size = pick.choice(SIZES[1:])
+                size = pick.choice(SIZES)
                 await pilot.resize_terminal(*size)
                 await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
             elif pressed[0] in STEPS[:3]:
