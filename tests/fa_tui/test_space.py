@@ -74,11 +74,11 @@ async def test_the_selected_run_is_in_sight_after_every_key(page: str) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await _at_start(pilot, page)
         view = app.explorer.page.view
-        for turn in range(80):
+        for turn in range(40):
             pressed = [pick.choice([*KEYS, *STEPS])]
-            if turn % 20 == 9:
+            if turn % 10 == 9:
                 pressed = ["slash", *"seed<5 -flag:", pick.choice("abd"), "enter"]
-            elif turn % 10 == 4:
+            elif turn % 5 == 2:
                 size = pick.choice(SIZES)
                 await pilot.resize_terminal(*size)
                 await until(pilot, lambda size=size: app.screen.size == size)  # type: ignore[misc]
