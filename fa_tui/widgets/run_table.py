@@ -107,6 +107,8 @@ class RunTable(RunsView):
         self._fit()
         if kept is not None:
             self.go_to(kept)
+        # as in the matrix
+        self.call_after_refresh(self.scroll_to_cursor)
 
     def _fit(self) -> None:
         """Leave most of the width to the columns that scroll: names are shortened."""
