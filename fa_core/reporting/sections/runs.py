@@ -151,7 +151,7 @@ def _unmeasured_note(method: str, letters: str) -> str:
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
-    legend = cell_legend(controls=any(run.is_control for _, run in runs))
+    legend = ", ".join(cell_legend(controls=any(run.is_control for _, run in runs)))
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
