@@ -36,6 +36,9 @@ WHAT_IF = "(what if)"
 NORMS = ("residual_norms", "bp_grad_norms")
 """Fields with a number per layer."""
 
+NO_REASON = "not in the source"
+"""Reason of an unmeasured value without a recorded one."""
+
 UNSTATED = DiagnosticThresholds()
 """Thresholds of a report without recorded ones."""
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import Job, JobProgress, JobState, JobView
-from fa_core.audit.out_of_memory import memory_for
+from fa_core.audit.loading import memory_for
 from fa_core.audit.pool import Pool
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json

@@ -19,9 +19,8 @@ import torch
 from torch import Tensor
 
 from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
-from fa_core.audit.loading import TEST_BATCH, Evaluation
+from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
-from fa_core.audit.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json, loads, reading

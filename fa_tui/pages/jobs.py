@@ -39,7 +39,7 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
             bar = listing.share_bar(job.done / job.total, _BAR)
             progress = f"{bar} {job.done}/{job.total}"
         time = listing.times_of(job)
-        rows.append((job.name, job.state, progress, time, job.device, job.says))
+        rows.append((job.name, job.state, progress, time, job.device, job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -250,7 +250,7 @@ process. ← → show the end of a long line.
             log = job.log
             at_work = f" process {job.pid} " if job.pid else ""
             # notes that the line has no room for, e.g. the reason of a retry
-            reason = job.error or ("" if job.state == "done" else job.says)
+            reason = job.error or ("" if job.state == "done" else job.words)
             written = log_tail(Path(log), 200) if log else []
             lines = [*written, *filter(None, [reason])]
             lines = lines or ["no log" if job.over else "no log yet"]

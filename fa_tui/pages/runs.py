@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.report.flips import flips_of
 from fa_core.report.verdict import cell_legend
+from fa_core.report.verdict_text import flips_of
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
+from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
@@ -145,8 +145,7 @@ without intervals is judged by its numbers.
         """Read the traces of the runs in scope."""
         session = self.session
         self._traces = traces_in_scope(session)
-        baselines = frozen_baselines(self._traces, session.table, session.baseline)
-        self._replay = Replay(self._traces, baselines)
+        self._replay = Replay(self._traces, session.table, session.baseline)
         self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
 
     def _judge(self) -> None:

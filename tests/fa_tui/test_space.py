@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from fa_core.formats import scan
-from fa_core.report.flips import flips_of
+from fa_core.report.verdict_text import flips_of
 from fa_tui.session import Session
 from tests.fa_tui.looks import app_on, screen_text, settled
 from tests.fa_tui.scenes import epochs, many, with_intervals

@@ -26,7 +26,7 @@ from fa_core.report.quantities import BY_NAME, JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.report.verdict_text import grounds_text
-from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
+from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
@@ -272,21 +272,7 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
         "of S_full's walk-backs that it makes too; extra: walk-backs that S_full does not make.",
         words=2,
     )
-    yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))
-
-
-def smallest_words(sets: tuple[str, ...]) -> str:
-    """The smallest sufficient sets as text."""
-    if not sets:
-        return "S_full walks back nothing, so there is no set of diagnostics to choose."
-    if sets == ("",):
-        return "No diagnostic is needed beyond accuracy: S0 withdraws all that S_full does."
-    texts = []
-    for letters in sets:
-        members = ", ".join(f"({letter})" for letter in letters)
-        texts.append(f"{{{members}}}")
-    smallest = " or ".join(texts)
-    return f"Smallest set of diagnostics that catches all that S_full catches: {smallest}."
+    yield from bullets(analysis.skipped)
 
 
 def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from fa_core import diagnose
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.beside import backward_gain, cause_of_floor
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build

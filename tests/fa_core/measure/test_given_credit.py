@@ -12,7 +12,7 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
-from fa_core.report.causes import failure_modes
+from fa_core.report.beside import failure_modes
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
 TAPS = "embed, blocks.*"
