@@ -147,6 +147,7 @@ class ExplorerApp(App[int]):
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
+        Binding("colon", "command_palette", show=False),
     ]
 
     def __init__(

@@ -88,11 +88,12 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     Binding(
         "n",
-        "next_flip",
+        "next_flip(1)",
         "Next flip",
         show=False,
         tooltip="the next run that flipped with the last step",
     ),
+    Binding("N", "next_flip(-1)", "Flip before", show=False, tooltip="the run that flipped before"),
     Binding(
         "escape",
         "back",
@@ -293,8 +294,8 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.row = row
         self.page.go_to(row)
 
-    def action_next_flip(self) -> None:
-        """Go to the next run that flipped with the last step."""
+    def action_next_flip(self, step: int) -> None:
+        """Go to the next run that flipped with the last step, or to the one before."""
         flips = self.session.flips
         if not flips:
             self.app.say(
@@ -304,7 +305,7 @@ class ExplorerScreen(Uniform, Screen[None]):
             )
             return
         rows = [flip.row for flip in flips]
-        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        place = (rows.index(self.row) + step) % len(rows) if self.row in rows else 0
         self.select(rows[place])
         words = flip_words(self.session, flips[place])
         self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")

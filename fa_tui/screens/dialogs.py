@@ -135,19 +135,19 @@ async def choose_preset(app: ExplorerApp) -> None:
     presets = Presets()
     known = presets.read()
     choices = [
-        Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
-        for number, (name, thresholds) in enumerate(known.items(), 1)
+        Choice(name, _values(thresholds), (name, thresholds))
+        for name, thresholds in known.items()
     ]
-    choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
+    choices.append(Choice("save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > 1:
-        choices.append(Choice("x", "remove ...", "", "remove"))
+        choices.append(Choice("remove ...", "", "remove"))
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
     if answer == "save":
         await _save_preset(app, presets, known)
     elif answer == "remove":
-        mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
+        mine = [Choice(name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine)
         presets.remove(name)
         app.say(f"preset {name} removed; it was {_values(known[name])}", "good")

@@ -34,9 +34,7 @@ class HelpScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding(
-            "escape,question_mark,f1,enter", "dismiss", "Close", key_display="esc", priority=True
-        ),
+        Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
         *(
             Binding(keys.split(",")[0], f"pane({action!r})", show=False, priority=True)
             for keys, action in SCROLLS.items()
@@ -80,7 +78,7 @@ class ProblemsScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page"),
+        Binding("P", "dismiss", show=False),
         helping("what these lines say"),
     ]
 
@@ -118,6 +116,8 @@ def found_lines(lines: Iterable[str], typed: str) -> Iterator[str]:
 
 class Palette(CommandPalette, Question[None]):
     """Textual's command palette, restyled without signs that ASCII or fonts lack."""
+
+    BINDINGS = [Binding("ctrl+c,ctrl+q", "escape", show=False, priority=True)]
 
     def __init__(self) -> None:
         super().__init__(

@@ -27,24 +27,28 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = False) -> Binding:
-    """Binding that closes a question without an answer."""
-    return Binding(
-        keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority
-    )
-
-
 def helping(tooltip: str) -> Binding:
     """Binding that explains a question."""
     return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
 
 
 class Question(ModalScreen[ResultT]):
-    """A modal screen that closes with its first answer; further answers, and answers while another
-    screen covers it, are ignored.
+    """A modal screen that closes with its first answer, without one by Esc and Ctrl+C; further
+    answers, and answers while another screen covers it, are ignored.
 
     Textual would close the top screen instead.
     """
+
+    BINDINGS = [
+        Binding(
+            "escape,ctrl+c,ctrl+q",
+            "dismiss(None)",
+            "Close",
+            key_display="esc",
+            tooltip="close it; nothing is done",
+            priority=True,
+        ),
+    ]
 
     app: ExplorerApp
     _answered = False
@@ -71,23 +75,21 @@ class Dialog(Question[ResultT]):
 
 
 class Choice(NamedTuple):
-    """An entry: its key (``""`` for none), text, note and value."""
+    """An entry: its text, note and value."""
 
-    key: str
     text: str
     note: str
     value: object
 
 
 def shown_choices(choices: Sequence[Choice], glyphs: Glyphs) -> list[Content]:
-    """The lines of a list: key, text, note."""
+    """The lines of a list: number, text, note."""
     say = glyphs.say
     longest = max((width_of(say(choice.text)) for choice in choices), default=0)
     lines = []
-    for choice in choices:
+    for number, choice in enumerate(choices, 1):
         text = f" {padded(say(choice.text), longest)}  "
-        key, note = (f" {choice.key or ' '} ", "bold"), (say(choice.note), "dim")
-        lines.append(Content.assemble(key, text, note))
+        lines.append(Content.assemble((f"{number:>2} ", "bold"), text, (say(choice.note), "dim")))
     return lines
 
 
@@ -99,6 +101,8 @@ class ChoiceList(OptionList):
         Binding("j", "cursor_down", "Down", show=False),
         Binding("g", "first", "First", show=False),
         Binding("G", "last", "Last", show=False),
+        Binding("ctrl+u,ctrl+b", "page_up", "Page up", show=False),
+        Binding("ctrl+d,ctrl+f", "page_down", "Page down", show=False),
     ]
 
 
@@ -111,8 +115,7 @@ class ChoiceScreen(Dialog[Any]):
     """
 
     BINDINGS = [
-        Binding("enter,space", "take", "Select", key_display="enter", priority=True),
-        leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
+        Binding("enter", "take", "Select", priority=True),
         helping("what this list is and its keys"),
     ]
 
@@ -129,11 +132,10 @@ class ChoiceScreen(Dialog[Any]):
         self.set_focus(self.list)
 
     def on_key(self, event: events.Key) -> None:
-        for choice in self.choices:
-            if choice.key and choice.key == event.character:
-                event.stop()
-                self.taken(choice)
-                return
+        number = event.character or ""
+        if number in map(str, range(1, 1 + len(self.choices))):
+            event.stop()
+            self.taken(self.choices[int(number) - 1])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Take the entry that was clicked."""
@@ -162,7 +164,6 @@ class EntryScreen(Question[str | None]):
 
     BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
-        leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
         ),
@@ -209,7 +210,7 @@ class SureScreen(Dialog[bool]):
 
     BINDINGS = [
         Binding("y,enter", "dismiss(True)", "Yes", key_display="y", tooltip="end it"),
-        Binding("n,escape,q,ctrl+c", "dismiss(False)", "No", key_display="n", tooltip="go on"),
+        Binding("n", "dismiss(None)", "No", tooltip="go on"),
         helping("what each answer does"),
     ]
 
@@ -223,15 +224,11 @@ class SureScreen(Dialog[bool]):
 
 
 class QuitScreen(SureScreen):
-    """Asks whether to quit while jobs run; the keys that quit say yes.
+    """Asks whether to quit while jobs run.
 
     Args:
         jobs: number of queued and running jobs.
     """
-
-    BINDINGS = [
-        Binding("q,ctrl+c,ctrl+q", "dismiss(True)", show=False),
-    ]
 
     def __init__(self, jobs: int) -> None:
         waiting = "1 job is" if jobs == 1 else f"{jobs} jobs are"

@@ -450,7 +450,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
         entry = self._entry or ""
-        edits = {"escape": "", "backspace": entry[:-1]}
+        edits = {"escape": "", "ctrl+c": "", "backspace": entry[:-1]}
         if event.key in edits:
             self._edit(edits[event.key])
         elif event.key == "enter" or character is None or character in _MOVES:

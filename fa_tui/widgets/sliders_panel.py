@@ -43,14 +43,6 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
         # the application's key, named here where there is a step
         Binding("u", "undo", "Undo"),
-        # also on pages that use the letter otherwise
-        Binding(
-            "p",
-            "app.ask('presets')",
-            "Presets",
-            show=False,
-            tooltip="thresholds saved by name: use, save, remove",
-        ),
     ]
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
