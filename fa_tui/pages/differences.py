@@ -124,6 +124,8 @@ lacks. Both are judged by the thresholds of the sliders.
         lines: Sequence[str] = ["nothing changed: every run is the same in both"]
         if not self._after:
             lines = ["open two of them: fa-tui A B; or print the differences: fa-tui diff A B"]
+            if self.session.filter is not None:
+                lines = ["f takes the runs of every file and folder that is open"]
         if run is not None:
             lines = [change_text(change) for change in run.numbers]
             for name, row in (("A", run.before), ("B", run.after)):

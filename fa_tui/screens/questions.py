@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import OptionList
 
@@ -152,6 +153,11 @@ class ChoiceScreen(Dialog[Any]):
         self.dismiss(choice.value)
 
 
+def _no_fault(text: str) -> str:
+    """The check that accepts every text."""
+    return ""
+
+
 class EntryScreen(Question[str | None]):
     """A line of text. Returns the text, or None after Esc.
 
@@ -160,21 +166,30 @@ class EntryScreen(Question[str | None]):
         text: initial text, replaced by typing.
         hint: shown while the text is valid.
         check: returns the error of a text, or ``""``; Enter accepts only a valid text.
+        suggester: completes the text.
     """
 
     BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
+        Binding("tab", "complete", "Complete", priority=True, tooltip="take the grey letters"),
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
         ),
     ]
 
     def __init__(
-        self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+        self,
+        asks: str,
+        *,
+        text: str = "",
+        hint: str = "",
+        check: Callable[[str], str] = _no_fault,
+        suggester: Suggester | None = None,
     ) -> None:
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
-        self.entry, self.note = Entry(text, select_on_focus=True), Line(id="entry-note")
+        self.entry = Entry(text, select_on_focus=True, suggester=suggester)
+        self.note = Line(id="entry-note")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -193,6 +208,14 @@ class EntryScreen(Question[str | None]):
     def on_input_changed(self) -> None:
         wrong = self.entry.full_words or self._check(self.entry.value)
         self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "complete" or self.entry.suggester is not None
+
+    def action_complete(self) -> None:
+        """Take the suggested end of the text."""
+        self.entry.action_end()
+        self.entry.action_cursor_right()
 
     def action_take(self) -> None:
         """Return the text, if it is valid."""
@@ -238,11 +261,6 @@ class QuitScreen(SureScreen):
         )
 
 
-def _no_fault(text: str) -> str:
-    """The check that accepts every text."""
-    return ""
-
-
 class Dismissed(Exception):
     """A question was closed without an answer."""
 
@@ -262,17 +280,10 @@ async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any
     return _given(await app.push_screen_wait(ChoiceScreen(title, choices)))
 
 
-async def ask(
-    app: ExplorerApp,
-    asks: str,
-    *,
-    text: str = "",
-    hint: str = "",
-    check: Callable[[str], str] = _no_fault,
-) -> str:
-    """A line of text accepted by `check`.
+async def ask(app: ExplorerApp, question: EntryScreen) -> str:
+    """A line of text that the question accepts.
 
     Raises:
         Dismissed: Esc.
     """
-    return _given(await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check)))
+    return _given(await app.push_screen_wait(question))
