@@ -239,11 +239,11 @@ def factor_spread(mean: float | None, factor: float | None) -> str:
     """A geometric mean and its factor, three digits and two.
 
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
-    ('5.18e8 ×/÷ 1.5', '1.50', 'N/A')
+    ('5.18e8 (×1.5)', '1.50', 'N/A')
     """
     if factor is None:
         return significant(mean, 3)
-    return f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
+    return f"{significant(mean, 3)} (×{significant(factor, 2)})"
 
 
 def _exponent(value: float) -> int:

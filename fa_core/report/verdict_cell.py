@@ -19,7 +19,7 @@ def cell_legend(*, controls: bool = False) -> str:
     marks = f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}"
     if controls:
         marks = f"{marks} ▫ {CONTROL}"
-    return f"{marks}: letter fires, - passes, ~ undecided, · not measured"
+    return f"{marks}; a fires - passes ~ undecided · unmeasured"
 
 
 @lru_cache(maxsize=512)

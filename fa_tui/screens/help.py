@@ -181,11 +181,11 @@ class ExplorerCommands(Provider):
             yield line.name, f"{line.does} ({line.key}{where})", run
         if app.explorer.page.id == "Matrix":
             show = app.explorer.matrix.show_quantity
-            yield "Show verdicts", "letters in the matrix", partial(show, None)
+            yield "Show verdicts", "what fires, in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (
                     f"Show {quantity.title}",
-                    "a number per run instead of letters",
+                    "a number per run in the matrix",
                     partial(show, quantity),
                 )
         for theme in app.themes_here:

@@ -39,8 +39,8 @@ class Overview(msgspec.Struct, frozen=True):
     """The view's settings in the top line; ``""`` leaves one out.
 
     Attributes:
-        quantity: the number shown instead of letters.
-        order: the sort order of the long view.
+        quantity: the number shown instead of verdicts.
+        order: the order of the Table page.
     """
 
     quantity: str = ""

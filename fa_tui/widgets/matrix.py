@@ -67,7 +67,7 @@ class Matrix(RunsView):
             "v",
             "show_next",
             "View",
-            tooltip="what cells show: letters, a number, ‖h‖ and ‖g‖ by layer",
+            tooltip="what cells show: verdicts, a number, ‖h‖ and ‖g‖ by layer",
         ),
         Binding("V", "show_number", "Other", show=False, tooltip="show another number"),
     ]

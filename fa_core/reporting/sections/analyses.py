@@ -44,9 +44,9 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         records = list(map(_seed_record, groups))
         yield Grid.of(
             records,
-            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
-            "its factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
-            "diagnostics that fire on some seeds and pass on others.",
+            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
+            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them; "
+            "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
         )
@@ -153,7 +153,7 @@ def _basis(group: SeedGroup, letter: str) -> str:
 
 
 def stat_words(stat: Stat) -> str:
-    """Mean ± std, or geometric mean ×/÷ factor; with the number of NaN or infinite values."""
+    """Mean ± std, or geometric mean and factor; with the number of NaN or infinite values."""
     if stat.geometric_mean is None:
         words = spread(stat.mean, stat.std)
     else:
@@ -163,17 +163,15 @@ def stat_words(stat: Stat) -> str:
     return words
 
 
-NO_LETTER_CHANGES = "no letter changes"
-
 _GROUPED = (
     "Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
     "diagnostic fires, ~n: and is undecided on n; the gap between the groups; and the plateau: "
-    "thresholds at which no run's letters change."
+    "thresholds at which no diagnostic of any run changes."
 )
 _UNGROUPED = (
     "Threshold sensitivity: range (median) over runs of methods, controls left out, and on how "
     "many of those measured the diagnostic fires, ~n: and is undecided on n; and the thresholds at "
-    "which no run's letters change."
+    "which no diagnostic of any run changes."
 )
 
 
@@ -204,7 +202,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["gap"] = gap_words(one)
     else:
         record["methods (median) fires"] = group_range(one.every)
-    record[NO_LETTER_CHANGES] = plateau_words(one)
+    record["plateau"] = plateau_words(one)
     return record
 
 
