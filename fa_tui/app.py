@@ -155,6 +155,15 @@ class ExplorerApp(App[int]):
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
+        Binding(
+            "ctrl+p",
+            "command_palette",
+            "Commands",
+            show=False,
+            key_display="^p :",
+            tooltip="every command by its name",
+            priority=True,
+        ),
         Binding("colon", "command_palette", show=False),
     ]
 

@@ -47,7 +47,8 @@ from.
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs diverge: lie more than ×10 apart
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
-               mean ± sample std; only of one method, with its axes, place and depth: different networks have no mean
+               mean ± sample std; only of one method, with its axes, place and depth: \
+different networks have no mean
   ↑ ↓          the largest of the line, the smallest
   ▲            the block in which a run grows most; red where (a) fires on it
 

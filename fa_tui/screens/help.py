@@ -78,7 +78,7 @@ class ProblemsScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("P", "dismiss", show=False),
+        Binding("P", "dismiss", "Problems", show=False),
         helping("what these lines say"),
     ]
 

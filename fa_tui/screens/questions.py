@@ -98,12 +98,12 @@ class ChoiceList(OptionList):
     """Textual's list, with the keys that move in every list here."""
 
     BINDINGS = [
-        Binding("k", "cursor_up", "Up", show=False),
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("g", "first", "First", show=False),
-        Binding("G", "last", "Last", show=False),
-        Binding("ctrl+u,ctrl+b", "page_up", "Page up", show=False),
-        Binding("ctrl+d,ctrl+f", "page_down", "Page down", show=False),
+        Binding("up,k", "cursor_up", "Up", show=False),
+        Binding("down,j", "cursor_down", "Down", show=False),
+        Binding("home,g", "first", "First", show=False),
+        Binding("end,G", "last", "Last", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page_up", "Page up", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f", "page_down", "Page down", show=False),
     ]
 
 

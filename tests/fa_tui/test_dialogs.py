@@ -102,7 +102,7 @@ async def test_esc_leaves_every_dialog_without_a_trace(app: ExplorerApp, places:
         before = said(app)
         for keys in (
             ("e", "escape"),
-            ("p", "s", "escape"),
+            ("p", "2", "escape"),
             ("w", "escape"),
         ):
             await ask(pilot, *keys)
@@ -116,7 +116,7 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         await ready(pilot)
         await pilot.press("a", "5", "enter")
         await until(pilot, lambda: app.session.counts().walked == 11)
-        await ask(pilot, "p", "s")
+        await ask(pilot, "p", "2")
         await pilot.press(*"mine", "enter")
         await until(pilot, lambda: "preset mine saved" in said(app))
         assert Presets().read()["mine"] == STRICT
@@ -126,7 +126,7 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         await until(pilot, lambda: app.session.counts().walked == 11)
         await pilot.press("u")
         await until(pilot, lambda: app.session.counts().walked == 9)
-        await ask(pilot, "p", "x", "enter")
+        await ask(pilot, "p", "4", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
     assert list(Presets().read()) == ["protocol"]
 
@@ -138,7 +138,7 @@ async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
         await ready(pilot)
         await ask(pilot, "p")
         assert "mine.h_norm_explosion_ratio" in said(app)
-        await pilot.press("s")
+        await pilot.press("2")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         await pilot.press(*"new", "enter")
         await until(pilot, lambda: "correct the file first" in said(app))

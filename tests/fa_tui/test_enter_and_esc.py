@@ -43,7 +43,7 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        page = await opened(pilot, "C", "n", "right")
+        page = await opened(pilot, "C", "tab", "right")
         run = page.row
         assert run == page.group.rows[1]
         await pilot.press("enter")

@@ -155,7 +155,7 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         assert app.explorer.status.text == " null Γ was measured on no run here"
         await pilot.press("v", "v")
         await pilot.pause()
-        assert "letter fires" in app.explorer.status.text
+        assert "a fires" in app.explorer.status.text
 
 
 async def test_problems_are_counted_by_kind(session: Session) -> None:
