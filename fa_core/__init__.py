@@ -12,13 +12,7 @@ if TYPE_CHECKING:
     from fa_core.formats import load_audits
     from fa_core.formats.table import AuditTable
     from fa_core.measure.depth_ablation import depth_ablation
-    from fa_core.measure.diagnose import (
-        bp_gradient_norms,
-        cross_batch_stability,
-        depth_utility,
-        diagnose,
-        residual_norms,
-    )
+    from fa_core.measure.diagnose import diagnose
     from fa_core.monitor import ProtocolMonitor
     from fa_core.report.diagnostic_report import DiagnosticReport
     from fa_core.report.thresholds import DiagnosticThresholds
@@ -29,13 +23,9 @@ __all__ = [
     "DiagnosticReport",
     "DiagnosticThresholds",
     "ProtocolMonitor",
-    "bp_gradient_norms",
-    "cross_batch_stability",
     "depth_ablation",
-    "depth_utility",
     "diagnose",
     "load_audits",
-    "residual_norms",
 ]
 
 _HOMES = {
@@ -44,17 +34,16 @@ _HOMES = {
     "DiagnosticThresholds": "report.thresholds",
     "ProtocolMonitor": "monitor",
     "depth_ablation": "measure.depth_ablation",
+    "diagnose": "measure.diagnose",
     "load_audits": "formats",
 }
-"""Where a name is; the others are in `measure.diagnose`."""
+"""Where a name is."""
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(
-        importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measure.diagnose')}"), name
-    )
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

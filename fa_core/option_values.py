@@ -38,7 +38,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     'did you mean resmlp? known: vit_mini, resmlp'
     """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.51)
     return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names) or 'none'}"
 
 
@@ -105,7 +105,7 @@ def network_spec(text: str) -> tuple[str, str, Json]:
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
         if "" in args or len(args) < len(call.keywords):
             raise ValueError
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         hint = f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')"
         raise UsageError(
             f"--model {text!r}: its arguments are no key=value pairs of literals", hint=hint

@@ -7,11 +7,15 @@ every white space but the ASCII space.
 
 from __future__ import annotations
 
+import json
 import re
 
 _SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
 WHITE_SPACE = "\t\n" + "".join(map(chr, _SPACES))
 """White space that is kept in the texts of a file: paths may hold it, and notes have lines."""
+
+_STEERING = re.compile(r"^(\s*):(?=:)|#(?=#\[)")
+"""Starts of the commands that GitHub's runner reads in what a step prints."""
 
 _ESCAPE = re.compile(rb"\\(?:[bfr]|u([0-9a-fA-F]{4}))")
 
@@ -35,6 +39,33 @@ def sanitize(text: str, keep: str = "") -> str:
         else:
             parts.append(character.encode("unicode_escape").decode())
     return "".join(parts)
+
+
+def one_line(text: str) -> str:
+    r"""A text as a line of output: no control sequence, no second line, no command of a runner.
+
+    >>> one_line("a\n::error::b"), one_line("::error::b"), one_line("##[error]")
+    ('a\\n::error::b', '\\x3a:error::b', '\\x23#[error]')
+    """
+    if "::" not in text and "##[" not in text:
+        return sanitize(text)
+    return _STEERING.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):x}", sanitize(text))
+
+
+_ODD = re.compile(r"[^ -~\n]")
+
+
+def in_json(text: str) -> str:
+    r"""JSON with escapes in its strings for characters that are not printable.
+
+    >>> in_json('{"a": "Γ\x9b"}')
+    '{"a": "Γ\\u009b"}'
+    """
+    return _ODD.sub(_json_escape, text)
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 
 def may_need_sanitizing(json_text: bytes) -> bool:

@@ -21,7 +21,6 @@ from types import FrameType
 from fa_core import __version__
 from fa_core.errors import INTERNAL_ERROR, FaError, UsageError
 from fa_core.files.opening import exists
-from fa_core.sanitize import sanitize
 from fa_tui.commands import output
 from fa_tui.terminal import abilities
 
@@ -193,10 +192,13 @@ def _is_item(word: str) -> bool:
 def _failed(error: Exception, debug: bool) -> int:
     """Report an unexpected exception: a file error, or an internal error."""
     if isinstance(error, OSError) and error.filename is not None:
-        return _complain(error, f"{sanitize(str(error.filename))}: {error.strerror}", 3, debug)
+        return _complain(error, f"{error.filename}: {error.strerror}", 3, debug)
     if isinstance(error, OSError) and error.errno in output.NO_ROOM:
         output.silence()
         return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
+    if "can't start new thread" in str(error):
+        what = "no further thread may be started; see `ulimit -u`, and how much memory is free"
+        return _complain(error, what, 3, debug)
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return _complain(
         error,
@@ -212,7 +214,7 @@ def _complain(error: BaseException, message: str, code: int, debug: bool) -> int
         traceback.print_exception(error)
     # the terminal may be gone
     with contextlib.suppress(OSError):
-        print(f"fa-tui: {message}", file=sys.stderr)
+        output.complain(message)
     return code
 
 

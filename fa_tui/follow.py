@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,6 +21,7 @@ from fa_core.formats.run_folder import sniff
 from fa_core.formats.run_progress import RunWork, look_at
 from fa_core.formats.scan import Identity, places
 from fa_core.report.manifest import CREDIT, MANIFEST, PROGRESS, RUN_FILES
+from fa_core.report.names import one_per_run
 from fa_tui.reading import Reading
 from fa_tui.session import News, Session
 
@@ -83,6 +85,8 @@ class Folders:
             now[place] = tuple(each for each in stamp if each[0] != PROGRESS)
             if len(now[place]) < len(stamp):
                 working.add(place)
+        for other in chain.from_iterable(one_per_run(now).values()):
+            del now[other]
         readings = []
         for place, stamp in now.items():
             if self._is_as_read(place, stamp):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol, overload
 
 import msgspec
@@ -17,13 +17,12 @@ from msgspec.structs import replace
 from fa_core.formats.row_baselines import with_assumed_baseline
 from fa_core.formats.rows import AuditRow, Problem, conditions_of, uneven
 from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, letters_of
 from fa_core.report.judge import ALL, Judge
 from fa_core.report.names import differing_axes, run_place
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import standing
-from fa_core.report.verdict_cell import cell_text
-from fa_core.report.verdict_text import doubt_text, verdict_words
+from fa_core.report.verdict import cell_text, judgement_of
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -392,23 +391,17 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
                 return trace.epochs
         return []
 
-    def standing(self, index: int) -> str:
-        """A run's standing (`fa_core.report.verdict.standing`)."""
-        control = self.rows[index].is_control
-        return _standing(self.flags[index], self.coverage[index], self.undecided[index], control)
+    def judgement(self, index: int) -> str:
+        """A run's judgement, by masks: a filter asks it of every run."""
+        masks = self.flags[index], self.coverage[index], self.undecided[index]
+        return judgement_of(*masks, control=self.rows[index].is_control)
 
-    def doubt(self, index: int) -> str:
-        """Doubts on a run's verdict (`DiagnosticReport.doubt`)."""
-        return doubt_text(letters_of(self.undecided[index]))
-
-    def words(self, index: int) -> str:
-        """A run's verdict with its evidence and undecided diagnostics; for a control, a note that
-        it is one."""
-        row = self.rows[index]
-        return verdict_words(row.report.with_thresholds(self.thresholds), row.is_control)
+    def judged(self, index: int) -> DiagnosticReport:
+        """A run's report as the thresholds judge it."""
+        return self.rows[index].report.with_thresholds(self.thresholds)
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
-        """A run's verdict in five characters (`cell_text`)."""
+        """A run's judgement in five characters (`cell_text`)."""
         return cell_text(
             letters_of(self.flags[index]),
             letters_of(self.coverage[index]),
@@ -416,10 +409,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
             control=self.rows[index].is_control,
             ascii_only=ascii_only,
         )
-
-    def recorded_differs(self, index: int) -> bool:
-        """Whether the file's recorded verdict differs from the current one."""
-        return self.rows[index].report.with_thresholds(self.thresholds).recorded_differs
 
     def alike(self, index: int) -> list[int]:
         """The rows in scope with this row's method and seed, and the row itself."""
@@ -536,12 +525,6 @@ def _with_others(session: Session, reading: Reading) -> Session:
         own = [trace for trace in traces if not reading.owns(trace.source)]
         traces = [*own, *reading.traces]
     return session.but(problems=problems, traces=traces)
-
-
-@lru_cache(maxsize=4096)
-def _standing(flags: int, coverage: int, undecided: int, control: bool) -> str:
-    """`fa_core.report.verdict.standing` of masks: a filter asks it of every run."""
-    return standing(letters_of(flags), letters_of(coverage), letters_of(undecided), control=control)
 
 
 _REPEAT_SECONDS = 0.15

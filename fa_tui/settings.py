@@ -6,7 +6,6 @@ name is reported and the defaults are used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,8 +16,8 @@ import platformdirs
 
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import write_bytes
-from fa_core.files.decode import Json, checked, reading
-from fa_core.files.opening import exists, read_file, real_path
+from fa_core.files.decode import read_toml
+from fa_core.files.opening import exists, real_path
 from fa_core.formats.rows import Problem
 from fa_core.option_values import nearest
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -40,7 +39,6 @@ Quantity = Literal[
     "norms",
 ]
 
-_SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -205,10 +203,6 @@ def _rewrite(path: Path, name: str, value: object, head: str = "") -> None:
     write_bytes(path, tomlkit.dumps(document).encode())
 
 
-LARGEST = 1 << 16
-"""Maximum bytes of settings or presets: parsers of TOML are quadratic in the length of a key."""
-
-
 class TomlFile:
     """A TOML file of the user; a missing file is empty.
 
@@ -222,21 +216,8 @@ class TomlFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with reading(path, "cannot be read", DEFAULTS):
-            if exists(path):
-                self.text = read_file(path, LARGEST).decode("utf-8-sig")
-            else:
-                self.text = ""
-        with reading(path, "not TOML", DEFAULTS):
-            try:
-                self.tables: Json = msgspec.toml.decode(self.text)
-                checked(self.tables)
-            except msgspec.DecodeError as error:
-                what, place = str(error), f"{path}"
-                if found := _SYNTAX.fullmatch(what):
-                    what, place = found["what"], f"{path}: {found['place'].partition(',')[0]}"
-                hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
-                raise UnreadableInput(f"not TOML: {what}", where=place, hint=hint) from error
+        hint = f'write name = value, and text in "quotes"; {DEFAULTS}'
+        self.text, self.tables = read_toml(path, hint) if exists(path) else ("", {})
 
     def read_as(self, kind: type[T], table: object, *keys: str) -> T:
         """A table of the file as a struct of fields with defaults.
@@ -271,7 +252,7 @@ def converted(kind: type[T], table: object, keys: Sequence[str] = ()) -> T:
                 converted(DiagnosticThresholds, value, [*keys, name])
     try:
         return msgspec.convert(table, kind)
-    except msgspec.ValidationError as error:
+    except ValueError as error:
         what, _, inside = str(error).replace("`", "").partition(" - at $")
         place = ".".join(filter(None, [*keys, inside.strip(".")]))
         what = what.replace("Invalid enum value", "there is no")

@@ -12,7 +12,7 @@ import pytest
 from fa_core.formats.scan import scan
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import BIT
-from fa_core.report.gamma import aggregation_collapse
+from fa_core.report.gamma import aggregation_collapse, deep_over_epochs, null_gamma
 from fa_core.report.intervals import median_ranks, packed, paired_margin, share_interval
 from tests.conftest import REPOSITORY
 
@@ -100,6 +100,24 @@ def test_what_the_page_of_credit_says_of_deep_gamma_and_its_null() -> None:
         says("credit", f"{method.upper()} {min(found):.2f}–{max(found):.2f}")
     largest = max(map(abs, nulls))
     says("credit", f"every null is within ±{largest:.3f}")
+
+
+def test_what_pages_say_of_the_spread_of_the_null_and_of_gamma_over_epochs() -> None:
+    found = {group: scan([SAMPLES / group]) for group in ("main", "wide")}
+    spreads = []
+    for row in found["main"].rows:
+        if row.method in ("fa", "dfa"):
+            _, spread = null_gamma(row.report.credit, row.method)
+            spreads.append(spread)
+    says("credit", f"FA and DFA {min(spreads):.3f}–{max(spreads):.3f} at d = 64 over 200 draws")
+    courses = [
+        deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
+        for trace in found["wide"].traces
+        if trace.axes == {"lam": 0.001}
+    ]
+    first, last = ([course[place] for course in courses] for place in (0, -1))
+    grown = f"−{-min(first):.2f} to {abs(max(first)):.2f} after the first epoch and "
+    says("analyses", f"{grown}{min(last):.2f}–{max(last):.2f} after the last")
 
 
 def test_closed_forms_that_pages_quote() -> None:

@@ -23,8 +23,7 @@ from pathlib import Path
 import msgspec
 
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.files.decode import Json, checked, reading
-from fa_core.files.opening import read_file
+from fa_core.files.decode import Json, read_toml
 from fa_core.formats.rows import AuditRow
 from fa_core.option_values import listed, nearest, unknown_name
 from fa_core.report.diagnostics import BOUND
@@ -32,14 +31,11 @@ from fa_core.report.names import canonical_method
 from fa_core.report.numbers import exact
 from fa_core.report.quantities import BY_NAME
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
-from fa_core.sanitize import sanitize
 
 HOLDS, FAILS = "holds", "fails"
 
 OUTCOMES = (HOLDS, FAILS, UNDECIDED, NOT_MEASURED)
 """What a run, and a claim, can say."""
-
-_LARGEST = 1 << 20
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,13 +156,7 @@ def read_claims(path: Path) -> list[Claim]:
     Raises:
         UnreadableInput: missing, not TOML, or a claim that cannot be meant (its number is named).
     """
-    with reading(path, "not a claims file"):
-        text = read_file(path, _LARGEST).decode("utf-8-sig")
-        try:
-            document: Json = msgspec.toml.decode(text)
-            checked(document)
-        except msgspec.DecodeError as error:
-            raise UnreadableInput(f"not TOML: {error}", where=path) from error
+    _, document = read_toml(path)
     found = document.get("claim")
     if not isinstance(found, list) or not found:
         hint = "write [[claim]] and its method, metric and at_least"
@@ -187,11 +177,7 @@ def _claim_of(fields: object, where: str) -> Claim:
     fault = _fault(claim)
     if fault:
         raise UnreadableInput(fault, where=where)
-    return msgspec.structs.replace(
-        claim,
-        method=canonical_method(claim.method),
-        text=sanitize(claim.text),
-    )
+    return msgspec.structs.replace(claim, method=canonical_method(claim.method))
 
 
 def _fault(claim: Claim) -> str:
@@ -202,12 +188,12 @@ def _fault(claim: Claim) -> str:
     if len(given) != 1 or not math.isfinite(given[0]):
         needs = "needs one finite number: at_least or at_most"
         if not given and claim.axes:
-            return f"{needs}; it has {listed([sanitize(name) for name in claim.axes])}"
+            return f"{needs}; it has {listed(claim.axes)}"
         return needs
     for name, value in claim.axes.items():
         if not isinstance(value, (str, int, float)):
             hint = nearest(name, sorted(_NAMES))
-            return f"{sanitize(name)} is no name of a claim, and an axis has one value; {hint}"
+            return f"{name} is no name of a claim, and an axis has one value; {hint}"
     return ""
 
 
@@ -225,11 +211,11 @@ def refuse_unknown_names(claims: Sequence[Claim], rows: Iterable[AuditRow], wher
     for number, claim in enumerate(claims, 1):
         place = f"{where}: claim {number}"
         if claim.method not in methods:
-            what = f"no run of method {sanitize(claim.method)!r}"
+            what = f"no run of method {claim.method!r}"
             raise UsageError(what, where=place, hint=nearest(claim.method, sorted(methods)))
         for axis in claim.axes:
             if axis not in axes:
-                what = f"no run has an axis {sanitize(axis)!r}"
+                what = f"no run has an axis {axis!r}"
                 known = [*sorted(axes), *sorted(_NAMES)]
                 raise UsageError(what, where=place, hint=nearest(axis, known))
 
@@ -252,7 +238,7 @@ def check_claim(claim: Claim, rows: Sequence[AuditRow]) -> ClaimResult:
     found = []
     for row in runs:
         if row.seed is None:
-            found.append(_said(claim, row, sanitize(row.key)))
+            found.append(_said(claim, row, row.key))
         elif times[row.seed] == 1:
             found.append(_said(claim, row, f"s{row.seed}"))
     for seed, count in times.items():

@@ -64,7 +64,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         """Whether both audits have it, and judge it differently."""
         if self.before is None or self.after is None:
             return False
-        return self.before.standing() != self.after.standing()
+        return self.before.report.judgement != self.after.report.judgement
 
     def to_dict(self) -> Json:
         """Names, state, and what each audit says, for JSON."""
@@ -88,7 +88,7 @@ def _side(row: AuditRow | None) -> Json | None:
     return {
         "source": row.source,
         "coverage": report.measured,
-        **judged_fields(row, report),
+        **judged_fields(report),
     }
 
 
@@ -166,7 +166,8 @@ def _compared(before: AuditRow, after: AuditRow) -> RunDifference:
     state = SAME
     if numbers:
         state = ROUNDING
-    if not is_rounding or before.cell() != after.cell() or before.words() != after.words():
+    said, says = ((row.report.cell(), row.report.words) for row in (before, after))
+    if not is_rounding or said != says:
         state = CHANGED
     return RunDifference(before=before, after=after, numbers=tuple(numbers), state=state)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -230,16 +230,12 @@ def _setup(row: AuditRow) -> Json:
     return found
 
 
-SETUP = ("arch", "arch_args", "data", "data_hash")
-"""Provenance of the network and the data."""
-
-
 class Family(NamedTuple):
     """Runs of one method that agree on everything but the penalty λ and the seed.
 
     Attributes:
         method: canonical name.
-        axes: their other axes.
+        axes: their other axes, as in `Condition.all_axes`.
         rows: their indices in the table.
     """
 
@@ -251,27 +247,37 @@ class Family(NamedTuple):
 def families(table: AuditTable) -> list[Family]:
     """The families with two values of λ or more, in order of first appearance; none is a value.
 
-    Runs of a family share collection, method, every other axis and, if recorded, the recipe but λ,
-    the network and the data.
+    They are `conditions` that share source kind, network, data, every axis and, if recorded, the
+    recipe, but λ.
     """
-    members: dict[str, list[int]] = defaultdict(list)
-    for i, home in enumerate(homes(table.source.tolist())):
-        parts = [home, str(table.method[i]), _without_penalty(table.axes[i])]
-        provenance = table.report(i).provenance
-        if isinstance(provenance.get("recipe"), Mapping):
-            parts += [_without_penalty(provenance.get(name)) for name in ("recipe", *SETUP)]
-        members[repr(parts)].append(i)
-    found = []
-    for rows in members.values():
-        first = rows[0]
-        if len({repr(table.axes[i].get("lam")) for i in rows}) > 1:
-            axes = {name: value for name, value in table.axes[first].items() if name != "lam"}
-            found.append(Family(str(table.method[first]), axes, tuple(rows)))
-    return found
+    found = conditions(table)
+    firsts = [table.row(rows[0]) for _, rows in found]
+    keys: list[Hashable] = []
+    facts = []
+    for (one, _), first in zip(found, firsts, strict=True):
+        keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
+        recipe = _but_penalty(first.report.provenance.get("recipe"))
+        facts.append(_but_penalty(_setup(first)) | {"recipe": recipe})
+    for name in dict.fromkeys(name for known in facts for name in known):
+        keys = _parted(keys, [known.get(name) for known in facts])
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        members[key].append(place)
+    alike = [[found[place] for place in places] for places in members.values()]
+    return [
+        Family(
+            own[0][0].method,
+            _but_penalty(own[0][0].all_axes),
+            tuple(sorted(row for _, rows in own for row in rows)),
+        )
+        for own in alike
+        if len({repr(one.axes.get("lam")) for one, _ in own}) > 1
+    ]
 
 
-def _without_penalty(value: object) -> object:
-    """A mapping's entries but λ, in order; another value as it is."""
-    if isinstance(value, Mapping):
-        return sorted((name, each) for name, each in value.items() if name != "lam")
-    return value
+def _but_penalty(value: Any) -> Any:
+    """A mapping's known entries but λ, in order; another value as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    known = {name: each for name, each in value.items() if each is not None}
+    return {name: known[name] for name in sorted(known) if name != "lam"}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import brief, is_number
-from fa_core.report.report_facts import UNSTATED, WHAT_IF
+from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
     "float64": 2.0**-53,
@@ -41,8 +41,6 @@ MOST_NAMED = 40
 
 LACKING, UNCHECKED = "lacking", "unchecked"
 
-FORMULAS, BASELINE = "formulas", "baseline"
-
 
 class Rule(NamedTuple):
     """How a quantity is compared.
@@ -50,71 +48,87 @@ class Rule(NamedTuple):
     Attributes:
         times: how many times `relative_tolerance` a number may differ; 0 = it must be equal.
         size: what the tolerance is relative to, where that is more than the number.
-        kind: of a `Difference`; empty: ``number`` or ``fact``.
-        needs: what a comparison needs besides: `FORMULAS` (one version of them and of torch, which
-            draws the random numbers) or `BASELINE` (the frozen run).
+        needs: without which a difference decides nothing: `FORMULAS`, `BASELINE` or `HERE`.
+        unless: why it is not compared at all.
     """
 
     times: float = 0.0
     size: float = 0.0
-    kind: str = ""
     needs: str = ""
+    unless: str = ""
 
+
+FORMULAS, BASELINE, HERE = "formulas", "baseline", "here"
+_LACKS = {
+    FORMULAS: "of other formulas or of another torch",
+    BASELINE: "the frozen run that gave it is not at hand",
+    HERE: "measured elsewhere",
+}
+"""What a comparison may need besides → the reason that stands for its absence."""
 
 BY_UNIT = {"norm": Rule(1.0), "×": Rule(2.0), "cosine": Rule(2.0, 1.0)}
 """Unit → what rounding may change; a ratio of two norms errs by at most the sum of their errors,
 and so does a cosine. Accuracies are counts, with near-ties decided in float64."""
 
-_SAME = Rule()
-_NORM, _COSINE = BY_UNIT["norm"], BY_UNIT["cosine"]
+FACT = Rule(needs=FORMULAS)
+"""Whatever has no rule of its own must be equal: texts, counts, settings of the run."""
+
+_SAME, _NORM, _COSINE = Rule(), BY_UNIT["norm"], BY_UNIT["cosine"]
 _DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
+_MACHINE = Rule(unless="says where it was measured")
+
+_ROUNDS = ("device", "device_label", "instructions", "group", "versions.torch", "versions.numpy")
+"""Facts of provenance that let numbers differ by rounding."""
+
+_PLACE = (*_ROUNDS[:4], "threads", "processor", "node", "versions")
+"""All facts about the place."""
+
+_DECIDE = ("versions.formulas", "versions.torch")
+"""The versions that decide intervals and random numbers."""
+
+QUANTITIES: Mapping[str, Rule] = {
+    "notes": Rule(unless="free text"),
+    "thresholds": Rule(unless="the verdict is judged by them and by the protocol's"),
+    **dict.fromkeys(("method_name", "seed", "axes", "summary", "dtype", "partial_stream"), _SAME),
+    **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer"), _SAME),
+    **dict.fromkeys(("headline_acc", "right"), _SAME),
+    **dict.fromkeys(("residual_norms", "bp_grad_norms", "error_norm"), _NORM),
+    "cross_batch_stability": _COSINE,
+    "frozen_baseline_acc": Rule(needs=BASELINE),
+    "credit": _DRAWN_COSINE,
+    **dict.fromkeys(("credit.gamma", "credit.gamma_L", "credit.deep_gamma"), _COSINE),
+    "credit.nudge": Rule(50.0),
+    # an interval's width comes from small differences, which rounding changes more
+    "intervals": Rule(50.0, needs=FORMULAS),
+    "intervals.stability": Rule(50.0, 1.0, needs=FORMULAS),
+    "intervals.acc": Rule(50.0, 1e-6, needs=FORMULAS),
+    "intervals.margin_pp": Rule(50.0, 1e-6, needs=BASELINE),
+    "mean_error": _DRAWN_COSINE,
+    # rounding errors themselves, and accuracies without decided ties
+    "reference_precision": Rule(needs=HERE),
+    "depth_ablation": Rule(needs=HERE),
+    **dict.fromkeys(("provenance.hashes", "provenance.data_hash", "provenance.loss"), _SAME),
+    "provenance.other_frozen_baselines": Rule(needs=BASELINE),
+    "provenance.frozen_baseline_from": Rule(unless="a path"),
+    "provenance.checkpoint": Rule(unless="a path"),
+    "provenance.files": Rule(unless="times of files"),
+    "provenance.settings": Rule(unless="the run was measured again with them"),
+    **{f"provenance.{name}": _MACHINE for name in _PLACE},
+}
+"""Name in a report, of a value or of all within it → how it is compared; else as a `FACT`."""
 
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
 
-QUANTITIES: Mapping[str, Rule] = {
-    **dict.fromkeys(_NAMES, _SAME),
-    "provenance.hashes.weights": Rule(kind="weights"),
-    "provenance.hashes.credit": Rule(kind="file"),
-    "provenance.data_hash": Rule(kind="data"),
-    "provenance.loss": _SAME,
-    **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer", "dtype"), _SAME),
-    "partial_stream": _SAME,
-    "residual_norms": _NORM,
-    "bp_grad_norms": _NORM,
-    "cross_batch_stability": _COSINE,
-    "headline_acc": _SAME,
-    "right": _SAME,
-    "frozen_baseline_acc": Rule(needs=BASELINE),
-    "error_norm": _NORM,
-    "credit.gamma": _COSINE,
-    "credit.gamma_L": _COSINE,
-    "credit.deep_gamma": _COSINE,
-    "credit.null": _DRAWN_COSINE,
-    "credit.rho": _DRAWN_COSINE,
-    "credit.nudge": Rule(50.0),
-    # an interval's width comes from small differences, which rounding changes more
-    "intervals.growth": Rule(50.0, needs=FORMULAS),
-    "intervals.g_L": Rule(50.0, needs=FORMULAS),
-    "intervals.stability": Rule(50.0, 1.0, needs=FORMULAS),
-    "intervals.acc": Rule(50.0, 1e-6, needs=FORMULAS),
-    "intervals.margin_pp": Rule(50.0, 1e-6, needs=BASELINE),
-}
-"""Name in a report → how its values are compared."""
-
-_MACHINE = ("device", "device_label", "instructions", "group")
-_VERSIONS = ("torch", "numpy")
-"""Facts of provenance that let numbers differ by rounding."""
-
-_ORDER = ("weights", "data", "file", "number", "verdict", "fact", LACKING, UNCHECKED)
+_ORDER = ("fact", "number", "verdict", LACKING, UNCHECKED)
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A value that differs from the record.
 
     Attributes:
-        kind: ``weights``, ``data``, ``file``, ``verdict``, ``number`` or ``fact``; ``lacking``:
-            measured now but not recorded; ``unchecked``: recorded, and it could not be compared.
+        kind: ``fact``, ``number`` or ``verdict``; ``lacking``: measured now but not recorded;
+            ``unchecked``: recorded, and it could not be compared.
         name: of the value, e.g. ``bp_grad_norms[4]``.
         recorded: its value in the record, or None.
         measured: its value now, or None.
@@ -151,16 +165,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     Attributes:
         differences: all values that differ, deciding or not.
         compared: number of compared values.
-        largest: largest difference relative to its tolerance (at most 1 = agreement).
-        bit_for_bit: whether all compared numbers are equal.
+        largest: largest difference relative to its tolerance (0 = bit for bit, at most 1).
         elsewhere: what differs of the machine and the versions; if nothing, no tolerance applies.
-        not_compared: names of recorded values that are in no row of `QUANTITIES`.
+        not_compared: names of recorded values that are not compared.
     """
 
     differences: list[Difference]
     compared: int
     largest: float
-    bit_for_bit: bool
     elsewhere: list[str]
     not_compared: list[str]
 
@@ -181,9 +193,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             counts = Counter(each.kind for each in self.differences if each.decides)
             kinds = ", ".join(f"{count} × {kind}" for kind, count in counts.items())
             return f"DIFFERS: {kinds}; {self.compared} values compared"
-        exact = f"at most {brief(self.largest, 2)} of what rounding allows"
-        if self.bit_for_bit:
-            exact = "bit for bit"
+        exact = "bit for bit"
+        if self.largest:
+            exact = f"at most {brief(self.largest, 2)} of what rounding allows"
         if self.unchecked:
             return f"agrees in {self.compared} values, {exact}; {self.unchecked} NOT CHECKED"
         return f"agrees: {self.compared} values, {exact}"
@@ -203,7 +215,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def compare(
-    recorded: DiagnosticReport, measured: DiagnosticReport, beside: Iterable[Difference] = ()
+    recorded: DiagnosticReport,
+    measured: DiagnosticReport,
+    summary: tuple[Json, Json] = ({}, {}),
 ) -> Comparison:
     """Compare a record with a new measurement of the same run.
 
@@ -213,36 +227,65 @@ def compare(
     Args:
         recorded: the record.
         measured: the new measurement.
-        beside: further differences, which the record has with itself.
+        summary: what the file says of the record, and what it would have to say.
     """
-    before, after = _data(recorded), _data(measured)
-    elsewhere = _elsewhere(recorded, measured)
+    said, own = summary
+    before, after = _values(recorded, said), _values(measured, own)
+    elsewhere = _elsewhere(before, after)
     relative = relative_tolerance(measured) if elsewhere else 0.0
-    same_formulas = _formulas(recorded) == _formulas(measured)
-    nameless = () if measured.method_name else _NAMES
+    lacks = {
+        FORMULAS: bool(_changed(before, after, _DECIDE)),
+        HERE: bool(elsewhere),
+    }
+    outside = _not_compared(after)
     differences: list[Difference] = []
     within: list[float] = []
-    for quantity, rule in QUANTITIES.items():
-        if quantity in nameless:
+    skipped: dict[str, None] = {}
+    for name in {**before, **after}:
+        quantity, rule = _rule(name)
+        if rule.unless or quantity in outside:
+            if name in before:
+                skipped[quantity] = None
             continue
-        old, new = _values(before, quantity), _values(after, quantity)
-        for name in {**old, **new}:
-            found = _judged(name, old.get(name), new.get(name), rule, relative)
-            if isinstance(found, float):
-                within.append(found)
-            else:
-                differences.append(_excused(found, rule, same_formulas))
-    checked = [each for each in differences if each.kind not in (LACKING, UNCHECKED)]
-    differences += [*beside, *_verdicts(recorded, measured)]
+        found = _judged(name, before.get(name), after.get(name), rule, relative)
+        lacks[BASELINE] = name not in after
+        if isinstance(found, float):
+            within.append(found)
+        elif lacks.get(rule.needs):
+            # other formulas may measure more
+            is_new = found.recorded is None and rule.needs == FORMULAS
+            kind, why = LACKING if is_new else UNCHECKED, _LACKS[rule.needs]
+            differences.append(replace(found, kind=kind, decides=False, why=why, tolerance=None))
+        else:
+            differences.append(found)
+    both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
+    differences += _verdicts(recorded, measured)
     differences.sort(key=_order)
     return Comparison(
         differences=differences,
-        compared=len(within) + sum(each.measured is not None for each in checked),
+        compared=len(within) + sum(both),
         largest=max(within, default=0.0),
-        bit_for_bit=not any(within),
         elsewhere=elsewhere,
-        not_compared=[*(name for name in nameless if before.get(name)), *_others(before)],
+        not_compared=list(skipped),
     )
+
+
+def _rule(name: str) -> tuple[str, Rule]:
+    """The quantity that a value belongs to, and its rule."""
+    part = name
+    while part:
+        if part in QUANTITIES:
+            return part, QUANTITIES[part]
+        part = part[: max(part.rfind("."), part.rfind("["), 0)]
+    return name, FACT
+
+
+def _not_compared(measured: Json) -> Sequence[str]:
+    """Quantities that a measurement says nothing of: names without a manifest, the name of data
+    that were typed."""
+    settings = "provenance.settings.data"
+    typed = ("provenance.data",) if {settings, f"{settings}_typed"} <= measured.keys() else ()
+    return (*typed, *(() if "method_name" in measured else _NAMES))
 
 
 def relative_tolerance(report: DiagnosticReport) -> float:
@@ -286,12 +329,12 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
     A tolerance above the value itself agrees with nearly everything: a value that is not equal and
     within such a tolerance counts as not compared.
     """
-    found = Difference(kind=rule.kind or "fact", name=name, recorded=was, measured=now)
+    found = Difference(kind="fact", name=name, recorded=was, measured=now)
     if was is None:
         return replace(found, kind=LACKING)
     if not (is_number(was) and (now is None or is_number(now))):
         return 0.0 if was == now else found
-    found = replace(found, kind=rule.kind or "number")
+    found = replace(found, kind="number")
     if now is None:
         return found
     tolerance = 0.0
@@ -304,24 +347,6 @@ def _judged(name: str, was: object, now: object, rule: Rule, relative: float) ->
         why = f"rounding may change it by {tolerance:.1e}"
         return replace(found, kind=UNCHECKED, decides=False, why=why)
     return over
-
-
-def _formulas(report: DiagnosticReport) -> tuple[object, object]:
-    """The versions that decide intervals and random numbers."""
-    versions = _mapping(report.provenance.get("versions"))
-    return versions.get("formulas", "1"), versions.get("torch")
-
-
-def _excused(found: Difference, rule: Rule, same_formulas: bool) -> Difference:
-    """The difference, which decides nothing if what its rule needs is not given."""
-    if rule.needs == FORMULAS and not same_formulas:
-        why = "of other formulas or of another torch"
-    elif rule.needs == BASELINE and found.measured is None:
-        why = "the frozen run that gave it is not at hand"
-    else:
-        return found
-    kind = LACKING if found.recorded is None else UNCHECKED
-    return replace(found, kind=kind, decides=False, why=why, tolerance=None)
 
 
 def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterator[Difference]:
@@ -346,25 +371,15 @@ def _verdicts(recorded: DiagnosticReport, measured: DiagnosticReport) -> Iterato
             return
 
 
-def _data(report: DiagnosticReport) -> Json:
-    """The report as JSON data, without its verdict."""
-    data: Json = msgspec.to_builtins(report.as_recorded())
-    for name in ("verdict", WHAT_IF):
-        data.pop(name, None)
-    return data
-
-
-def _values(data: Json, quantity: str) -> dict[str, object]:
-    """Name → value of all numbers of a quantity."""
-    inside: object = data
-    for key in quantity.split("."):
-        inside = _mapping(inside).get(key)
+def _values(report: DiagnosticReport, summary: Json) -> dict[str, object]:
+    """Name → value of all numbers and texts of a report, but for its verdict, and of a summary."""
+    data = msgspec.to_builtins(report.as_recorded()) | {"verdict": None, "summary": summary}
     found: dict[str, object] = {}
-    waiting = [(quantity, inside)]
+    waiting: list[tuple[str, object]] = list(data.items())[::-1]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
-            waiting += [(f"{name}.{key}", each) for key, each in value.items()]
+            waiting += [(f"{name}.{key}", each) for key, each in value.items()][::-1]
         elif isinstance(value, (list, tuple)):
             waiting += [(f"{name}[{place}]", each) for place, each in enumerate(value)][::-1]
         elif value is not None and value != "":
@@ -372,46 +387,29 @@ def _values(data: Json, quantity: str) -> dict[str, object]:
     return found
 
 
-def _others(data: Mapping[str, object], prefix: str = "") -> Iterator[str]:
-    """Names of recorded values that no quantity has."""
-    for key, value in data.items():
-        name = f"{prefix}{key}"
-        if name in QUANTITIES or value in (None, "", [], {}):
-            continue
-        if isinstance(value, Mapping) and any(each.startswith(f"{name}.") for each in QUANTITIES):
-            yield from _others(value, f"{name}.")
-        else:
-            yield name
+def _changed(before: Json, now: Json, facts: Sequence[str]) -> list[str]:
+    """Which facts of provenance differ."""
+    values = [(before.get(f"provenance.{name}"), now.get(f"provenance.{name}")) for name in facts]
+    return [
+        f"{name.removeprefix('versions.')} {was} → {is_now}"
+        for name, (was, is_now) in zip(facts, values, strict=True)
+        if was != is_now
+    ]
 
 
-def _elsewhere(recorded: DiagnosticReport, measured: DiagnosticReport) -> list[str]:
+def _elsewhere(before: Json, now: Json) -> list[str]:
     """What differs of the machine and the versions; of another device than the processor at least
     its name, since its kernels need not repeat a number."""
-    before, now = _machine(recorded), _machine(measured)
-    changed = [f"{name} {before[name]} → {now[name]}" for name in now if before[name] != now[name]]
-    if not changed and (now["device"] != "cpu" or now["instructions"] is None):
-        changed.append(f"device {now['device']}")
+    device = now.get("provenance.device")
+    changed = _changed(before, now, _ROUNDS)
+    if not changed and (device != "cpu" or "provenance.instructions" not in now):
+        return [f"device {device}"]
     return changed
-
-
-def _machine(report: DiagnosticReport) -> Json:
-    """What lets numbers differ by rounding."""
-    facts = report.provenance
-    versions = _mapping(facts.get("versions"))
-    machine = {name: facts.get(name) for name in _MACHINE}
-    return machine | {name: versions.get(name) for name in _VERSIONS}
 
 
 def _order(difference: Difference) -> tuple[bool, int]:
     """Deciding differences first, by kind."""
     return not difference.decides, _ORDER.index(difference.kind)
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    """A mapping from a file; empty if the value is none."""
-    if isinstance(value, Mapping):
-        return value
-    return {}
 
 
 def _short(value: object, absent: str) -> str:

@@ -1,8 +1,11 @@
-"""Statistics over seeds: mean, spread and verdict counts."""
+"""Statistics over seeds: mean, spread and verdict counts; and runs compared layer by layer."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -16,10 +19,7 @@ from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY, UNDECIDED, WALKS_BACK
-
-MIXED = "MIXED"
-
+from fa_core.report.verdict import common_judgement
 
 AVERAGED = named("acc", "growth", "h_L", "g_L", "drift", "margin")
 """The numbers that are averaged over seeds, beside those of `CREDIT`."""
@@ -61,12 +61,11 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         collection: the runs' file or folder, if several hold the same runs; else ``""``.
         seeds: in table order; None for a run without a seed.
         stats: column of `AuditTable`, of `AVERAGED` and `CREDIT` → `Stat`.
-        verdicts: judgement → runs; `CONTROL` for controls.
+        verdicts: judgement → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
         undecided: letter → runs on which it is undecided.
-        verdict: ``trustworthy`` or ``walk-back`` (``PASS``, ``FAIL``), ``undecided``, ``control``,
-            ``not measured``; ``MIXED`` when seeds disagree.
+        verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
         notes: missing results, and why.
@@ -93,11 +92,13 @@ class SeedTable(Result, frozen=True, kw_only=True):
     Attributes:
         by: names of the second axes.
         groups: one per method × second axes.
+        thresholds: what judged the runs.
         notes: what was left out or assumed, and why.
     """
 
     by: tuple[str, ...]
     groups: tuple[SeedGroup, ...]
+    thresholds: DiagnosticThresholds
     notes: tuple[str, ...] = ()
 
 
@@ -119,11 +120,11 @@ def over_seeds(
     if not groups:
         notes.append("no runs: nothing to average")
     by = tuple(groups[0].axes) if groups else ()
-    return SeedTable(by=by, groups=tuple(groups), notes=tuple(notes))
+    return SeedTable(by=by, groups=tuple(groups), thresholds=t, notes=tuple(notes))
 
 
 def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresholds) -> SeedGroup:
-    standings = runs.standings(thresholds)
+    judgements = runs.judgements(thresholds)
     fired = _counts(runs.flags(thresholds))
     measured = _counts(runs.coverage)
     undecided = _counts(runs.undecided(thresholds))
@@ -141,11 +142,11 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         collection=condition.collection,
         seeds=tuple(runs.seed),
         stats=stats,
-        verdicts=dict(standings),
+        verdicts=dict(judgements),
         fired=fired,
         measured=measured,
         undecided={letter: count for letter, count in undecided.items() if count},
-        verdict=_verdict(standings),
+        verdict=common_judgement(judgements),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
         notes=_notes(runs, measured),
@@ -211,22 +212,6 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
     )
 
 
-def _verdict(standings: Counter[str]) -> str:
-    """The standing of the measured runs, `MIXED` if they disagree; undecided runs outweigh
-    trustworthy ones.
-
-    >>> _verdict(Counter({"trustworthy": 2, "undecided": 1}))
-    'undecided'
-    """
-    found = set(standings) - {NOT_MEASURED}
-    if WALKS_BACK in found and len(found) > 1:
-        return MIXED
-    for word in (WALKS_BACK, CONTROL, UNDECIDED, TRUSTWORTHY):
-        if word in found:
-            return word
-    return NOT_MEASURED
-
-
 def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
     n = len(runs)
     unmeasured = n - int(np.count_nonzero(runs.coverage))
@@ -254,3 +239,76 @@ def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
             note += baseline_hint(runs)
         notes.append(note)
     return tuple(notes)
+
+
+PARTS_AT = 10.0
+"""Runs diverge where the largest value exceeds ten times the smallest: more than seed noise."""
+
+
+class LayerSpread(Result, frozen=True, kw_only=True):
+    """One layer's norm (or growth) in several runs.
+
+    Attributes:
+        layer: l.
+        values: one per run, in the order given; None where a run has no such layer.
+        ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the
+            smallest is 0; None with fewer than two values, or with no finite one.
+    """
+
+    layer: int
+    values: tuple[float | None, ...]
+    ratio: float | None
+
+    def stat(self, geometric: bool) -> Stat:
+        """Mean and spread of the values, as over seeds; meaningful for runs of one network."""
+        known = [value for value in self.values if value is not None]
+        return stat_of(np.array(known), geometric, marked=True)
+
+
+def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
+    """The runs' values per layer, with their ratio r_l = max_i x_il / min_i x_il.
+
+    Args:
+        curves: per run, one value ≥ 0 per layer; runs may differ in depth: a layer is compared
+            among the runs that have it.
+
+    Returns:
+        One entry per layer of the deepest run.
+
+    >>> [layer.ratio for layer in across_runs([[8.0, 10.0, 20.0], [8.0, 500.0]])]
+    [1.0, 50.0, None]
+    """
+    layers = []
+    for layer, values in enumerate(zip_longest(*curves)):
+        layers.append(LayerSpread(layer=layer, values=values, ratio=_ratio(values)))
+    return tuple(layers)
+
+
+def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
+    """The first layer l with r_l > factor; None if there is none.
+
+    Args:
+        layers: from `across_runs`.
+        factor: largest ratio of largest to smallest value that counts as agreement, ≥ 1.
+
+    >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
+    1
+    """
+    for layer in layers:
+        if layer.ratio is not None and layer.ratio > factor:
+            return layer
+    return None
+
+
+def _ratio(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    finite = [value for value in known if math.isfinite(value)]
+    if len(known) < 2 or not finite:
+        return None
+    low = min(finite)
+    high = max(finite)
+    if len(finite) < len(known) or high > low <= 0:
+        return math.inf
+    if high > low:
+        return high / low
+    return 1.0

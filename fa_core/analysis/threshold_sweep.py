@@ -302,7 +302,7 @@ def _separation(
     return low < high, (low, high) if math.isfinite(high - low) else None
 
 
-_CHOOSE = "choose the groups with --healthy and --degenerate"
+_CHOOSE = "`fa-tui sweep` with --healthy and --degenerate chooses the groups"
 
 
 def _bounded(end: float) -> float | None:

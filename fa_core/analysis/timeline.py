@@ -141,33 +141,6 @@ class Timeline(Result, frozen=True, kw_only=True):
         return any(len(point.gamma) > 1 for point in self.points)
 
 
-def timeline(
-    trace: Trace,
-    thresholds: DiagnosticThresholds | None = None,
-    stop_on: str = STOP_ON,
-    frozen_baseline: Baseline = None,
-    total_epochs: int | None = None,
-) -> Timeline:
-    """Judge every epoch of one trace.
-
-    Args:
-        trace: a run over its epochs.
-        thresholds: default: the protocol's.
-        stop_on: letters that end the run.
-        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a
-            `FrozenBaseline`, one that is only assumed.
-        total_epochs: length the run was planned for; default: what the trace holds.
-
-    Note:
-        (d) fires on every run that has not yet learned, so its first fire says little; see
-        ``lasting``.
-
-    Source: docs/protocol.md §9, temporal.
-    """
-    [found] = Replay([trace], [frozen_baseline]).timelines(thresholds, stop_on, total_epochs)
-    return found
-
-
 def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """The epoch since which it fires at every epoch it was measured at."""
     passing = np.flatnonzero(measured & ~fired)
@@ -220,6 +193,10 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
         if letter == "d":
             why = why_no_baseline(trace.method) or why
         notes.append(f"({letter}) not judged: {why}")
+    last = table.report(len(table) - 1)
+    bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
+    if bare:
+        notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
     if not set(stop_on) & set(measured):
         notes.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:
@@ -235,16 +212,22 @@ def timelines(
     total_epochs: int | None = None,
     assumed: FrozenBaseline | None = None,
 ) -> list[Timeline]:
-    """`timeline` of many runs.
+    """Many runs, each judged epoch by epoch.
 
     Args:
-        traces: the runs.
+        traces: the runs over their epochs.
         table: audits; their frozen baselines are used for traces without one in the same file or
             run folder.
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
-        total_epochs: length the runs were planned for.
+        total_epochs: length the runs were planned for; default: what a trace holds.
         assumed: see `frozen_baselines`.
+
+    Note:
+        (d) fires on every run that has not yet learned, so its first fire says little; see
+        ``lasting``.
+
+    Source: docs/protocol.md §9, temporal.
     """
     replay = Replay(traces, frozen_baselines(traces, table, assumed))
     nulls = _nulls(traces, table)
@@ -457,7 +440,7 @@ class Replay:
         stop_on: str = STOP_ON,
         total_epochs: int | None = None,
     ) -> list[Timeline]:
-        """Every run, judged epoch by epoch. Arguments as in `timeline`."""
+        """Every run, judged epoch by epoch. Arguments as in `timelines`."""
         fired, undecided = self._table.flags(thresholds), self._table.undecided(thresholds)
         found = []
         for trace, records in zip(self._traces, self._records, strict=True):

@@ -8,11 +8,12 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note
-from fa_core.formats.table import AuditTable, Mask, objects
+from fa_core.formats.table import AuditTable, Bits, Mask, objects
 from fa_core.report.diagnostics import BIT, LETTERS, letters_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""
@@ -137,7 +138,7 @@ def decision_utility(
             *table.assumed_notes,
             *table.uneven_notes,
             *controls_note(table.method[measured]),
-            *_skipped(runs, len(table) - int(measured.sum())),
+            *_skipped(runs, runs.undecided(thresholds), len(table) - int(measured.sum())),
         ),
     )
 
@@ -153,7 +154,7 @@ def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
     return tuple(sorted(smallest))
 
 
-def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
+def _skipped(runs: AuditTable, undecided: Bits, unmeasured: int) -> tuple[str, ...]:
     n = len(runs)
     notes = []
     if unmeasured:
@@ -168,8 +169,12 @@ def _skipped(runs: AuditTable, unmeasured: int) -> tuple[str, ...]:
         notes.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
     for letter, bit in BIT.items():
         missing = n - int(np.count_nonzero(runs.coverage & bit))
-        if missing:
-            notes.append(
-                f"({letter}) not measured on {missing} of {n} runs: it walks none of them back"
-            )
+        for state, count in (
+            (NOT_MEASURED, missing),
+            (UNDECIDED, int(np.count_nonzero(undecided & bit))),
+        ):
+            if count:
+                notes.append(
+                    f"({letter}) {state} on {count} of {n} runs: it walks none of them back"
+                )
     return tuple(notes)

@@ -43,7 +43,7 @@ from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.formats.row_baselines import with_baseline, with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow, Problem, measured
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run
@@ -66,13 +66,11 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rows: the measured runs, including the skipped ones, in order.
         failures: the runs that could not be measured, with their errors.
-        skipped: number of runs that an earlier audit had measured.
         interrupted: whether the user stopped it.
     """
 
     rows: list[AuditRow]
     failures: list[Problem]
-    skipped: int = 0
     interrupted: bool = False
 
 
@@ -270,7 +268,6 @@ def audit(
     return AuditResult(
         rows=file.rows(),
         failures=failures,
-        skipped=len(found),
         interrupted=interrupted,
     )
 
@@ -327,9 +324,9 @@ class AuditFile:
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Append a row's report to the file."""
-        self._reports[index] = report
+        row = measured(self._order[index], report)
+        self._reports[index] = row.report
         if self._journal is not None:
-            row = replace(self._order[index], report=report)
             self._journal.append(_marked(row, *self._adjust([row])))
 
     def write(self) -> None:

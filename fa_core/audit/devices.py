@@ -55,10 +55,8 @@ def idle_gpu(devices: Iterable[str]) -> str:
     files = _gpu_files()
     if set(devices) != {"cpu"} or not files:
         return ""
-    why, name = why_no_cuda().removeprefix("no GPU: "), files[0]
-    if not why:
-        why, name = "--device or the settings say so", ask_torch().gpus[0]
-    return f"measured on the CPU beside a GPU ({name}): {why}"
+    why = why_no_cuda().removeprefix("no GPU: ") or "--device or the settings say so"
+    return f"measured on the CPU beside a GPU ({files[0]}): {why}"
 
 
 class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):

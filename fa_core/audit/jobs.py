@@ -17,7 +17,7 @@ from fa_core.audit.devices import check_counts
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.files.decode import Json, reading
 from fa_core.files.opening import exists, is_folder, open_file
-from fa_core.formats.checkpoint_file import damage, files_of
+from fa_core.formats.checkpoint_file import distributed, files_of
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.option_values import (
     check_data_set,
@@ -201,7 +201,7 @@ def changed_since(rows: Iterable[AuditRow]) -> Iterator[Problem]:
                 )
 
 
-FORMULAS = "3"
+FORMULAS = "4"
 """Version of the formulas: raised with every new number, interval or null of Γ. Missing = 1."""
 
 
@@ -296,15 +296,14 @@ def check_options(options: MeasureOptions) -> None:
 
 
 def no_data(checkpoint: Path | str) -> FaError:
-    """The error for a checkpoint without a manifest and without --data; a missing or damaged file
-    is reported instead."""
+    """The error for a checkpoint without a manifest and without --data; a missing file, or one that
+    has to be converted, is reported instead."""
     path = Path(checkpoint)
     if not exists(path):
         return UnreadableInput(
             "is not there any more", where=path, hint="put it back, or open its folder anew"
         )
-    fault = damage(path / WEIGHTS if is_folder(path) else path)
-    return fault or UsageError(
+    return distributed(str(path)) or UsageError(
         "nothing says which data to measure it on",
         where=checkpoint,
         hint=(

@@ -25,7 +25,7 @@ from fa_core.audit.out_of_memory import check_fits
 from fa_core.errors import UnreadableInput
 from fa_core.files.opening import exists
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
-from fa_core.measure.checkpoint_network import fitted, network_for
+from fa_core.measure.checkpoint_network import loaded
 from fa_core.measure.gradients import cut
 from fa_core.measure.hooks import LogitsChoice
 from fa_core.measure.loss import LossFunction
@@ -211,6 +211,5 @@ def load(job: Job, device: str) -> Loaded:
     before = stamp(path)
     hashes = input_hashes(path)
     checkpoint = load_checkpoint(weights, options.weights)
-    network = network_for(checkpoint, manifest, options.model, as_is=options.dtype == "as-is")
-    taken = fitted(checkpoint, network.state_dict())
+    network, taken = loaded(checkpoint, manifest, options.model, options.dtype == "as-is")
     return Loaded(job, manifest, plan, hashes, taken, before, network.to(device))

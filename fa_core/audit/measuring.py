@@ -13,7 +13,6 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.audit.devices import idle_gpu
 from fa_core.audit.jobs import (
     AUTO,
     CREDITS,
@@ -35,8 +34,7 @@ from fa_core.measure.batch_input import as_batch
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import (
     DIRECTIONS,
-    NEEDS_DIRECTIONS,
-    given_credit_quality,
+    credit_quality,
     method_credit_quality,
     own_credit_quality,
 )
@@ -196,27 +194,19 @@ def _directions(loaded: Loaded) -> int:
 def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the network's own backward pass."""
     options = loaded.job.options
-    found = own_credit_quality(
+    return own_credit_quality(
         loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
-    )
-    return _without_directions(found.to_dict(), loaded)
+    ).to_dict()
 
 
 def _given_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the user's function."""
     options = loaded.job.options
     function = import_callable(options.credit, "--credit")
-    return given_credit_quality(
-        loaded.network, function, batch, options.taps or None, options.dtype, loss=loss
-    )
-
-
-def _without_directions(credit: Json, loaded: Loaded) -> Json:
-    """The credit without what needs random directions, unless they were drawn."""
-    if not _directions(loaded):
-        for name in NEEDS_DIRECTIONS:
-            credit.pop(name, None)
-    return credit
+    x, y = as_batch(batch, 0, loaded.network)
+    return credit_quality(
+        loaded.network, function, x, y, 0, 0, options.taps or None, options.dtype, None, loss
+    ).to_dict()
 
 
 def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
@@ -227,7 +217,7 @@ def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
     if rule.draws_feedback:
         null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
         found["null"] = null.to_dict()
-    return _without_directions(found, loaded)
+    return found
 
 
 def _rule(loaded: Loaded, method: str) -> Method:
@@ -239,14 +229,8 @@ def _rule(loaded: Loaded, method: str) -> Method:
     if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
     saved = loaded.checkpoint.path.parent / CREDIT
-    if exists(saved):
-        feedback = load_checkpoint(saved).tensors
-    else:
-        feedback = loaded.checkpoint.feedback
-    if loaded.manifest:
-        args = loaded.manifest.method_args
-    else:
-        args = {}
+    feedback = load_checkpoint(saved).tensors if exists(saved) else loaded.checkpoint.feedback
+    args = loaded.manifest.method_args if loaded.manifest else {}
     return restore_method(method, loaded.network, feedback, **args)
 
 
@@ -324,14 +308,12 @@ def build_report(
     if options.ablate:
         report = with_ablation(report, loaded, samples)
     other_data = _data_note(manifest, plan.data, samples)
-    if manifest is None:
-        why = ""
-    else:
-        why = why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
-    if why:
-        no_baseline = {"d": why}
-    else:
-        no_baseline = {}
+    why = (
+        ""
+        if manifest is None
+        else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
+    )
+    no_baseline = {"d": why} if why else {}
     method = job.method or (
         manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
     )
@@ -392,10 +374,11 @@ def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str
     """A warning if the samples differ from those the run was trained with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
-    if spec != manifest.data:
-        other = "other data than the manifest's"
-    else:
-        other = "the data changed since training"
+    other = (
+        "other data than the manifest's"
+        if spec != manifest.data
+        else "the data changed since training"
+    )
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
@@ -429,9 +412,8 @@ def _device_facts(device: str) -> dict[str, str]:
         label = torch.cuda.get_device_name(device)
     else:
         label = f"{processor_name()}, {torch.get_num_threads()} threads"
-    idle = idle_gpu([device])
     facts = {"device": device, "device_label": label}
     if not on_gpu:
         # processors of virtual machines share a name and differ in their instructions
         facts["instructions"] = torch.backends.cpu.get_cpu_capability()
-    return {**facts, **({"idle_gpu": idle} if idle else {})}
+    return facts

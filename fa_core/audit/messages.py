@@ -20,8 +20,9 @@ from typing import IO, Any, TypeAlias
 import msgspec
 
 from fa_core.audit.jobs import Job
+from fa_core.errors import FaError
 from fa_core.files.children import python_environment, start_python
-from fa_core.files.decode import Json
+from fa_core.files.decode import Json, loads
 
 LOG_TAIL_BYTES = 4096
 """Bytes of a worker's log read for its last lines."""
@@ -191,8 +192,8 @@ class ChildProcess:
         if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
             return None
         try:
-            message: FromWorker = decode(line, self._says)
-        except (ValueError, msgspec.ValidationError) as error:
+            message: FromWorker = msgspec.convert(loads(line), self._says)
+        except (ValueError, FaError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()
             return None
@@ -214,7 +215,8 @@ class ChildProcess:
 
         timer = threading.Timer(seconds, kill)
         timer.daemon = True
-        timer.start()
+        with contextlib.suppress(RuntimeError):  # no further thread may be started
+            timer.start()
 
     def hang_up(self) -> None:
         """Close its stdin, which ends it; unfinished measurements are lost."""
@@ -239,10 +241,7 @@ class ChildProcess:
             known = -code in {*signal.Signals}
             cause = f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"
         words = "".join(log_tail(self.log, 1)).strip()
-        if words:
-            hints = [f"its last words: {words}"]
-        else:
-            hints = []
+        hints = [f"its last words: {words}"] if words else []
         if words.endswith("No module named 'torch'"):
             hints.append("pip install torch")
         if cause.endswith("SIGKILL"):

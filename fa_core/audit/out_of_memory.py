@@ -10,10 +10,9 @@ from typing import TypeVar
 
 import torch
 
-from fa_core.audit.jobs import DeviceFull
+from fa_core.audit.jobs import DeviceFull, stamp
 from fa_core.errors import FaError, MeasureError
-from fa_core.files.opening import free_ram, open_file, size_of
-from fa_core.formats.checkpoint_file import files_of
+from fa_core.files.opening import free_ram
 from fa_core.measure.passes import is_out_of_memory
 
 FULL_OF_OTHERS = 0.5
@@ -76,12 +75,8 @@ def check_fits(path: Path, device: str) -> None:
 
     Raises:
         MeasureError: it does not fit; the message has both sizes.
-        UnreadableInput: no such file.
     """
-    size = 0
-    for part in files_of(path):
-        with open_file(part) as file:
-            size += size_of(file)
+    size = sum(size for size, _ in stamp(path))
     for place in dict.fromkeys(("cpu", device)):
         free = free_memory(place)
         if size > free:

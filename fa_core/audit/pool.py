@@ -71,7 +71,6 @@ class Pool(AbstractContextManager["Pool"]):
     ) -> None:
         self.on_notice = on_notice or ignore
         self.clock = clock
-        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
         self._devices = list(devices)
         self._threads = threads
         self._worker_numbers = itertools.count(1)
@@ -83,6 +82,8 @@ class Pool(AbstractContextManager["Pool"]):
         )
         self._notifier.start()
         threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
+        # last: where no thread may be started, no folder is left
+        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job, and start a worker if a device has none.
@@ -96,9 +97,9 @@ class Pool(AbstractContextManager["Pool"]):
         future = self._table.add(job)
         if len(self._workers) < len(self._devices):
             worker = WorkerThread(self, self._table, self._devices[len(self._workers)])
-            self._workers.append(worker)
             self._table.enter(worker)
             worker.start()
+            self._workers.append(worker)
         return future
 
     def make_room(self, devices: Sequence[str]) -> None:

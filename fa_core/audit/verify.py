@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.analysis.record_comparison import Comparison, Difference, compare
+from fa_core.analysis.record_comparison import Comparison, compare
 from fa_core.audit.audit import Measuring
 from fa_core.audit.jobs import CREDITS, MeasureOptions, job_for, run_of
 from fa_core.errors import FaError, UnreadableInput, UsageError
@@ -32,12 +33,21 @@ from fa_core.report.provenance import BASELINE_FROM, GIVEN
 DRAWS_AT_MOST = 200
 """Draws of a recorded null that are repeated; a limit, so that no file decides the run time."""
 
-CODE = {"model": "network", "logits": "place of the logits", "loss": "loss", "credit": "credit"}
+CODE = {
+    "model": "network",
+    "logits": "place of the logits",
+    "loss": "loss",
+    "credit": "credit",
+    "data": "data set",
+}
 """Options that may name code → what they name."""
 
 NO_CHECKPOINT = "no checkpoint; only what this project measured can be verified"
 
 _AS_RECORDED = MeasureOptions()
+
+Summary: TypeAlias = tuple[Json, Json]
+"""What a file says of a run, and what it would have to say."""
 
 
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +55,10 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         row: the record.
-        measured: the new report.
-        comparison: their differences.
+        comparison: its differences from a new measurement.
     """
 
     row: AuditRow
-    measured: DiagnosticReport
     comparison: Comparison
 
 
@@ -110,7 +118,7 @@ def verify(
     interrupted = how.run(todo, 0, reports.__setitem__, failures)
     done = sorted(reports.items())
     pairs = [(prepared[index][0], report) for index, report in done]
-    runs = verifications(pairs, _summaries(row.source for row, _ in pairs))
+    runs = verifications(pairs, summaries_of([row for row, _ in pairs]))
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
@@ -135,27 +143,22 @@ def find_checkpoint(row: AuditRow) -> Path:
         raise UnreadableInput(what, where=where, hint=f"a file's has at most {LONGEST_NAME:,}")
     recorded, folder = Path(row.checkpoint or ""), real_path(row.source).parent
     parts = range(1, len(recorded.parts))
-    if row.checkpoint:
-        places = [recorded]
-    else:
-        places = []
+    places = [recorded] if row.checkpoint else []
     places += [folder.joinpath(*recorded.parts[start:]) for start in parts]
     places += [folder] if folder.name == recorded.name else []
     for place in places:
         if is_file(place) or is_folder(place):
             return real_path(place)
-    if row.checkpoint and exists(recorded):
-        raise UnreadableInput(f"its checkpoint {recorded} is no file", where=where)
-    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+    why = "is no file" if row.checkpoint and exists(recorded) else "is not there any more"
+    raise UnreadableInput(f"its checkpoint {recorded} {why}", where=where)
 
 
 def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> MeasureOptions:
     """The settings a run was measured with, overridden by typed options.
 
-    These options override: the data SPEC (a recorded one may name no code), the network, which is
-        required if one was recorded, as is a loss, a credit or a place of the logits that names
-        code, and the name of the weights in a file. A report without settings is measured with its
-        own K and B.
+    These options override: the network, which is required if one was recorded, as are data, a
+        loss, a credit or a place of the logits that name code, and the name of the weights in a
+        file. A report without settings is measured with its own K and B.
 
     Raises:
         UsageError: the user's own code was recorded, and is not typed again.
@@ -176,6 +179,7 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
         if (text := getattr(options, name)) is not None
         and _code(typed, name) is None
         and (name == "model" or is_callable_name(text))
+        and not (name == "data" and text.partition(":")[0] in DATA_SETS)
     }
     if untyped:
         name, text = next(iter(untyped.items()))
@@ -183,16 +187,12 @@ def recorded_options(row: AuditRow, typed: MeasureOptions = _AS_RECORDED) -> Mea
             f"the {CODE[name]} {text!r} is the user's code, and code named by a file is never run"
         )
         wanted = " ".join(f"--{name} {text}" for name, text in untyped.items())
-        own_data = options.data and options.data.partition(":")[0] not in DATA_SETS
-        if own_data and typed.data is None:
-            wanted += f" --data {options.data}"
         hint = f"type it yourself if you trust it: {wanted}"
         raise UsageError(what, where=row.source, hint=hint)
     # as many draws as recorded: fewer draws are a prefix of more
     draws = null_draws(report.credit)
     return replace(
         options,
-        data=typed.data or options.data,
         data_typed=typed.data is not None,
         **{name: _code(typed, name) or getattr(options, name) for name in CODE},
         weights=typed.weights or options.weights,
@@ -207,52 +207,49 @@ def _code(typed: MeasureOptions, name: str) -> str | None:
     return None if value in CREDITS else value
 
 
-def verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
-    """Compare a record with a new measurement of its run."""
-    (run,) = verifications([(row, measured)])
-    return run
-
-
 def verifications(
     pairs: Iterable[tuple[AuditRow, DiagnosticReport]],
-    summaries: Mapping[tuple[str, str], Json] = MappingProxyType({}),
+    summaries: Mapping[tuple[str, str], Summary] = MappingProxyType({}),
 ) -> list[Verification]:
     """Compare records with new measurements, which supply the frozen baselines.
 
     Args:
         pairs: records and their new measurements.
-        summaries: what the files say of their own reports, see `_summaries`.
+        summaries: see `summaries_of`.
     """
     found = []
     for row, measured in _with_baselines(list(pairs)):
-        beside = _contradictions(row, summaries.get((row.source, row.key), {}))
-        comparison = compare(row.report, _named(row, measured), beside)
-        if measured.frozen_baseline_acc is None:
-            # from another run of that audit, or the user
-            measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
-        found.append(Verification(row=row, measured=measured, comparison=comparison))
+        summary = summaries.get((row.source, row.key), ({}, {}))
+        comparison = compare(row.report, _named(row, measured), summary)
+        found.append(Verification(row=row, comparison=comparison))
     return found
 
 
-def _summaries(sources: Iterable[str]) -> dict[tuple[str, str], Json]:
-    """(file, key of a report) → its entry in the ``summary`` of an audit table."""
-    found: dict[tuple[str, str], Json] = {}
-    for source in dict.fromkeys(sources):
-        table = None
-        with suppress(FaError, ValueError):
-            table = loads(read_file(source))
-        if isinstance(table, dict) and isinstance(table.get("summary"), list):
-            pairs = zip(table.get("reports", ()), table["summary"], strict=False)
-            found |= {(source, key): line for key, line in pairs if isinstance(line, dict)}
+def summaries_of(rows: Sequence[AuditRow]) -> dict[tuple[str, str], Summary]:
+    """(file, key of a report) → what the ``summary`` of an audit table says of that report and of
+    their number, and what it would have to say. Other files have no entry."""
+    tables = {source: _table(source) for source in {row.source for row in rows}}
+    found: dict[tuple[str, str], Summary] = {}
+    for row in rows:
+        runs, count, said = tables[row.source]
+        if said is not None:
+            own = {"runs": runs, "run": msgspec.structs.asdict(summary_row(row))}
+            found[row.source, row.key] = {"runs": count, "run": said.get(row.key)}, own
     return found
 
 
-def _contradictions(row: AuditRow, summary: Json) -> Iterator[Difference]:
-    """What the summary says otherwise than the report."""
-    for name, value in msgspec.structs.asdict(summary_row(row)).items():
-        said = summary.get(name, value)
-        if said != value and not (said != said and value != value):  # NaN: not measured
-            yield Difference(kind="fact", name=f"summary.{name}", recorded=said, measured=value)
+def _table(source: str) -> tuple[int, int, Json | None]:
+    """Numbers of reports and of lines in the summary of an audit table, and key → line; None for
+    a file without them."""
+    table = None
+    with suppress(FaError, ValueError):
+        table = loads(read_file(source))
+    if isinstance(table, dict):
+        reports, summary = table.get("reports"), table.get("summary")
+        if isinstance(reports, dict) and isinstance(summary, list):
+            lines = dict(zip(reports, summary, strict=False))
+            return len(reports), len(summary), lines
+    return 0, 0, None
 
 
 def _with_baselines(
@@ -284,8 +281,5 @@ def _named(row: AuditRow, measured: DiagnosticReport) -> DiagnosticReport:
     manifest = read_manifest(run)
     recorded = row.report.method_name
     same = canonical_method(manifest.method) == canonical_method(recorded)
-    if same:
-        name = recorded
-    else:
-        name = manifest.method
+    name = recorded if same else manifest.method
     return replace(measured, method_name=name, seed=manifest.seed, axes=manifest.axes)

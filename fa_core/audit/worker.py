@@ -11,6 +11,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,6 +24,7 @@ from fa_core.audit import messages
 from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress, ignore
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
+from fa_core.formats.run_progress import forget_measuring
 
 Send = Callable[[messages.FromWorker], None]
 
@@ -35,6 +37,9 @@ it."""
 
 LEAVE_SECONDS = 3.0
 """How long a training that is stopped may take for its last step."""
+
+SETTLE_SECONDS = 0.05
+"""How long after its pipes close a client that was killed is seen to be gone."""
 
 NICENESS = 10
 """Niceness of a worker on the CPU: interactive programs come first."""
@@ -119,12 +124,15 @@ class Control(threading.Thread):
         self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._stdin = stdin
         self._cancelled: set[str] = set()
+        self._client = os.getppid()
+        self._measured: set[Path] = set()
 
     def run(self) -> None:
         for line in self._stdin:
             match messages.decode(line, messages.ToWorker):
                 case messages.Run() as run:
                     self._cancelled.difference_update(job.id for job in run.jobs)
+                    self._measured.update(Path(job.checkpoint) for job in run.jobs)
                     self.runs.put(run)
                 case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
@@ -133,6 +141,10 @@ class Control(threading.Thread):
         self.training.acquire(timeout=LEAVE_SECONDS)
         self.sending.acquire(timeout=1.0)
         self._on_end()
+        time.sleep(SETTLE_SECONDS)
+        if os.getppid() != self._client:
+            for folder in self._measured:
+                forget_measuring(folder, self._client)
         if self._logs.name.startswith(messages.TEMPORARY) and not self.has_failed:
             self._tidy()
         os._exit(0)

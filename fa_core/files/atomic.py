@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
+from fa_core.sanitize import in_json
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -127,7 +128,5 @@ def write_json(path: Path, value: object) -> None:
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:
-    """JSON with a line end; lone surrogates, as in odd file names, are escaped."""
-    return (json.dumps(value, indent=indent, ensure_ascii=False) + "\n").encode(
-        errors="backslashreplace"
-    )
+    """JSON with a line end; characters that are not printable are escaped."""
+    return (in_json(json.dumps(value, indent=indent, ensure_ascii=False)) + "\n").encode()

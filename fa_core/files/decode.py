@@ -6,14 +6,18 @@ infinite), sanitized texts, and unique keys.
 
 from __future__ import annotations
 
+import codecs
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
+
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.opening import check_room
+from fa_core.files.opening import check_room, read_file
 from fa_core.sanitize import WHITE_SPACE, may_need_sanitizing, sanitize
 
 Json: TypeAlias = dict[str, Any]
@@ -36,6 +40,36 @@ TOO_DEEP = "nested too deep"
 
 class RepeatedKey(ValueError):
     """A key that stands more than once in a JSON object: one of its values would be lost."""
+
+
+_WIDE = {
+    "utf-16": re.compile(rb"\xff\xfe|\xfe\xff"),
+    "utf-16-le": re.compile(rb"(?:[\t\n\r -~]\0){4}"),
+    "utf-16-be": re.compile(rb"(?:\0[\t\n\r -~]){4}"),
+}
+
+
+def as_utf8(data: bytes, errors: str = "strict") -> bytes:
+    """A text as UTF-8 without a byte order mark; UTF-16 comes from other systems' shells.
+
+    Args:
+        data: the text, or the start of it.
+        errors: as of `bytes.decode`.
+
+    Raises:
+        UnreadableInput: not text in UTF-16, as its first bytes say.
+
+    >>> as_utf8("loss,epoch".encode("utf-16-le")), as_utf8("é".encode("utf-8-sig"))
+    (b'loss,epoch', b'\xc3\xa9')
+    """
+    for encoding, start in _WIDE.items():
+        if start.match(data):
+            try:
+                return data.decode(encoding, errors).encode()
+            except UnicodeDecodeError as error:
+                what = f"not text in UTF-16, as its first bytes say, at byte {error.start}"
+                raise UnreadableInput(what) from error
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def loads(data: bytes) -> Any:
@@ -123,6 +157,47 @@ def _sanitized(value: object) -> object:
     if isinstance(value, str):
         return sanitize(value, WHITE_SPACE)
     return value
+
+
+LARGEST_TOML = 1 << 20
+"""Maximum bytes of a TOML file."""
+
+_PLACE = re.compile(r" \(at (line \d+)(?:, .*)?\)")
+
+
+def toml(text: str) -> Json:
+    """Decode TOML.
+
+    Raises:
+        ValueError: malformed, nested too deep, or an integer of more than 64 bits.
+    """
+    # parsers are quadratic in the parts of a key, which stand in one line
+    if max((line.count(".") for line in text.splitlines()), default=0) > DEEPEST:
+        raise ValueError(TOO_DEEP)
+    try:
+        tables: Json = msgspec.toml.decode(text)
+    except RecursionError as error:
+        raise ValueError(TOO_DEEP) from error
+    checked(tables)
+    return tables
+
+
+def read_toml(path: Path, hint: str = "") -> tuple[str, Json]:
+    """The text of a TOML file, and its tables.
+
+    Raises:
+        UnreadableInput: not readable, or not TOML (with the line).
+    """
+    with reading(path, "not TOML", hint):
+        text = read_file(path, LARGEST_TOML).decode("utf-8-sig")
+        try:
+            return text, toml(text)
+        except msgspec.DecodeError as error:
+            what, found = str(error), _PLACE.search(str(error))
+            where = f"{path}: {found[1]}" if found else path
+            raise UnreadableInput(
+                f"not TOML: {_PLACE.sub('', what)}", where=where, hint=hint
+            ) from error
 
 
 def integer(digits: str) -> int | float:

@@ -20,29 +20,12 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 import torch
 from torch import Tensor
 
-from fa_core.files.decode import LARGEST, loads
+from fa_core.files.decode import LARGEST
 
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
 STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
 """Element type of each of torch's storage classes."""
-
-EXPORTED_TABLE = "data/weights/model_weights_config.json"
-"""Entry of the archive in which torch.export lists a program's weights."""
-
-EXPORTED = {
-    1: "uint8",
-    2: "int8",
-    3: "int16",
-    4: "int32",
-    5: "int64",
-    6: "half",
-    7: "float",
-    8: "double",
-    12: "bool",
-    13: "bfloat16",
-}
-"""Element types by their number in that list."""
 
 LONGEST_NAME = 1000
 """Characters of the longest name that is accepted."""
@@ -63,9 +46,6 @@ PARTS_OF_A_STORAGE = 6
 MOST_DIMENSIONS = 64
 """Most dimensions of a tensor."""
 
-LARGEST_DIRECTORY = 1 << 23
-"""Most bytes of a zip archive's directory: about 100,000 entries written by torch."""
-
 TOO_MANY_OBJECTS = "its pickle makes more objects than are read from a file of this size"
 
 _SETS = {"builtins.set", "builtins.frozenset", "__builtin__.set", "__builtin__.frozenset"}
@@ -75,6 +55,26 @@ _Value = TypeVar("_Value")
 
 _Handler: TypeAlias = Callable[..., None]
 """A handler of an opcode: called with the unpickler."""
+
+
+LARGEST_DIRECTORY = 1 << 23
+"""Most bytes of a zip archive's directory: about 100,000 entries."""
+
+_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
+_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
+
+
+def zip_entries(file: BinaryIO) -> list[zipfile.ZipInfo]:
+    """The entries of a zip archive.
+
+    Raises:
+        zipfile.BadZipFile: not a zip archive.
+        ValueError: too many entries.
+    """
+    ends = _end_of_zip(file)
+    if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
+        raise ValueError("a zip archive of more entries than a network or a data set has")
+    return zipfile.ZipFile(file).infolist()
 
 
 class StepBudget:
@@ -117,9 +117,16 @@ class _CountedOpcodes(dict[int, _Handler]):
 
 class SafeDict(dict[object, object]):
     """A dict from a file. Huge integers, whose hashes may be made to collide, and nested keys are
-    replaced."""
+    replaced.
 
-    __slots__ = ()
+    Attributes:
+        versions: the ``_metadata`` of a state dict, unchecked.
+    """
+
+    __slots__ = ("versions",)
+
+    def __init__(self) -> None:
+        self.versions: object = None
 
     def __setitem__(self, key: object, value: object) -> None:
         safe = key is None or isinstance(key, (str, float, bytes))
@@ -138,17 +145,18 @@ class Placeholder(SafeDict):
         args: arguments of that call, unchecked.
         state: argument of ``__setstate__``, unchecked.
         members: elements that would be appended.
-        tensor: the tensor it describes, once built.
+        tensor: the tensor it describes, or the kind of one that is not built, once looked at.
     """
 
     __slots__ = ("args", "members", "name", "state", "tensor")
 
     def __init__(self, name: str, args: Sequence[Any] = ()) -> None:
+        super().__init__()
         self.name = name
         self.args = args
         self.state: Any = None
         self.members: Sequence[object] = ()
-        self.tensor: Tensor | None = None
+        self.tensor: Tensor | str | None = None
 
     def append(self, member: object) -> None:
         """Add a member, like `list.append`."""
@@ -254,6 +262,11 @@ def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> No
         raise ValueError("a tensor's sizes or strides are no counts")
 
 
+def opened(file: BinaryIO) -> Archive:
+    """An open file of torch, mapped; a change of it does not reach its tensors."""
+    return Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+
+
 class Archive:
     """A file, or a file inside a pickle, and the byte ranges of its storages.
 
@@ -281,10 +294,7 @@ class Archive:
             zipfile.BadZipFile: not a zip archive.
             ValueError: too many entries, or big-endian numbers.
         """
-        ends = _end_of_zip(self._file())
-        if ends and ends[_DIRECTORY_SIZE] > LARGEST_DIRECTORY:
-            raise ValueError("a zip archive of more entries than a network has tensors")
-        for entry in zipfile.ZipFile(self._file()).infolist():
+        for entry in zip_entries(self._file()):
             start = self._content_start(entry.header_offset)
             inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
@@ -322,22 +332,6 @@ class Archive:
             file.seek(length, io.SEEK_CUR)
         return content
 
-    def exported(self) -> dict[str, Tensor]:
-        """Read the weights that ``torch.export.save`` wrote, a table and raw bytes, after
-        `open_zip`."""
-        found = {}
-        for name, entry in loads(self._entry(EXPORTED_TABLE))["config"].items():
-            if entry["use_pickle"]:
-                raise ValueError(f"{name} is no plain tensor")
-            meta = entry["tensor_meta"]
-            key = f"data/weights/{entry['path_name']}"
-            size = [length["as_int"] for length in meta["sizes"]]
-            stride = [step["as_int"] for step in meta["strides"]]
-            dtype = DTYPES[EXPORTED[meta["dtype"]]]
-            whole = Storage(self, "UntypedStorage", key, self.places[key][1])
-            found[name] = whole.tensor(dtype, meta["storage_offset"]["as_int"], size, stride)
-        return found
-
     def _entry(self, name: str) -> bytes:
         start, length = self.places[name]
         return bytes(self.data[start : start + length])
@@ -362,8 +356,6 @@ def _encoded(text: str) -> bytes:
 
 # the unpickler in C allocates whatever size a file states
 _PurePython: Any = vars(pickle)["_Unpickler"]
-_end_of_zip: Callable[[BinaryIO], Sequence[int] | None] = vars(zipfile)["_EndRecData"]
-_DIRECTORY_SIZE: int = vars(zipfile)["_ECD_SIZE"]
 
 
 class _Unpickler(_PurePython):  # type: ignore[misc]
@@ -381,9 +373,6 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
             raise pickle.UnpicklingError("a name of more characters than any has")
         self._budget.spend(length // BYTES_KEPT_A_STEP)
         return Placeholder(f"{module}.{name}")
-
-    def get_extension(self, code: int) -> None:
-        self.append(Placeholder(f"copyreg.{code}"))
 
     def persistent_load(self, pid: Sequence[Any]) -> object:
         if pid[0] == "module":
@@ -446,8 +435,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
 
     def _build(self) -> None:
         state = self.stack.pop()
-        if isinstance(self.stack[-1], Placeholder):
-            self.stack[-1].state = state
+        made = self.stack[-1]
+        if isinstance(made, Placeholder):
+            made.state = state
+        elif isinstance(made, SafeDict) and isinstance(state, dict):
+            made.versions = state.get("_metadata")
 
     def _empty_dict(self) -> None:
         self.append(SafeDict())

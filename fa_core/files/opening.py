@@ -19,7 +19,7 @@ Name: TypeAlias = "str | os.PathLike[str]"
 SMALL = 1 << 26
 """Bytes up to which free memory is not checked."""
 
-TIMES, SLACK = 64, 1 << 28
+TIMES, SLACK = 64, 7 << 26
 """Decoded contents may take this many times the file's bytes, plus some slack."""
 
 COPIES = 4
@@ -133,22 +133,23 @@ def check_size(path: Name, size: int, most: int | None = None) -> None:
         raise UnreadableInput(what, where=os.fspath(path), hint="free memory, or split the file")
 
 
-def check_room(needed: int, size: int, hint: str = "") -> None:
-    """Refuse a file whose decoded contents exceed memory.
+def check_room(needed: int, size: int | None, hint: str = "") -> None:
+    """Refuse contents that exceed memory, or are far larger than the files that ask for them.
 
     Args:
-        needed: bytes of its decoded contents.
-        size: of the file.
+        needed: bytes of the contents.
+        size: of the files; None = the user asked for them.
         hint: what to do about it.
 
     Raises:
         UnreadableInput: more than `TIMES` the file plus `SLACK`, or than free memory.
     """
     what = f"needs {needed >> 20:,} MiB of memory"
-    if needed > TIMES * size + SLACK:
-        raise UnreadableInput(f"{what}, {needed // max(size, 1):,} times its size", hint=hint)
+    if size is not None and needed > TIMES * size + SLACK:
+        raise UnreadableInput(f"{what}, for {size >> 10:,} KiB in files", hint=hint)
     if needed > SMALL and needed > free_ram():
-        raise UnreadableInput(f"{what}, and {free_ram() >> 20:,} are free", hint="free memory")
+        free = free_ram() >> 20
+        raise UnreadableInput(f"{what}, and {free:,} are free", hint=hint or "free memory")
 
 
 def free_ram() -> int:

@@ -1,24 +1,27 @@
-"""Tensors in the output of `safe_unpickle`: single ones, every mapping of them, a module's."""
+"""Tensors in what `fa_core.files.inert` reads: single ones, every mapping of them, a module's."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict, TypeGuard
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from fa_core.errors import UnreadableInput
 from fa_core.files.inert import (
     DTYPES,
     LONGEST_NAME,
     TOO_MANY_OBJECTS,
     NestedFile,
     Placeholder,
+    SafeDict,
     StepBudget,
     Storage,
+    opened,
 )
+from fa_core.files.opening import open_file, size_of
 
 DEPTH = 8
 """Levels of nesting that are searched."""
@@ -34,53 +37,108 @@ SLACK = 1 << 20
 """A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
 file, and SLACK bytes more."""
 
+_TOO_LARGE = "its tensors are larger than the file that holds them"
+
 MOST_WRAPPERS = 4
 """Most nested wrappers of a tensor, such as a parameter or a subclass."""
+
+EXTRA_STATE = "_extra_state"
+"""Last part of the name under which torch saves what ``get_extra_state`` of a module gives."""
+
+Contents: TypeAlias = dict[Any, Any]
+"""Contents of a container by key or index."""
 
 StateDict: TypeAlias = Mapping[str, Tensor]
 """Tensors by name."""
 
-Contents: TypeAlias = dict[object, object]
-"""Contents of a container by key or index."""
+
+class OtherKind(str):
+    """Kind of a tensor that is not plain and dense, a key of `KINDS` if it is known."""
+
+    __slots__ = ()
 
 
-class _Module(TypedDict, total=False):
-    """Attributes of a pickled `nn.Module`."""
+class State(dict[str, Any]):
+    """A mapping of tensors as a state dict: tensors, kinds of others, extra states of modules.
 
-    _parameters: Contents
-    _buffers: Contents
-    _modules: Contents
-    _non_persistent_buffers_set: object
+    Attributes:
+        versions: torch's ``_metadata``: a module's path → its version.
+    """
+
+    versions: Any = None
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The plain, dense tensors."""
+        return {name: value for name, value in self.items() if isinstance(value, Tensor)}
+
+    @property
+    def others(self) -> dict[str, str]:
+        """What each other tensor is, and how to save it again."""
+        kinds = {name: value for name, value in self.items() if isinstance(value, OtherKind)}
+        return {
+            name: KINDS.get(kind, f"is no plain tensor ({kind})") for name, kind in kinds.items()
+        }
+
+    def renamed(self, rename: Callable[[str], str | None]) -> State:
+        """The same under other names, those without one left out.
+
+        Versions go with their modules, whose paths are given as ``"blocks.0."``.
+        """
+        new = State()
+        for name, value in self.items():
+            renamed = rename(name)
+            if renamed is not None:
+                new[renamed] = value
+        if isinstance(self.versions, dict):
+            new.versions = {}
+            for path, version in self.versions.items():
+                renamed = rename(f"{path}.".removeprefix("."))
+                if renamed is not None:
+                    new.versions[renamed.removesuffix(".")] = version
+        return new
+
+    def below(self, prefix: str) -> State:
+        """What has a prefix, without it."""
+        return self.renamed(lambda name: name[len(prefix) :] if name.startswith(prefix) else None)
 
 
-_REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
+_REBUILDS = re.compile(r"torch\.[\w.]*_rebuild_(\w+)|torch\.nn\.parameter\.(Uninitialized)\w+")
 """Functions of torch that rebuild a tensor, e.g. ``_rebuild_tensor_v2``."""
+
+KINDS = {
+    "qtensor": "is quantised; save it again after .dequantize()",
+    "sparse_tensor": "is sparse; save it again after .to_dense()",
+    "meta_tensor_no_storage": "is on the meta device, without values; save it with them",
+    "wrapper_subclass": "is in parts or wrapped; save it after .full_tensor() or .dequantize()",
+    "tensor_v2": "is conjugated or negated; save it after .resolve_conj().resolve_neg()",
+    "Uninitialized": "is of a lazy layer that never ran; save it after a first pass",
+}
+"""Tensors that are not plain and dense, and how to save them again."""
 
 
 def tensor_of(value: object) -> Tensor | None:
-    """The tensor that a placeholder describes; None for anything else.
+    """The plain, dense tensor that a placeholder describes; None for anything else.
 
     Raises:
-        UnreadableInput: the tensor is not dense.
         ValueError: the tensor exceeds its storage.
     """
-    if isinstance(value, Tensor):
-        return value
-    if not isinstance(value, Placeholder):
-        return None
-    if value.tensor is None:
-        value.tensor = _rebuilt(value)
-    return value.tensor
+    if isinstance(value, Placeholder):
+        if value.tensor is None:
+            value.tensor = _rebuilt(value)
+        value = value.tensor
+    return value if isinstance(value, Tensor) else None
 
 
-def _rebuilt(value: object) -> Tensor | None:
+def _rebuilt(value: object) -> Tensor | OtherKind | None:
+    """The tensor; its kind if it is not plain and dense; None for what is no tensor."""
     for _ in range(MOST_WRAPPERS):
         if not isinstance(value, Placeholder):
             return None
         match = _REBUILDS.fullmatch(value.name)
         if match is None:
             return None
-        kind = match[1]
+        kind = match[1] or match[2]
         if kind in ("parameter", "parameter_with_state"):
             value = value.args[0]
         elif kind == "from_type_v2":
@@ -90,13 +148,10 @@ def _rebuilt(value: object) -> Tensor | None:
     raise ValueError("a parameter within parameters")
 
 
-def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
+def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor | OtherKind:
     has_extras = kind == "tensor_v2" and any(args[6:])
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or has_extras:
-        raise UnreadableInput(
-            f"holds a tensor that is not plain and dense (_rebuild_{kind})",
-            hint="save it again after .dequantize() or .to_dense()",
-        )
+        return OtherKind(kind)
     storage = args[0]
     if isinstance(storage, NestedFile):
         storage = storage.content
@@ -108,20 +163,20 @@ def _dense_tensor(kind: str, args: Sequence[Any]) -> Tensor:
     return storage.tensor(dtype, *args[1:4])
 
 
-def mappings(content: object, size: int) -> dict[str, StateDict]:
+def mappings(content: object, size: int) -> dict[str, State]:
     """Every mapping of tensors in a file by its place, e.g. ``""`` or ``"state.model"``.
 
     A module counts as the mapping that its ``state_dict()`` would give. Optimizer states are left
-    out.
+    out. Of tensors that are too large for their file, only the kind is kept.
 
     Args:
         content: the unpickled content.
         size: bytes of the file.
 
     Raises:
-        ValueError: tensors that cannot be read, or are too large for their file.
+        ValueError: tensors that cannot be read.
     """
-    found: dict[str, StateDict] = {}
+    found: dict[str, State] = {}
     budget = StepBudget(size)
     seen: set[int] = set()
     waiting = deque([("", content, 0)])
@@ -134,38 +189,107 @@ def mappings(content: object, size: int) -> dict[str, StateDict]:
         if not held or {"state", "param_groups"} <= held.keys():
             continue
         if _is_module(held):
-            tensors = _module_tensors(held, budget)
+            state = _module_state(held, budget)
         else:
-            tensors, deeper = _tensors_and_containers(held, place, budget)
+            state, deeper = _state_and_containers(held, place, budget)
             if depth < DEPTH:
                 waiting += [(name, one, depth + 1) for name, one in deeper]
-        if tensors:
-            found[place] = tensors
-        if sum(tensor.nbytes for tensor in tensors.values()) > REPEATS * size + SLACK:
-            raise ValueError("its tensors are larger than the file that holds them")
+        if isinstance(value, SafeDict):
+            state.versions = value.versions
+        if sum(tensor.nbytes for tensor in state.tensors.values()) > REPEATS * size + SLACK:
+            state = State(dict.fromkeys(state, OtherKind("larger than its file")))
+        if state:
+            found[place] = state
     return found
 
 
-def _tensors_and_containers(
+def plain_values(path: Path) -> Any:
+    """The content of a file of ``torch.save`` as plain values, with its tensors in memory.
+
+    Raises:
+        UnreadableInput: it cannot be opened.
+        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it holds.
+    """
+    with open_file(path) as file:
+        size = size_of(file)
+        archive = opened(file)
+    archive.open_zip()
+    budget, room = StepBudget(size), REPEATS * size + SLACK
+
+    def made(value: object) -> object:
+        nonlocal room
+        tensor = tensor_of(value)
+        if tensor is not None:
+            room -= tensor.nbytes
+            if room < 0:
+                raise ValueError(_TOO_LARGE)
+            return tensor.clone()
+        held = _counted_contents(value, budget)
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(made, value))
+        if isinstance(value, Placeholder):
+            raise ValueError(f"it holds a {value.name[:LONGEST_NAME]}")
+        if isinstance(value, dict):
+            return {key: made(member) for key, member in held.items()}
+        return value
+
+    return made(archive.zipped())
+
+
+def _state_and_containers(
     held: Contents, place: str, budget: StepBudget
-) -> tuple[dict[str, Tensor], list[tuple[str, object]]]:
-    """A container's tensors by name, and its containers with their places."""
-    tensors: dict[str, Tensor] = {}
+) -> tuple[State, list[tuple[str, object]]]:
+    """A container's tensors and extra states, and its containers with their places."""
+    state = State()
     deeper: list[tuple[str, object]] = []
     for number, (name, one) in enumerate(held.items()):
-        tensor = None
         if isinstance(name, str):
-            tensor = tensor_of(one)
-            if tensor is not None:
-                budget.spend(STEPS_A_TENSOR)
-                tensors[name] = tensor
+            value = _taken(name, one, budget)
+            if value is not None:
+                state[name] = value
                 continue
         if isinstance(one, Placeholder) or (one and isinstance(one, (dict, list, tuple))):
             label = _label(name, number)
             if place:
                 label = f"{place}.{label}"
             deeper.append((label, one))
-    return tensors, deeper
+    return state, deeper
+
+
+def _taken(name: str, value: object, budget: StepBudget) -> object:
+    """What a state dict holds under a name; None for what belongs in none."""
+    tensor = tensor_of(value)
+    if tensor is not None:
+        budget.spend(STEPS_A_TENSOR)
+        return tensor
+    if isinstance(value, Placeholder) and value.tensor is not None:
+        return value.tensor
+    if not name.endswith(EXTRA_STATE):
+        return None
+    try:
+        return plain(value, budget)
+    except TypeError:
+        return OtherKind("of objects")
+
+
+def plain(value: object, budget: StepBudget, depth: int = DEPTH) -> object:
+    """A value of plain types alone, its tensors built.
+
+    Raises:
+        TypeError: it holds objects of other types, or is nested too deep.
+        ValueError: a tensor exceeds its storage.
+    """
+    tensor = tensor_of(value)
+    if tensor is not None:
+        return tensor
+    if isinstance(value, Placeholder) or not depth:
+        raise TypeError("it holds objects")
+    held = _counted_contents(value, budget)
+    if isinstance(value, dict):
+        return {key: plain(one, budget, depth - 1) for key, one in held.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(plain(one, budget, depth - 1) for one in held.values())
+    return value
 
 
 def _label(key: object, number: int) -> str:
@@ -211,18 +335,18 @@ def contents_of(value: object) -> Contents:
     return held
 
 
-def _is_module(held: Contents) -> TypeGuard[_Module]:
+def _is_module(held: Contents) -> bool:
     parts = ("_parameters", "_buffers", "_modules")
     return all(isinstance(held.get(part), dict) for part in parts)
 
 
-def _module_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
+def _module_state(module: Contents, budget: StepBudget) -> State:
     """The module's ``state_dict()``, in its order. A module may contain itself.
 
     Raises:
         ValueError: names so long that the module must contain itself.
     """
-    found: dict[str, Tensor] = {}
+    found = State()
     waiting = [("", module)]
     while waiting:
         prefix, held = waiting.pop()
@@ -239,7 +363,7 @@ def _module_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
     return found
 
 
-def _own_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
+def _own_tensors(module: Contents, budget: StepBudget) -> State:
     """Parameters and saved buffers of one module, without its children."""
     passing = module.get("_non_persistent_buffers_set")
     if not isinstance(passing, list):
@@ -247,11 +371,11 @@ def _own_tensors(module: _Module, budget: StepBudget) -> dict[str, Tensor]:
     held = {**module["_parameters"], **module["_buffers"]}
     budget.spend(STEPS_A_TENSOR * len(held) + len(passing) + len(module["_modules"]))
     unsaved = {name for name in passing if isinstance(name, str)}
-    found = {}
+    found = State()
     for number, (name, value) in enumerate(held.items()):
-        if isinstance(name, str) and name in unsaved:
-            continue
-        tensor = tensor_of(value)
-        if tensor is not None:
-            found[_label(name, number)] = tensor
+        taken = None
+        if not (isinstance(name, str) and name in unsaved):
+            taken = _taken("", value, budget)
+        if taken is not None:
+            found[_label(name, number)] = taken
     return found

@@ -10,7 +10,7 @@ import msgspec
 from fa_core.errors import InvalidReport
 from fa_core.files.decode import Json
 from fa_core.formats.audit_table_writer import unique_keys
-from fa_core.formats.json_document import Attempts, Document, Finding, Node, convert
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
 from fa_core.formats.report_object import (
     decode_report,
     method_named,
@@ -68,9 +68,8 @@ def read(document: Document) -> Iterator[Finding]:
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
         convert(reports, Json, place)  # the error names the actual type
-    attempt = Attempts(document.path)
     for key, node in reports.items():
-        yield attempt(partial(_row, document.path, key, node), "report")
+        yield attempt(document.path, partial(_row, document.path, key, node), "report")
 
 
 def _row(path: str, key: str, node: Node) -> AuditRow:
@@ -118,7 +117,6 @@ def sniff_journal(document: Document) -> bool:
 def read_journal(document: Document) -> Iterator[Finding]:
     """The rows of a running or interrupted audit; (d) by its own frozen runs."""
     yield from document.problems
-    attempt = Attempts(document.path)
     rows: list[AuditRow] = []
     for index, fields in document.items[1:]:
         where = f"{document.place(index)}: $.report"
@@ -126,7 +124,7 @@ def read_journal(document: Document) -> Iterator[Finding]:
             node = fields.get("report")
         else:
             node = None
-        report = attempt(partial(decode_report, node, where), "report")
+        report = attempt(document.path, partial(decode_report, node, where), "report")
         if isinstance(report, Problem):
             yield report
         else:

@@ -16,18 +16,20 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, loads, reading
-from fa_core.files.opening import open_file, read_file
+from fa_core.files.opening import read_file
 from fa_core.formats.json_document import Document, Finding
 from fa_core.formats.rows import row_of_file
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.manifest import DISTRIBUTED, WEIGHTS
+from fa_core.report.manifest import DISTRIBUTED
 from fa_core.report.names import LONGEST_SEED, canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 """Suffixes of checkpoints; files of these names that are no checkpoint are reported."""
 
-_FIRST = 4096
+HEAD = 4096
+"""First bytes that say what a file is."""
+
 _SMALLEST_PICKLE = 32
 """Minimum bytes of a pickle with a tensor."""
 HEADER_LIMIT = 1 << 25
@@ -35,6 +37,18 @@ HEADER_LIMIT = 1 << 25
 
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
+ARRAYS = "turn its NumPy arrays into tensors (torch.from_numpy)"
+
+_FOREIGN = (
+    (rb"version https://git-lfs", "is a Git LFS pointer, not the file", "fetch it: git lfs pull"),
+    (rb"/annex/objects/", "is a git-annex pointer, not the file", "fetch it: git annex get"),
+    (rb"\s*<", "is a web page, not the file", "download it again, logged in where that is needed"),
+    (rb"GGUF", "is a GGUF file", "take the safetensors that it was made of"),
+    (rb"\x89HDF|\x93NUMPY", "holds arrays of HDF5 or NumPy", ARRAYS),
+    (rb"\x08.{1,9}\x12.pytorch", "is an ONNX graph", "save the state_dict() it was exported from"),
+    (rb"\x1f\x8b|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd|.{257}ustar", "is an archive", "unpack it"),
+)
+"""Start of a file that may stand in place of weights, what it is, and what helps."""
 
 _INDEX = ".index.json"
 _NO_RUN = re.compile(
@@ -42,7 +56,6 @@ _NO_RUN = re.compile(
     r"[_\d]*\.(?:pth?|bin|pkl))"
     r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)"
     r"|.*\.(?P<part>distcp)"
-    r"|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
 
 
@@ -53,23 +66,18 @@ def kind_of(head: bytes, path: str) -> str:
     A bare pickle, which may hold anything, counts only with a suffix of checkpoints.
     """
     if distributed(path):
-        if head[:1] == b"\x80":
-            return "distributed"
-        return ""
+        return "distributed" if head[:1] == b"\x80" else ""
     if (
         len(head) >= 10
         and head[8:9] == b"{"
         and 2 <= int.from_bytes(head[:8], "little") <= HEADER_LIMIT
     ):
         return "safetensors"
-    if head.startswith(b"PK\x03\x04"):
-        if b"data.pkl" in head or promises_checkpoint(path):
-            return "zip"
-        return ""
-    if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        if _LEGACY_MAGIC in head[:32] or promises_checkpoint(path):
-            return "pickle"
-        return ""
+    if head.startswith(b"PK\x03\x04") and (b"data.pkl" in head or promises_checkpoint(path)):
+        return "zip"
+    is_pickle = re.match(rb"\x80[\x02-\x05]", head)
+    if is_pickle and (_LEGACY_MAGIC in head[:32] or promises_checkpoint(path)):
+        return "pickle"
     return ""
 
 
@@ -88,7 +96,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     import zipfile  # imported for the first checkpoint: it takes a millisecond
 
     row = row_of_file(path)
-    method, seed = row.method, row.seed
+    method, seed, report = row.method, row.seed, row.report
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
         stated, number = metadata.get("method"), metadata.get("seed")
@@ -104,11 +112,8 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         raise UnreadableInput(
             f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN
         )
-    refusal = distributed(path)
-    if refusal:
+    if refusal := distributed(path):
         report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}")
-    else:
-        report = row.report
     yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
@@ -122,15 +127,9 @@ def read_index(document: Document) -> Iterator[Finding]:
     yield msgspec.structs.replace(row_of_file(document.path), checkpoint=document.path)
 
 
-def no_run(path: str, named: bool = False) -> str:
-    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one.
-
-    Args:
-        path: the file.
-        named: whether the user named it: either file may be named of weights in two formats.
-    """
-    folder, name = os.path.split(path)
-    match = _NO_RUN.fullmatch(name)
+def no_run(path: str) -> str:
+    """Why a file is not a run of its own, whatever it holds; ``""`` if it may be one."""
+    match = _NO_RUN.fullmatch(os.path.basename(path))  # noqa: PTH119
     kind = match and match.lastgroup
     if kind == "trainer":
         return "holds the state of a trainer, not weights"
@@ -142,10 +141,6 @@ def no_run(path: str, named: bool = False) -> str:
         and os.path.exists(index := path.replace(match["shard"], "") + _INDEX)  # noqa: PTH110
     ):
         return f"is a part of the checkpoint {index}"
-    other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
-    is_there = os.path.exists(other) or os.path.exists(other + _INDEX)  # noqa: PTH110
-    if kind == "copy" and not named and is_there:
-        return f"holds the same weights as {other}"
     return ""
 
 
@@ -188,56 +183,35 @@ def distributed(path: str) -> UnreadableInput | None:
     )
 
 
-def damage(path: Path) -> UnreadableInput | None:
-    """The error for a damaged checkpoint, judged by first bytes and size; None = no visible
-    damage."""
-    if path.name.endswith(_INDEX):
-        return None
-    if refusal := distributed(str(path)):
-        return refusal
-    try:
-        with reading(path), open_file(path) as file:
-            head = file.read(_FIRST)
-            kind = kind_of(head, str(path))
-            if not kind:
-                return not_a_checkpoint(str(path), head)
-            list(read(str(path), kind, file, os.fstat(file.fileno()).st_size))
-    except UnreadableInput as error:
-        return error
-    return None
-
-
 def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
     """The error for a file with a checkpoint's suffix but other contents."""
-    if head:
-        what = "not a checkpoint"
-    else:
-        what = "empty file"
-    return UnreadableInput(
-        what, where=path, hint="expected safetensors or a state dict saved by torch"
-    )
+    what = f"is no checkpoint (it starts with {head[:8]!r})" if head else "is empty"
+    hint = "expected safetensors or a state dict saved by torch"
+    return foreign(path, head) or UnreadableInput(what, where=path, hint=hint)
+
+
+def foreign(path: str, head: bytes) -> UnreadableInput | None:
+    """The error for a file of a known kind that holds no weights as they are read here."""
+    for start, what, hint in _FOREIGN:
+        if re.match(start, head, re.S):
+            return UnreadableInput(what, where=path, hint=hint)
+    return None
 
 
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> Json:
     """The ``__metadata__`` of a safetensors file, if header and length agree."""
     file.seek(0)
-    end = 8 + int.from_bytes(file.read(8), "little")
-    with reading(path, "malformed safetensors header", COPY_AGAIN):
-        if end > size:
-            raise UnreadableInput(
-                f"truncated safetensors: its header ends at {end} of {size} bytes", hint=COPY_AGAIN
-            )
+    with reading(path, "truncated or malformed safetensors header", COPY_AGAIN):
+        end = 8 + int.from_bytes(file.read(8), "little")
         header = loads(file.read(end - 8))
-        if not isinstance(header, dict):
-            raise ValueError("not an object")
-        ends = [
-            entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"
-        ]
-        end += max(ends, default=0)
-        if end > size:
-            raise UnreadableInput(
-                f"truncated safetensors: its tensors end at {end} of {size} bytes", hint=COPY_AGAIN
-            )
+        offsets = [one["data_offsets"] for name, one in header.items() if name != "__metadata__"]
+        end += max((last for _, last in offsets), default=0)
+    if end > size:
+        raise UnreadableInput(
+            f"truncated safetensors: its tensors end at {end} of {size} bytes",
+            where=path,
+            hint=COPY_AGAIN,
+        )
     metadata = header.get("__metadata__")
     if isinstance(metadata, dict):
         return metadata

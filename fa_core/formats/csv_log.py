@@ -4,60 +4,81 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from fa_core.errors import UnreadableInput
-from fa_core.files.decode import reading
-from fa_core.files.opening import check_room
+from fa_core.files.decode import as_utf8, reading
+from fa_core.files.opening import all_of, check_room
 from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
-from fa_core.formats.log_columns import Given
+from fa_core.formats.log_columns import Given, columns_of
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.formats.rows import Problem, row_of_file
-from fa_core.formats.trace import Trace
 
-_MOST_BYTES = 1 << 28
+if TYPE_CHECKING:
+    from _csv import Reader
+    from collections.abc import Iterator
+
+    from fa_core.formats.trace import Trace
 
 
 def header(head: bytes) -> list[str]:
-    """The columns of a table, by its first line; none of another file."""
+    """The columns of a table, by its first line in UTF-8; none of another file."""
     with suppress(csv.Error):
         return [name.strip() for name in next(_rows(head.partition(b"\n")[0]), [])]
     return []
 
 
-def _rows(data: bytes) -> Iterator[list[str]]:
-    text = data.decode("utf-8-sig", "replace")
+def _rows(data: bytes) -> Reader:
+    text = data.decode(errors="replace")
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
-def read(path: str, file: BinaryIO, size: int, given: Given) -> Iterator[Trace | Problem]:
-    """The traces of a table. Empty cells are not logged.
+def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
+    """The traces of a table, and problems for rows of too few cells. Empty cells are not logged.
 
     Args:
         path: the file.
         file: open.
-        size: in bytes.
         given: columns that the user named.
 
     Raises:
-        UnreadableInput: an invalid log.
+        UnreadableInput: an invalid log; a row of more cells than columns.
     """
-    if size > _MOST_BYTES:
-        hint = f"up to {_MOST_BYTES >> 20} MiB are read"
-        raise UnreadableInput(f"a table of {size >> 20} MiB", where=path, hint=hint)
-    file.seek(0)
-    data = file.read(size)
     entries: list[Entry] = []
-    is_cut = False
+    short: list[str] = []
+    names: list[str] = []
+    where = ""
     with reading(path, "not a table", "write it again as CSV"):
+        data = as_utf8(all_of(file, path))
         cells = sum(data.count(sign) for sign in (b",", b";", b"\t"))
-        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, size)
-        names = header(data)
-        for number, row in enumerate(_rows(data), 1):
-            is_cut = 0 < len(row) < len(names)
-            if row and not is_cut and [cell.strip() for cell in row] != names:
-                entries.append((f"{path}: line {number}", dict(zip(names, row, strict=False))))
-    yield from traces_of(row_of_file(path), entries, given, unfinished=is_cut)
+        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, len(data))
+        rows = _rows(data)
+        for row in rows:
+            where = f"{path}: line {rows.line_num}"
+            row = [cell.strip() for cell in row]
+            # a log that is begun again repeats its headings
+            if not names or len({*row} & {*names} - {""}) * 2 > len(row):
+                names = _checked(row, given, where)
+            elif any(row[len(names) :]):
+                what = f"{len(row)} cells under {len(names)} headings"
+                hint = "write decimal points, not commas, and a heading for every column"
+                raise UnreadableInput(what, where=where, hint=hint)
+            elif 0 < len(row) < len(names):
+                short.append(where)
+            elif row:
+                entries.append((where, dict(zip(names, row, strict=False))))
+    unfinished = where in short
+    for place in short[: len(short) - unfinished]:
+        yield Problem(path, f"{place}: fewer cells than headings; the row is skipped")
+    yield from traces_of(row_of_file(path), entries, given, unfinished=unfinished)
+
+
+def _checked(names: list[str], given: Given, where: str) -> list[str]:
+    """The headings, if no column that is read has a namesake."""
+    for name in columns_of(names, given):
+        if names.count(name) > 1:
+            hint = "only one of them can be meant"
+            raise UnreadableInput(f"{name} heads two columns", where=where, hint=hint)
+    return names

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,11 +15,13 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
-from fa_core.files.opening import open_file
-from fa_core.formats.log_columns import Given
-from fa_core.formats.logs import traces_of
+from fa_core.files.opening import open_file, size_of
+from fa_core.formats.log_columns import Given, is_log, no_known_column
+from fa_core.formats.logs import merge, traces_of
 from fa_core.formats.rows import Problem, row_of_file
 from fa_core.formats.trace import Trace
+from fa_core.report.method_style import known_method
+from fa_core.report.names import split_key
 
 _RECORD_BYTES = 1 << 16
 """Larger records hold images and graphs."""
@@ -38,8 +41,9 @@ def is_events(head: bytes) -> bool:
     return b"brain.Event:" in head[:_MAGIC_END]
 
 
-def read(path: Path, named: bool, given: Given) -> Iterator[Trace | Problem]:
-    """The scalars of a folder's event files as one run: a resumed run continues in a new file.
+def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trace | Problem]:
+    """The scalars of a folder's event files as one run: a resumed run continues in a new file, and
+    parts of it, as those of ``add_scalars``, lie in folders below, by which their tags are called.
 
     In a folder the newest file yields the run. A truncated file is read up to its last whole
     record.
@@ -48,46 +52,75 @@ def read(path: Path, named: bool, given: Given) -> Iterator[Trace | Problem]:
         path: the file.
         named: whether the user named the file.
         given: tags that the user named.
+        root: the folder that the user named.
 
     Raises:
-        UnreadableInput: too many scalars.
+        UnreadableInput: too many scalars, or a named run without any that is read.
     """
-    parts = [path]
+    folder, is_root = path.parent, str(path.parent) == root
+    if not is_root and _is_part(folder):
+        folder = folder.parent
+    files = {"": [path]}
     if _OF_EVENTS in path.name:
-        names = _event_files(path.parent, path.parent.stat().st_mtime_ns)
-        parts = [path.with_name(name) for name in names] or parts
-    if parts[-1] != path and not named:
+        parts = [part for part in sorted(folder.iterdir()) if _is_part(part)]
+        files = {f"{part.name}/": _event_files(part) for part in parts}
+        files[""] = _event_files(folder) or [path]
+    if files[""][-1] != path and not named:
         return
     at_step: dict[int, Json] = {}
-    left = _MOST_BYTES
-    for part in parts:
-        with open_file(part) as file:
-            for data in _records(file, os.fstat(file.fileno()).st_size):
-                left -= len(data)
-                if left < 0:
-                    what = f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB"
-                    raise UnreadableInput(what, where=path, hint="export the scalars as CSV")
-                with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
-                    step, scalars = _event(data)
-                    at_step.setdefault(step, {"step": step}).update(scalars)
-    row = msgspec.structs.replace(row_of_file(str(path.absolute().parent)), source=str(path))
-    yield from traces_of(row, [(str(path), fields) for fields in at_step.values()], given)
+    for part, logged in _logged(files, path):
+        for step, scalars in merge(logged)[0].items():
+            values = at_step.setdefault(step, {"step": step})
+            values |= {f"{part}{tag}": value for tag, value in scalars.items()}
+    entries = [(str(path), values) for _, values in sorted(at_step.items())]
+    names = dict.fromkeys(chain.from_iterable(values for _, values in entries))
+    if (named or is_root) and not is_log(names, given):
+        raise no_known_column(str(path), names, given)
+    row = msgspec.structs.replace(row_of_file(str(folder)), source=str(path))
+    yield from traces_of(row, entries, given)
 
 
-@lru_cache(maxsize=1)
-def _event_files(folder: Path, changed: int) -> list[str]:
-    """Names of a folder's newest event files, in order; cached, since each of them asks for it.
+def _is_part(folder: Path) -> bool:
+    """Whether the events in a folder are of the run of the folder around it: that has some, and the
+    name is of no run."""
+    method, seed, _ = split_key(folder.name)
+    is_run = seed is not None or known_method(method)
+    return not is_run and folder.is_dir() and bool(_event_files(folder.parent))
 
-    Args:
-        folder: the folder.
-        changed: modification time of the folder.
-    """
+
+def _event_files(folder: Path) -> list[Path]:
+    """A folder's newest event files, in order."""
+    return _found(folder, folder.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _found(folder: Path, changed: int) -> list[Path]:
+    """See `_event_files`; cached by the time of change, since each file asks for all."""
     found = []
     for path in sorted(folder.glob(f"*{_OF_EVENTS}*"))[-_PARTS:]:
         with suppress(UnreadableInput, OSError), open_file(path) as file:
             if is_events(file.read(_MAGIC_END)) and not path.name.endswith("~"):
-                found.append(path.name)
+                found.append(path)
     return found
+
+
+def _logged(
+    files: Mapping[str, Sequence[Path]], path: Path
+) -> Iterator[tuple[str, list[tuple[int, dict[str, float] | None]]]]:
+    """The events of each part of a run."""
+    left = _MOST_BYTES
+    for part, own in files.items():
+        events = []
+        for file in own:
+            with open_file(file) as opened:
+                for data in _records(opened, size_of(opened)):
+                    left -= len(data)
+                    if left < 0:
+                        what = f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB"
+                        raise UnreadableInput(what, where=path, hint="export the scalars as CSV")
+                    with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
+                        events.append(_event(data))
+        yield part, events
 
 
 def _records(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -106,8 +139,9 @@ def _records(file: BinaryIO, size: int) -> Iterator[bytes]:
             yield file.read(length)
 
 
-def _event(data: bytes) -> tuple[int, dict[str, float]]:
-    """Step and scalars of an event. Fields: 2 = step, 5 = summary; summary 1 = value; value 1 =
+def _event(data: bytes) -> tuple[int, dict[str, float] | None]:
+    """Step and scalars of an event, or None where all later ones are void (``purge_step``). Fields:
+    2 = step, 4 = session, 5 = summary; session 1 = status (1 = start); summary 1 = value; value 1 =
     tag, 2 = number, 8 = tensor; tensor 1 = type (1 = float), 4 = bytes, 5 = list of numbers.
 
     Raises:
@@ -122,7 +156,8 @@ def _event(data: bytes) -> tuple[int, dict[str, float]]:
         if isinstance(scalar, bytes) and len(scalar) == 4:
             (scalars[value[1].decode("utf-8", "replace")],) = struct.unpack("<f", scalar)
     step = event.get(2, 0)
-    return step - ((step >> 63) << 64), scalars
+    is_start = dict(_fields(event.get(4, b""))).get(1) == 1
+    return step - ((step >> 63) << 64), None if is_start else scalars
 
 
 def _fields(data: Any) -> Iterator[tuple[int, Any]]:

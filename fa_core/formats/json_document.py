@@ -6,16 +6,14 @@ part by part, so that a part of the wrong shape affects no other.
 
 from __future__ import annotations
 
-import codecs
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json, RepeatedKey, loads, reading
+from fa_core.files.decode import Json, RepeatedKey, as_utf8, loads, reading
 from fa_core.files.opening import check_room
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
@@ -89,7 +87,8 @@ def open_document(path: str, data: bytes) -> Document:
         UnreadableInput: empty, truncated or malformed (with the line), a repeated key, or neither
             object nor list.
     """
-    data = _as_utf8(path, data)
+    with reading(path):
+        data = as_utf8(data)
     first = data.lstrip()[:1]
     if not first:
         raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
@@ -126,74 +125,22 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         ) from error
 
 
-MOST_PROBLEMS = 10_000
-"""Maximum of unreadable parts of a file, beyond which it is another kind of file."""
-
 ENTRY_BYTES, CELL_BYTES = 900, 20
 """Bytes of memory per decoded entry of a log, and per cell of a table."""
 
 
-class Attempts:
-    """Reads the parts of a file and counts unreadable ones.
+def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
+    """The result of reading a part of a file, or the problem if it is skipped.
 
     Args:
         path: the file.
+        read: reads the part; may raise a `FaError`.
+        what: name of the part.
     """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._failed = 0
-
-    def __call__(self, read: Callable[[], T], what: str) -> T | Problem:
-        """The result of reading a part, or the problem if it is skipped.
-
-        Args:
-            read: reads the part; may raise a `FaError`.
-            what: name of the part.
-
-        Raises:
-            UnreadableInput: more than `MOST_PROBLEMS` problems.
-        """
-        try:
-            return read()
-        except FaError as error:
-            self._failed += 1
-            if self._failed > MOST_PROBLEMS:
-                found = (
-                    f"more than {MOST_PROBLEMS:,} of its parts cannot be read; the first "
-                    "that is too many"
-                )
-                raise UnreadableInput(f"{found}: {error}", where=self._path) from error
-            return Problem(self._path, f"{error}; the {what} is skipped")
-
-
-def convert_spelled(found: Json, kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
-    """`convert` with the file's spelling of fields in messages: `.residual_norms[1]` as
-    `.h_norms[1]`."""
     try:
-        return convert(found, kind, where)
-    except UnreadableInput as error:
-        inner = error.where[len(where) :].lstrip(".")
-        name = re.split(r"[.\[]", inner, maxsplit=1)[0]
-        if name not in spelled:
-            raise
-        if where.endswith("]"):
-            separator = ""
-        else:
-            separator = ": $"
-        place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
-        raise UnreadableInput(error.what, where=place, hint=error.hint) from error
-
-
-def _as_utf8(path: str, data: bytes) -> bytes:
-    """The text as UTF-8 without a byte order mark; UTF-16 comes from a Windows shell's
-    redirection."""
-    if data.startswith(codecs.BOM_UTF8):
-        return data[len(codecs.BOM_UTF8) :]
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        with reading(path, "not text in UTF-16, as its first bytes say"):
-            return data.decode("utf-16").encode()
-    return data
+        return read()
+    except FaError as error:
+        return Problem(path, f"{error}; the {what} is skipped")
 
 
 def _malformed(path: str, error: ValueError) -> UnreadableInput:
@@ -239,11 +186,6 @@ def _lines(path: str, data: bytes) -> Document:
             raise _repeated(f"{path}: line {number}", error) from error
         except ValueError as error:
             bad[number] = str(error)
-            if len(bad) > MOST_PROBLEMS:
-                what = f"more than {MOST_PROBLEMS:,} of its lines are no JSON"
-                raise UnreadableInput(
-                    what, where=path, hint="is it another kind of file?"
-                ) from error
     unfinished = bad.pop(len(lines), None) is not None
     problems = [
         Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped")

@@ -35,7 +35,7 @@ DOCUMENTED: Mapping[str, tuple[str, ...]] = {
     "growth_bound": ("fa/growth",),
     "gamma": ("gamma",),
     "cross_batch_stability": ("fa/drift", "cross_batch_stability"),
-    **{name: (name,) for name in ("L", "loss", "error_norm", "lr", "seconds", "intervals")},
+    **{name: (name,) for name in ("loss", "error_norm", "lr", "seconds", "intervals")},
 }
 """Field of an epoch, or fact of its stream → names of its column; the first that a log has counts.
 
@@ -55,10 +55,12 @@ GIVEN = {
 
 BY_LAYER = ("h", "g", "gamma")
 
-JUDGED = frozenset(GIVEN.values()) - {"epoch", "step", "loss"} | {"cross_batch_stability"}
+POSITIONS = frozenset({"epoch", "step"})
+"""What numbers the entries."""
+
+JUDGED = frozenset(GIVEN.values()) - POSITIONS - {"loss"} | {"cross_batch_stability"}
 """What is measured at evaluation."""
 
-_POSITIONS = frozenset({"epoch", "step", "iter", "iteration"})
 _MOST_SHOWN, _LONGEST_SHOWN = 12, 40
 
 
@@ -116,19 +118,24 @@ def _layers(pattern: str, names: Iterable[str]) -> dict[str, int]:
 def is_log(names: Collection[str], given: Given) -> bool:
     """Whether a log with these columns has something to judge, at an epoch or a step."""
     fields = {field for field, _ in columns_of(names, given).values()}
-    return not fields.isdisjoint(JUDGED) and not fields.isdisjoint(("epoch", "step"))
+    return not fields.isdisjoint(JUDGED) and not fields.isdisjoint(POSITIONS)
 
 
 def may_be_log(names: Iterable[str]) -> bool:
     """Whether some name ends in a word for a position, such as ``Epoch`` or ``_step``."""
-    return not {re.split(r"[\W_]+", name.lower())[-1] for name in names}.isdisjoint(_POSITIONS)
+    return not {re.split(r"[\W_]+", name.lower())[-1] for name in names}.isdisjoint(
+        {*POSITIONS, "iter", "iteration"}
+    )
 
 
-def no_known_column(path: str, names: Collection[str]) -> UnreadableInput:
-    """The error for a log without a column that is read."""
-    shown = [sanitize(name)[:_LONGEST_SHOWN] for name in names if name]
+def no_known_column(path: str, names: Collection[str], given: Given) -> UnreadableInput:
+    """The error for a log without a column that is read, or that numbers its entries."""
+    shown = listed([sanitize(name)[:_LONGEST_SHOWN] for name in names if name], _MOST_SHOWN)
+    if not JUDGED.isdisjoint(field for field, _ in columns_of(names, given).values()):
+        what, hint = "no column is named epoch or step", "name it, --columns epoch=COLUMN"
+        return UnreadableInput(f"{what}: {shown}", where=path, hint=hint)
     documented = [name for field in DOCUMENTED if field in JUDGED for name in DOCUMENTED[field]]
     known = [name for name in documented if not name.startswith("fa/")]
-    what = f"no column has a name that is read: {listed(shown, _MOST_SHOWN)}"
+    what = f"no column has a name that is read: {shown}"
     hint = f"name them, --columns acc=val_acc,h=norms/h_*, or write fa/…, {', '.join(known)}"
     return UnreadableInput(what, where=path, hint=hint)

@@ -6,25 +6,28 @@ Readers of files supply entries; `fa_core.formats.log_columns` says which column
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json, integer
-from fa_core.formats.json_document import MOST_PROBLEMS, Attempts, convert_spelled
+from fa_core.formats.json_document import attempt, convert
 from fa_core.formats.log_columns import (
     JUDGED,
     OWN_STEP,
+    POSITIONS,
     Given,
     Place,
     columns_of,
 )
-from fa_core.formats.rows import AuditRow, Problem, row_of_file
-from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch, with_growth_bound
+from fa_core.formats.rows import AuditRow, Problem, row_named
+from fa_core.formats.trace import EPOCH, STEP, Trace, TraceEpoch
 from fa_core.option_values import listed
 from fa_core.report.names import canonical_method, key_of
 from fa_core.report.numbers import is_number
@@ -36,10 +39,18 @@ Entry: TypeAlias = tuple[str, Mapping[str, object]]
 Values: TypeAlias = "dict[Place, Any]"
 """What is read of an entry."""
 
+Column = TypeVar("Column", bound=Hashable)
+
 _COUNTED = JUDGED | {"loss"}
 
-_EMPTY = frozenset({"", "na", "n/a", "none", "null"})
+_EMPTY = frozenset({"", "-", "na", "n/a", "<na>", "none", "null"})
 _NEAR = 0.05
+_OF_A_RUN = ("run", "method", "seed")
+_AGAIN = "logged more than once, the last counts: epoch"
+_BACK = "logged before the log went back, left out: epoch"
+_UNUSED = "logged, not used:"
+_LONGEST = 40
+_PLAIN = "write one number, as 0.53: no list, percent sign, decimal comma or thousands separator"
 
 
 def value_of(logged: object) -> object:
@@ -76,7 +87,7 @@ def traces_of(
     for key, of_run in runs.items():
         run = name
         if key:
-            run = msgspec.structs.replace(row_of_file(key), source=name.source)
+            run = row_named(key, name.source)
         trace, problems = trace_of(run, of_run, given)
         yield from problems
         if trace.epochs:
@@ -85,7 +96,7 @@ def traces_of(
 
 def _run_of(fields: Mapping[str, object], name: AuditRow) -> str:
     """The run that an entry names, as run folders are named; empty if it names none."""
-    run, method, seed = (fields.get(part) for part in ("run", "method", "seed"))
+    run, method, seed = map(fields.get, _OF_A_RUN)
     if run is None and method is None and seed is None:
         return ""
     if run is None:
@@ -106,28 +117,33 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         given: columns that the user named.
     """
     logged = [(where, _held(fields)) for where, fields in entries]
-    names = list(dict.fromkeys(chain.from_iterable(fields for _, fields in logged)))
+    names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
-    read = [(where, _placed(fields, columns)) for where, fields in logged]
-    read = [(where, values) for where, values in read if _holds(values, _COUNTED)]
-    unit = _unit(columns, [values for _, values in read if _holds(values, JUDGED)])
-    merged, repeated, problems = _by_epoch(read, unit, run.source)
-    spelled = {field: name for name, (field, layer) in columns.items() if layer is None}
-    attempt = Attempts(run.source)
+    problems: list[Problem] = []
+    read: list[tuple[str, Values]] = []
+    for where, fields in logged:
+        values = attempt(run.source, partial(_placed, fields, columns, where), "entry")
+        if isinstance(values, Problem):
+            problems.append(values)
+        elif any(field in _COUNTED for field, _ in values):
+            read.append((where, values))
+    unit = _unit(columns, [values for _, values in read if _is_measured(values)])
+    placed = [(_at_end(values.get((unit, None))), where, values) for where, values in read]
+    problems += [
+        Problem(run.source, f"{where}: no {unit}; the entry is skipped")
+        for at, where, values in placed
+        if at is None and _is_measured(values)
+    ]
+    places = {at: where for at, where, _ in placed}
+    merged, replaced = merge((at, values) for at, _, values in placed if at is not None)
     epochs: list[TraceEpoch] = []
-    for at, (where, values) in sorted(merged.items()):
-        epoch = attempt(partial(epoch_of, at, values, where, spelled), "epoch")
+    for at in sorted(at for at, values in merged.items() if values):
+        one = partial(epoch_of, at, merged[at], places[at])
+        epoch = attempt(run.source, one, "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    used = {*columns, "run", "method", "seed"}
-    unused = [sanitize(name) for name in names if name not in used]
-    notes = []
-    if repeated:
-        notes.append(f"logged more than once, the last counts: epoch {listed(repeated, 6)}")
-    if unused:
-        notes.append(f"logged, not used: {listed(unused, 6)}")
     trace = Trace(
         source=run.source,
         key=run.key,
@@ -135,10 +151,53 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         seed=run.seed,
         axes=run.axes,
         epochs=epochs,
-        notes=tuple(notes),
+        notes=tuple(
+            f"{note} {listed(found, 6)}"
+            for note, found in (
+                (_AGAIN, sorted({at for at, (field, _) in replaced if field in JUDGED})),
+                (_BACK, sorted(at for at, values in merged.items() if not values)),
+                (_UNUSED, [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}]),
+            )
+            if found
+        ),
         unit=unit,
     )
     return trace, problems
+
+
+def merge(
+    entries: Iterable[tuple[int, Mapping[Column, Any] | None]],
+) -> tuple[dict[int, dict[Column, Any]], set[tuple[int, Column]]]:
+    """The values of each epoch or step, and which were replaced by another number.
+
+    The last value counts, but NaN replaces no number. A column that is logged again at an earlier
+    place goes on from there: what it held afterwards is dropped.
+
+    Args:
+        entries: in the order in which they were logged: place, and value of each column; None where
+            all columns begin again.
+    """
+    found: defaultdict[int, dict[Column, Any]] = defaultdict(dict)
+    logged: defaultdict[Column, list[int]] = defaultdict(list)
+    replaced = set()
+    for at, values in entries:
+        for column, value in (values or {}).items():
+            known = found[at].get(column, value)
+            if column in found[at]:
+                if value != value:
+                    continue
+                if known == known != value:
+                    replaced.add((at, column))
+                while logged[column][-1] != at:
+                    del found[logged[column].pop()][column]
+            else:
+                logged[column].append(at)
+            found[at][column] = value
+        for column, places in logged.items() if values is None else ():
+            for place in filter(at.__le__, places):
+                del found[place][column]
+            logged[column] = list(filter(at.__gt__, places))
+    return found, replaced
 
 
 def _held(fields: Mapping[str, object]) -> Json:
@@ -147,44 +206,23 @@ def _held(fields: Mapping[str, object]) -> Json:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _placed(fields: Json, columns: Mapping[str, Place]) -> Values:
+def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
+    """What is read of an entry.
+
+    Raises:
+        UnreadableInput: a text in the place of a number.
+    """
+    for name in fields.keys() & columns.keys():
+        value, (field, _) = fields[name], columns[name]
+        if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
+            what = f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number"
+            raise UnreadableInput(what, where=where, hint=_PLAIN)
     return {columns[name]: value for name, value in fields.items() if name in columns}
 
 
-def _holds(values: Values, fields: Collection[str]) -> bool:
-    return any(field in fields for field, _ in values)
-
-
-def _by_epoch(
-    read: Iterable[tuple[str, Values]], unit: str, file: str
-) -> tuple[dict[int, tuple[str, Values]], list[int], list[Problem]]:
-    """The values of each epoch or step, those logged more than once, and problems for entries
-    without a number."""
-    merged: dict[int, tuple[str, Values]] = {}
-    repeated: set[int] = set()
-    problems: list[Problem] = []
-    for where, values in read:
-        at = _at_end(values.get((unit, None)))
-        if at is not None:
-            _, known = merged.get(at, ("", {}))
-            merged[at] = where, known
-            if _merge(known, values):
-                repeated.add(at)
-        elif len(problems) < MOST_PROBLEMS:
-            problems.append(Problem(file, f"{where}: no {unit}; the entry is skipped"))
-    return merged, sorted(repeated), problems
-
-
-def _merge(known: Values, values: Values) -> bool:
-    """Add an entry's values to its epoch's; returns whether a number was replaced by another."""
-    is_changed = False
-    for place, value in values.items():
-        if place in known and value != value:
-            continue
-        old = known.get(place, value)
-        is_changed = is_changed or (place[0] in JUDGED and old == old != value)
-        known[place] = value
-    return is_changed
+def _is_measured(values: Values) -> bool:
+    """Whether an entry has a number to judge."""
+    return any(field in JUDGED and value == value for (field, _), value in values.items())
 
 
 def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
@@ -192,7 +230,11 @@ def _unit(columns: Mapping[str, Place], measured: Iterable[Values]) -> str:
     fields = {field for field, _ in columns.values()}
     if "step" not in fields:
         return EPOCH
-    if OWN_STEP in columns or not all(_is_whole(values.get((EPOCH, None))) for values in measured):
+    if (
+        "epoch" not in fields
+        or OWN_STEP in columns
+        or not all(_is_whole(values.get((EPOCH, None))) for values in measured)
+    ):
         return STEP
     return EPOCH
 
@@ -208,20 +250,19 @@ def _at_end(position: object) -> int | None:
     return None
 
 
-_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs ‖h_0‖ and the number of blocks L too"
+_NO_BOUND = "‖h_{}‖ alone is logged: a bound on growth needs --h0 and --blocks"
 
 
-def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) -> TraceEpoch:
+def epoch_of(at: int, values: Values, where: str) -> TraceEpoch:
     """One epoch.
 
-    (a) is exact from the norms of all layers or a logged growth; from ‖h_0‖ and a deeper layer a
-    lower bound; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier layer.
+    (a) is exact from the norms of all layers or a logged growth, else not measured. (b) is exact at
+    ‖g_L‖ and a proxy at an earlier layer.
 
     Args:
         at: its number.
         values: what was logged in it.
         where: file and JSON path or line, for messages.
-        spelled: field → its column, for messages.
 
     Raises:
         UnreadableInput: a value of the wrong type.
@@ -234,53 +275,40 @@ def epoch_of(at: int, values: Values, where: str, spelled: Mapping[str, str]) ->
             found[field] = value
         else:
             by_layer.setdefault(field, {})[layer] = value
-    depth, h_L, g_L = (found.pop(name, None) for name in ("L", "h_L", "g_L"))
-    if not isinstance(depth, int) or depth < 1:
-        depth = None
-    h = by_layer.get("residual_norms", {})
-    norms, top = _stream(found.get("residual_norms"), h, h_L, depth)
-    blocks = len(norms) - 1 if isinstance(norms, list) and not top else depth
-    g = by_layer.get("bp_grad_norms", {})
-    gradients, deepest = _stream(found.get("bp_grad_norms"), g, g_L, blocks)
-    layers = {"residual_norms": top, "bp_grad_norms": deepest}
-    found["step"] = _at_end(found.get("step"))
-    found |= {"epoch": at, "residual_norms": norms, "bp_grad_norms": gradients}
-    found |= {"layers": {field: layer for field, layer in layers.items() if layer}}
-    if deepest not in ("", "L"):
+    layers = {}
+    for field, last in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
+        norms = by_layer.get(field, {})
+        found[field], deepest = _stream(found.get(field), norms, found.pop(last, None))
+        if deepest:
+            layers[field] = deepest
+    found |= {"epoch": at, "step": _at_end(found.get("step")), "layers": layers}
+    if layers.get("bp_grad_norms", "L") != "L":
         found["evidence"] = {"b": "proxy"}
-    if top and found.get("growth_bound") is None:
-        found["unmeasured"] = {"a": _NO_BOUND.format(top)}
-    gamma = found.pop("gamma", None)
-    if gamma is not None:
-        found["gamma"] = gamma if isinstance(gamma, list) else [gamma]
-    elif given := by_layer.get("gamma"):
+    if "residual_norms" in layers and found.get("growth_bound") is None:
+        found["unmeasured"] = {"a": _NO_BOUND.format(layers["residual_norms"])}
+    gamma = found.get("gamma")
+    if given := by_layer.get("gamma"):
         found["gamma"] = [given.get(layer) for layer in range(max(given) + 1)]
-    epoch = convert_spelled(found, TraceEpoch, where, spelled)
-    h_0 = h.get(0) if top != "0" else None
-    if is_number(h_0) and h_0 > 0 and (depth or top != "L"):
-        epoch = with_growth_bound(epoch, h_0, depth or 1)
+    elif gamma is not None and not isinstance(gamma, list):
+        found["gamma"] = [gamma]
+    epoch = convert(found, TraceEpoch, f"{where}: $")
     epoch.report().check(where)
     return epoch
 
 
-def _stream(listed: Any, norms: Mapping[int, Any], last: object, depth: object) -> tuple[Any, str]:
+def _stream(listed: object, norms: Mapping[int, object], last: object) -> tuple[object, str]:
     """The norms of layers 0, 1, … and ``""``; else that of the deepest layer, and its name.
 
     Args:
         listed: what is logged for all layers at once, or None; of any type.
         norms: layer → norm.
         last: norm of layer L, or None.
-        depth: L, or None.
     """
-    if listed is not None:
-        return listed, ""
-    if norms:
-        deepest = max(norms)
-        is_whole = depth == deepest or last == norms[deepest] or depth is last is None
-        if is_whole and 0 < deepest == len(norms) - 1:
-            return [norms[layer] for layer in range(len(norms))], ""
-        if last is None:
-            return [norms[deepest]], "L" if deepest == depth else str(deepest)
+    if listed is not None or (last is None and not norms):
+        return [] if listed is None else listed, ""
+    deepest = max(norms, default=0)
+    if 0 < deepest == len(norms) - 1 and last in (None, norms[deepest]):
+        return [norms[layer] for layer in range(len(norms))], ""
     if last is None:
-        return [], ""
+        return [norms[deepest]], str(deepest)
     return [last], "L"

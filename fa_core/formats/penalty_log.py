@@ -1,4 +1,4 @@
-"""Logs of penalty runs (format 4): an object with a list of epochs; audits of the last one."""
+"""Logs of penalty runs (format 4): an object with a list of epochs; audited at the last one."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import Json
+from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, convert
-from fa_core.formats.logs import trace_of
-from fa_core.formats.rows import AuditRow, Problem, row_of_file
+from fa_core.formats.logs import Entry, trace_of
+from fa_core.formats.rows import row_of_file
 from fa_core.option_values import listed
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import AXES, axes_of, canonical_method
-from fa_core.sanitize import sanitize
-
-_ENDS = ("h_0_norm", "L")
-"""Of the header, and true of all epochs."""
 
 
 class _Header(msgspec.Struct, kw_only=True):
     """What a log's header says of its run, beside the axes."""
 
-    run: str | None = None
     method: str | None = None
     method_name: str | None = None
     seed: int | None = None
@@ -32,33 +25,23 @@ class _Header(msgspec.Struct, kw_only=True):
     verdict: str | None = None
 
 
-_OF_THE_HEADER = frozenset({*AXES, *_ENDS, "axes", *_Header.__struct_fields__})
-_NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
+_OF_THE_HEADER = frozenset({*AXES, "axes", "log", *_Header.__struct_fields__})
 
 
 def sniff(document: Document) -> bool:
-    """Whether an object, or the first one of a list, has a ``log`` of epochs, or describes its
-    run."""
-    if document.kind == "lines":
-        return False
-    first = document.members
-    if document.kind == "list":
-        first = next(document.objects(1), (0, Json()))[1]
-    if "log" not in first:
-        return False
-    if not {"final_test_acc", "lam"}.isdisjoint(first):
-        return True
-    log = first["log"]
+    """Whether an object has a ``log`` of epochs, or describes its run."""
+    log = document.members.get("log")
+    if not {"final_test_acc", "lam"}.isdisjoint(document.members):
+        return log is not None
     return isinstance(log, list) and any(isinstance(one, dict) and "epoch" in one for one in log)
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """An audit row, judged at the last epoch, and a trace of a penalty run's log (format 4), or of
-    each in a list.
+    """An audit row, judged at the last epoch, with the header's final accuracy, baseline and
+    verdict if present, and a trace.
 
-    (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, if the file names ‖h_0‖ and L,
-    else not measured; (b) is judged at the logged layer as a proxy; (d) is exact once a baseline is
-    given; (c) is not in such logs. Norms logged at all layers are exact.
+    (a) is not measured without norms of all layers; (b) is judged at the logged layer as a proxy;
+    (d) is exact once a baseline is given; (c) is not in such logs.
 
     Raises:
         UnreadableInput: no list of epochs.
@@ -66,70 +49,43 @@ def read(document: Document) -> Iterator[Finding]:
 
     Source: docs/protocol.md §9 (partial audits) and §10.4.
     """
-    if document.kind == "object":
-        yield from _logged_run(document, row_of_file(document.path))
-        return
-    for index, header in document.objects():
-        place = f"$[{index}]"
-        row = row_of_file(document.path)
-        row = msgspec.structs.replace(row, key=f"{row.key}{place}")
-        if isinstance(header.get("run"), str):
-            row = msgspec.structs.replace(row_of_file(header["run"]), source=document.path)
-        one = msgspec.structs.replace(document, kind="object", members=header, at=place)
-        try:
-            yield from _logged_run(one, row)
-        except FaError as error:
-            yield Problem(document.path, f"{error}; the log is skipped")
-
-
-def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
-    fields = dict(document.fields())
-    where = f"{document.path}: {document.at}"
-    log = fields.pop("log", None)
-    if not isinstance(log, list) or not log:
+    fields = document.fields()
+    where = f"{document.path}: $.log"
+    log = document.listed("log")
+    if not log or not log.items:
         hint = "a penalty log has one entry per epoch"
-        raise UnreadableInput("not a list of epochs", where=f"{where}.log", hint=hint)
-    header = convert(fields, _Header, where)
+        raise UnreadableInput("not a list of epochs", where=where, hint=hint)
+    header = convert(fields, _Header, f"{document.path}: $")
+    row = row_of_file(document.path)
     method = canonical_method(header.method or header.method_name or row.method)
     seed = row.seed if header.seed is None else header.seed
     axes = {**row.axes, **axes_of(fields)}
     row = msgspec.structs.replace(row, method=method, seed=seed, axes=axes)
-    ends = {name: fields[name] for name in _ENDS if name in fields}
-    entries = [
-        (f"{where}.log[{index}]", {**ends, **entry})
-        for index, entry in enumerate(log)
-        if isinstance(entry, dict)
-    ]
+    entries: list[Entry] = [(log.place(index), entry) for index, entry in log.objects()]
     trace, problems = trace_of(row, entries, document.columns)
     if not trace.epochs:
         hint = "; ".join([*(problem.message for problem in problems[:1]), *trace.notes])
-        raise UnreadableInput("no epoch can be read", where=f"{where}.log", hint=hint)
+        raise UnreadableInput("no epoch can be read", where=where, hint=hint)
     yield from problems
     notes = trace.notes
-    unused = [sanitize(name) for name in fields if name not in _OF_THE_HEADER]
+    unused = [name for name in fields if name not in _OF_THE_HEADER]
     if unused:
         notes += (f"in the header, not used: {listed(unused, 6)}",)
-    report = _final(header, trace.epochs[-1].report(method, seed), notes)
-    report = msgspec.structs.replace(report, axes=axes)
-    yield msgspec.structs.replace(row, report=report.check(where))
-    yield msgspec.structs.replace(trace, notes=notes)
-
-
-def _final(header: _Header, last: DiagnosticReport, notes: tuple[str, ...]) -> DiagnosticReport:
-    """The last epoch's report with the header's final accuracy, baseline and verdict, if
-    present."""
+    report = trace.epochs[-1].report(method, seed)
+    if report.cross_batch_stability is None:
+        why = {"c": "a penalty log holds no gradients of several batches"}
+        report = msgspec.structs.replace(report, unmeasured=why | report.unmeasured)
     final = {
         "headline_acc": header.final_test_acc,
         "frozen_baseline_acc": header.frozen_baseline_acc,
         "recorded_verdict": header.verdict,
     }
-    unmeasured = last.unmeasured
-    if last.cross_batch_stability is None:
-        unmeasured = {**_NO_DRIFT, **unmeasured}
     said = ("judged at the last of the logged epochs; norms are those the log holds", *notes)
-    return msgspec.structs.replace(
-        last,
+    report = msgspec.structs.replace(
+        report,
         notes="; ".join(said),
-        unmeasured=unmeasured,
+        axes=axes,
         **{name: value for name, value in final.items() if value is not None},
     )
+    yield msgspec.structs.replace(row, report=report.check(f"{document.path}: $"))
+    yield msgspec.structs.replace(trace, notes=notes)

@@ -13,12 +13,11 @@ import msgspec
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.files.decode import Json
 from fa_core.formats.json_document import (
-    Attempts,
     Document,
     Finding,
     Node,
+    attempt,
     convert,
-    convert_spelled,
 )
 from fa_core.formats.rows import AuditRow, Problem, row_of_file
 from fa_core.option_values import listed
@@ -29,10 +28,8 @@ from fa_core.report.names import (
     key_of,
     named_axis,
     numbered,
-    seed_in_words,
     split_key,
 )
-from fa_core.sanitize import sanitize
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """Fields of which a report has at least one."""
@@ -80,8 +77,6 @@ def row_of(source: str, key: str, report: DiagnosticReport) -> AuditRow:
     method, seed, axes = split_key(plain[:-1])
     if seed is None:
         seed = report.seed
-        if seed is None:
-            seed = seed_in_words(report.notes)
         if report.method_name.strip():
             method, trained_by = control_of(report.method_name)
             axes = {**trained_by, **axes}
@@ -145,9 +140,9 @@ def sniff_list(document: Document) -> bool:
 def read_list(document: Document) -> Iterator[Finding]:
     """The rows of format 3, and problems for invalid entries."""
     rows: list[AuditRow] = []
-    attempt = Attempts(document.path)
     for index, node in document.items:
-        row = attempt(partial(_entry_row, node, document.path, document.place(index)), "entry")
+        read_entry = partial(_entry_row, node, document.path, document.place(index))
+        row = attempt(document.path, read_entry, "entry")
         if isinstance(row, Problem):
             yield row
         else:
@@ -164,8 +159,6 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     method, trained_by = control_of(name)
     axes = {**trained_by, **axes_of(fields)}
     report = _report(fields, axes, where)
-    if report.seed is None:
-        report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
     key = fields.get("key")
     if not isinstance(key, str) or not key:
         key = key_of(method, {}, report.seed)
@@ -203,24 +196,19 @@ def _report(fields: Json, axes: Json, where: str) -> DiagnosticReport:
     """An entry as a report."""
     found: Json = {}
     layers = {}
-    spelled = {}
     unused = []
     for name, value in fields.items():
         field = _SPELLED.get(name, name)
         if field in _REPORTED and value is not None:
             found[field] = value
-            spelled[field] = name
         elif field not in {*_LAST, *_REPORTED, *axes, "key"}:
-            unused.append(sanitize(name))
+            unused.append(name)
     for name, field in _LAST.items():
         if field not in found and fields.get(name) is not None:
             found[field] = [fields[name]]
-            spelled[field] = name
             layers[field] = "L"
     if unused:
         note = f"in the list, not used: {listed(sorted(unused), 6)}"
         found["notes"] = "; ".join(filter(None, [str(found.get("notes", "")), note]))
-    report = convert_spelled(
-        {"layers": layers, **found, "axes": axes}, DiagnosticReport, where, spelled
-    )
+    report = convert({"layers": layers, **found, "axes": axes}, DiagnosticReport, where)
     return report.check(where)

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
-from fa_core.report.baseline import FrozenBaseline
+from fa_core.report.baseline import FrozenBaseline, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.controls import FROZEN, WITHOUT_BASELINE
-from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.provenance import BASELINE_FROM, BASELINE_RULE
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from operator import attrgetter
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
+from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
+from fa_core.files.opening import is_file, read_file
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import name_of
 from fa_core.report.numbers import count_text
 from fa_core.report.quantities import fields_of, named
-from fa_core.report.verdict_cell import run_cell
-from fa_core.report.verdict_text import verdict_words
+
+_HYDRA_ABOVE, _MOST_OVERRIDES = 4, 1 << 16
+_OVERRIDE = re.compile(r"^- *['\"]?\+*([^'\"\s]+)", re.MULTILINE)
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,18 +53,6 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the run is a control."""
         return self.method in CONTROLS
 
-    def standing(self) -> str:
-        """A judged run's judgement, or that it is a control."""
-        return self.report.standing(self.is_control)
-
-    def words(self, *, short: bool = False) -> str:
-        """A judged run's judgement as text (`verdict_words`)."""
-        return verdict_words(self.report, self.is_control, short=short)
-
-    def cell(self, *, ascii_only: bool = False) -> str:
-        """A judged run in five characters."""
-        return run_cell(self.report, control=self.is_control, ascii_only=ascii_only)
-
     def judged_by(self, baseline: FrozenBaseline) -> AuditRow:
         """The run judged by a frozen baseline, if it was measured."""
         report = self.report
@@ -67,18 +62,26 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, report=judged)
 
 
+def measured(row: AuditRow, report: DiagnosticReport) -> AuditRow:
+    """A run with its measured report, and with the notes on its checkpoint."""
+    if not row.report.coverage:
+        said = filter(None, [row.report.notes, report.notes])
+        report = replace(report, notes="; ".join(said))
+    return replace(row, report=report)
+
+
 RECORDED = named("acc", "h_L", "g_L", "growth", "drift", "frozen", "margin")
 """The numbers of a report that every record of a run has."""
 
 
-def judged_fields(row: AuditRow, report: DiagnosticReport) -> Json:
+def judged_fields(report: DiagnosticReport) -> Json:
     """A run's judgement in every record: what fires, what is undecided, its value and its text;
     and the letters of the published rule, which knows no intervals."""
     return {
         "flags": "".join(sorted(report.flags)),
         "undecided": "".join(sorted(report.undecided)),
-        "judgement": report.standing(row.is_control),
-        "verdict": verdict_words(report, row.is_control),
+        "judgement": report.judgement,
+        "verdict": report.words,
         "by_numbers": "".join(sorted(report.by_numbers)),
     }
 
@@ -90,7 +93,7 @@ def recorded(row: AuditRow, report: DiagnosticReport) -> Json:
         "method": row.method,
         "seed": row.seed,
         **fields_of(report, RECORDED),
-        **judged_fields(row, report),
+        **judged_fields(report),
         "coverage": report.measured,
         "recorded_verdict": report.recorded_verdict,
         "key": row.key,
@@ -167,6 +170,20 @@ def value_on_axis(row: AuditRow, name: str) -> object:
     return None
 
 
+def row_named(name: str, source: str) -> AuditRow:
+    """The row of an unmeasured run, named by a name or path (`name_of`)."""
+    return AuditRow(source=source, **name_of(name)._asdict())
+
+
 def row_of_file(path: str) -> AuditRow:
-    """The row of an unmeasured file, named by its path (`name_of`)."""
-    return AuditRow(source=path, **name_of(path)._asdict())
+    """The row of an unmeasured file, named by its path; a folder of hydra's is called as the
+    overrides in it say."""
+    file = Path(path).absolute()
+    for folder in islice(file.parents, _HYDRA_ABOVE):
+        said = folder / ".hydra" / "overrides.yaml"
+        if is_file(said):
+            with suppress(UnreadableInput, ValueError):
+                found = _OVERRIDE.findall(read_file(said, _MOST_OVERRIDES).decode())
+                file = folder / ",".join(found).replace("/", ".") / file.relative_to(folder)
+            break
+    return row_named(str(file), path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput
+from fa_core.errors import FaError, InvalidReport, UnreadableInput
 from fa_core.files.decode import Json, loads
 from fa_core.files.opening import MissingFile, exists, is_file, read_file
 from fa_core.formats import json_log
@@ -16,9 +16,9 @@ from fa_core.formats.report_object import decode_report
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
 from fa_core.report import manifest as run_files
+from fa_core.report.baseline import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.controls import FROZEN, WITHOUT_BASELINE
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.frozen_runs import FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
@@ -62,10 +62,13 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     )
     try:
         if (data := _bytes(folder / run_files.AUDIT)) is not None:
-            report = decode_report(
-                open_document(str(folder / run_files.AUDIT), data).members,
-                f"{folder / run_files.AUDIT}: $",
-            )
+            path = str(folder / run_files.AUDIT)
+            found = decode_report(open_document(path, data).members, f"{path}: $")
+            own = {canonical_method(found.method_name), found.seed} - {"", None}
+            if not own <= {canonical_method(manifest.method), manifest.seed}:
+                what = f"is of {' '.join(map(str, own))}, and the manifest names another run"
+                raise InvalidReport(what, where=path)
+            report = found
     except FaError as error:
         yield Problem(source, str(error))
     row = AuditRow(

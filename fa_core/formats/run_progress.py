@@ -27,7 +27,6 @@ from fa_core.files.atomic import write_json
 from fa_core.files.decode import loads, reading
 from fa_core.files.opening import is_file, read_file
 from fa_core.report.manifest import PROGRESS
-from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -164,8 +163,7 @@ def read_progress(folder: Path) -> RunProgress | None:
         if not is_file(path):
             return None
         with reading(path, "not a progress file"):
-            found = msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
-        return replace(found, host=sanitize(found.host), ended=sanitize(found.ended))
+            return msgspec.convert(loads(read_file(path, _LARGEST)), RunProgress)
     return None
 
 
@@ -179,6 +177,16 @@ def look_at(folder: Path) -> RunWork | None:
     if progress.doing == "queued" and not at_work:
         return None
     return RunWork(replace(progress, heartbeat=0.0), at_work)
+
+
+def forget_measuring(folder: Path, pid: int) -> None:
+    """Remove what a process that died left of a measurement, in a run folder and those next to it:
+    they are the user's data, and a measurement is begun again."""
+    for path in folder.parent.glob(f"*/{PROGRESS}"):
+        found = read_progress(path.parent)
+        if found and found.pid == pid and found.is_here and found.doing != "training":
+            with suppress(OSError):
+                path.unlink()
 
 
 class ProgressFiles:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.files.decode import reading
-from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file
+from fa_core.files.decode import as_utf8, reading
+from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file, real_path
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
 from fa_core.formats.readers import HEAD, KNOWN, format_of, may_be_known, plugin_readers
 from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.trace import Trace
+from fa_core.option_values import listed
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import CREDIT, DISTRIBUTED, RUN_FILES
+from fa_core.report.names import one_per_run
+from fa_core.sanitize import sanitize
 
 if TYPE_CHECKING:
     from fa_core.formats.table import AuditTable
@@ -63,7 +66,6 @@ def scan(
     paths: Paths,
     *,
     run_traces: bool = True,
-    lone_raises: bool = True,
     columns: Given | None = None,
 ) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
@@ -74,24 +76,40 @@ def scan(
     Args:
         paths: files and folders.
         run_traces: whether to read the traces in run folders, which take longest.
-        lone_raises: whether a single path raises if it cannot be read, or a single file if nothing
-            in it can.
         columns: of logs, as `fa_core.formats.given_columns` gives them.
 
     Raises:
-        UnreadableInput: as `lone_raises` says.
+        UnreadableInput: the only path given cannot be read, or is a file in which nothing can.
     """
     read = partial(_at, run_traces=run_traces, given=columns or {})
-    lone = lone_raises and len(paths) == 1
+    lone = len(paths) == 1
     seen: set[Identity] = set()
-    with _without_collector():
-        found = _collected(
-            finding for path in paths for finding in _under(os.fspath(path), seen, lone, read)
-        )
+    found = _collected(
+        finding for path in paths for finding in _under(os.fspath(path), seen, lone, read, paths)
+    )
     # an empty table would hide the reason
     if lone and not found.rows and not found.traces and found.problems and is_file(paths[0]):
         raise UnreadableInput(found.problems[0].message)
-    return found
+    return _one_per_run(found, {os.fspath(path) for path in paths})
+
+
+def _one_per_run(found: Scan, named: set[str]) -> Scan:
+    """What was found, without a run's further checkpoints and states of its trainer in other roles
+    (`one_per_run`), unless they were named."""
+    files = [row.source for row in found.rows if row.source == row.checkpoint]
+    files = [*dict.fromkeys([*files, *(trace.source for trace in found.traces)])]
+    kept = one_per_run(path for path in files if path not in named)
+    others = set(chain.from_iterable(kept.values()))
+    rows = []
+    for row in found.rows:
+        if row.source in kept and not row.report.notes:
+            names = [os.path.relpath(other, Path(row.source).parent) for other in kept[row.source]]
+            said = f"not measured, of the same run: {listed([*map(sanitize, names)], 6)}"
+            row = msgspec.structs.replace(row, report=DiagnosticReport(notes=said))
+        if row.source not in others:
+            rows.append(row)
+    traces = [trace for trace in found.traces if trace.source not in others]
+    return Scan(rows, traces, found.problems)
 
 
 def scan_again(path: str, columns: Given | None = None) -> Scan:
@@ -127,29 +145,20 @@ def _collected(found: Iterable[Finding]) -> Scan:
     return result
 
 
-def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
+def load_audits(paths: Paths | Path | str) -> AuditTable:
     """The audits under some paths as a table, without unmeasured checkpoints.
 
     Args:
         paths: files and folders, or one of them.
-        strict: None: raise if the only path given cannot be read, else list it in the table's
-            `problems`; True: raise on the first problem; False: never raise.
 
     Raises:
-        UnreadableInput: as `strict` says.
+        UnreadableInput: the only path given cannot be read; else the table's `problems` list it.
     """
     from fa_core.formats.table import AuditTable
 
-    if isinstance(paths, (str, Path)):
-        paths = [paths]
-    with _without_collector():
-        found = scan(paths, lone_raises=strict is not False)
-        if strict and found.problems:
-            raise UnreadableInput(found.problems[0].message)
-        measured = [
-            row for row in found.rows if row.checkpoint != row.source or row.report.coverage
-        ]
-        return AuditTable.from_rows(measured, found.problems)
+    found = scan([paths] if isinstance(paths, (str, Path)) else paths)
+    measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+    return AuditTable.from_rows(measured, found.problems)
 
 
 def _under(
@@ -157,12 +166,13 @@ def _under(
     seen: set[Identity],
     named_raises: bool,
     read: Callable[[Place], Iterator[Finding]],
+    paths: Paths,
 ) -> Iterator[Finding]:
     """Findings under a named path; unreadable ones are problems, or raise if `named_raises`."""
     empty = True
     known = len(seen)
     try:
-        for place in places(path, seen, named=True):
+        for place in places(path, seen, named=True, others=paths):
             for finding in [place] if isinstance(place, Problem) else read(place):
                 empty = False
                 yield finding
@@ -196,39 +206,39 @@ def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     """Findings in a file. An unknown file raises if it was named, else yields nothing."""
     path = place.path
-    if why := checkpoint_file.no_run(path, place.named):
+    if why := checkpoint_file.no_run(path):
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return
     with reading(path), open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        head = file.read(_FIRST)
-        kind = checkpoint_file.kind_of(head, path)
+        start = file.read(_FIRST)
+        kind = checkpoint_file.kind_of(start, path)
         if kind:
             yield from checkpoint_file.read(path, kind, file, size)
             return
-        if _says_more_later(head):
-            head += file.read(HEAD - len(head))
+        head = as_utf8(start, "replace")
+        if b"\0" not in head or head.startswith(_SQLITE):
+            start += file.read(HEAD - len(start))
+            head = as_utf8(start, "replace")
         names: list[str] = []
         # these readers are imported for the first such file
         if _EVENTS.match(head):
             from fa_core.formats import event_files
 
-            yield from event_files.read(Path(path), place.named, given)
+            yield from event_files.read(Path(path), place.named, given, place.root)
             return
         if _TABLE.match(head):
             from fa_core.formats import csv_log
 
             columns = csv_log.header(head)
             if is_log(columns, given):
-                yield from csv_log.read(path, file, size, given)
+                yield from csv_log.read(path, file, given)
                 return
             # other texts have commas, too
             names = columns if path.lower().endswith(_TABLE_SUFFIXES) else []
-        ours = _is_ours(place, head)
-        head += file.read(HEAD - len(head)) if ours else b""
-        if not ours or (size > len(head) and not (given or may_be_known(head))):
-            yield from _from_plugin(place, head, names)
+        if not _is_ours(place, head) or not (size <= len(start) or given or may_be_known(head)):
+            yield from _from_plugin(place, head, names, given)
             return
         data = all_of(file, path)
     try:
@@ -240,12 +250,14 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     document = msgspec.structs.replace(document, columns=given)
     form = format_of(document)
     if form is None:
-        yield from _from_plugin(place, head, json_log.unread(document, place.named))
+        yield from _from_plugin(place, head, json_log.unread(document, place.named), given)
     else:
         yield from form.read(document)
 
 
-def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Finding]:
+def _from_plugin(
+    place: Place, head: bytes, names: Sequence[str], given: Given
+) -> Iterator[Finding]:
     """Findings of a plugin in a file of unknown format; raises for a named file without any, and
     for a log whose columns have none of the names that are read."""
     found, broken = plugin_readers()
@@ -264,42 +276,27 @@ def _from_plugin(place: Place, head: bytes, names: Sequence[str]) -> Iterator[Fi
     if head.startswith(_WANDB):
         hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
         raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
+    other = checkpoint_file.foreign(place.path, head)
+    if other and (place.named or place.path.endswith((".bin", ".ckpt"))):
+        raise other
     if names and (place.named or may_be_log(names)):
-        raise no_known_column(place.path, names)
+        raise no_known_column(place.path, names, given)
     if place.named:
         raise UnreadableInput(
             "nothing this project reads", where=place.path, hint=f"it reads: {KNOWN}"
         )
 
 
-def _says_more_later(head: bytes) -> bool:
-    """Whether more bytes are needed: a text without a line end so far, or a database."""
-    return head.startswith(_SQLITE) or not (b"\n" in head or b"\0" in head)
-
-
 def _is_ours(place: Place, head: bytes) -> bool:
     """Whether the first bytes may be JSON."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    text = head.lstrip()
+    if text[:1] in (b"{", b"["):
         return True
     if checkpoint_file.promises_checkpoint(place.path):
         raise checkpoint_file.not_a_checkpoint(place.path, head)
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     return False
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Pause the garbage collector: reports hold no cycles, and collecting triples the time to
-    create many."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class Place(msgspec.Struct):
@@ -309,12 +306,14 @@ class Place(msgspec.Struct):
         path: its path.
         named: whether the user named it.
         is_folder: whether it is a folder.
+        root: the named folder that it was found in.
         skip: names of its files that need not be visited, set by its reader.
     """
 
     path: str
     named: bool = False
     is_folder: bool = False
+    root: str = ""
     skip: frozenset[str] = frozenset()
 
 
@@ -322,27 +321,38 @@ Identity: TypeAlias = "tuple[int, int] | str"
 """Device and inode; the resolved path on systems without inodes."""
 
 
-def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Place | Problem]:
-    """Walk a file or folder: its new places, and problems for unreadable folders.
+def places(
+    path: str, seen: set[Identity], named: bool = False, others: Paths = ()
+) -> Iterator[Place | Problem]:
+    """Walk a file or folder: its new places, and problems for unreadable folders, and for links to
+    folders elsewhere, into which no walk leads.
 
     Args:
         path: a file or folder.
         seen: identities visited before, shared between paths, so that nothing is read twice.
         named: whether the user named it; other paths may vanish or be broken links.
+        others: further paths that the user named; links may lead there.
 
     Raises:
         UnreadableInput: the named path does not exist, may not be read, or is neither file nor
             folder.
     """
-    waiting = [path]
-    while waiting:
-        path = waiting.pop()
+    root, homes = path.rstrip(os.sep), [real_path(path), *map(real_path, others)]
+    waiting, links = [path], list[str]()
+    while waiting or links:
+        if waiting:
+            path = waiting.pop()
+        else:
+            # last: a run is called as its own file or folder, not as a link to it
+            path = links.pop()
+            target = real_path(path)
+            if is_folder(path) and not any(map(target.is_relative_to, homes)):
+                what = f"{path}: a link to {target}, outside {root}, is not searched"
+                yield Problem(path, f"{what}; name that folder, too")
+                continue
         try:
             place = _place(path, seen, named)
-            if place and place.is_folder:
-                listing = _listing(path)
-            else:
-                listing = []
+            listing = _listing(path) if place and place.is_folder else []
         except UnreadableInput as error:
             if named:
                 raise
@@ -351,8 +361,11 @@ def places(path: str, seen: set[Identity], named: bool = False) -> Iterator[Plac
         named = False
         if place is None:
             continue
+        place.root = root
         yield place
-        waiting += [entry.path for entry in reversed(listing) if entry.name not in place.skip]
+        for entry in reversed(listing):
+            if entry.name not in place.skip:
+                (links if entry.is_symlink() else waiting).append(entry.path)
 
 
 def _place(path: str, seen: set[Identity], named: bool) -> Place | None:

@@ -18,13 +18,13 @@ from fa_core.formats.rows import AuditRow, Problem, conditions_of, recorded, une
 from fa_core.option_values import listed
 from fa_core.report.controls import CONTROLS
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, letters_of
+from fa_core.report.diagnostics import BIT
 from fa_core.report.gamma import CREDIT, credit_numbers, deep_layers
 from fa_core.report.judge import Judge
 from fa_core.report.numbers import brief
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import standing
+from fa_core.report.verdict import judgement_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -164,14 +164,14 @@ class AuditTable:
         _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         return as_bits(undecided)
 
-    def standings(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
-        """Number of rows by judgement, or as controls (`fa_core.report.verdict.standing`)."""
+    def judgements(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
+        """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
         fired, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         controls = self.controls.tolist()
         alike = Counter(zip(fired, self._judge.coverage, undecided, controls, strict=True))
         counts: Counter[str] = Counter()
         for (*bits, control), runs in alike.items():
-            counts[standing(*map(letters_of, bits), control=control)] += runs
+            counts[judgement_of(*bits, control=control)] += runs
         return counts
 
     def ends(self, letter: str) -> tuple[Floats, Floats]:

@@ -6,7 +6,6 @@ first bytes decide, so that a large file of another kind is never read.
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,10 +16,24 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.files.decode import reading
-from fa_core.files.inert import EXPORTED_TABLE, Archive, Placeholder
+from fa_core.files.inert import Archive, Placeholder, SafeDict, opened
 from fa_core.files.opening import name_of, open_file, size_of
-from fa_core.files.tensor_mappings import Contents, StateDict, contents_of, mappings, tensor_of
-from fa_core.formats.checkpoint_file import COPY_AGAIN, HEADER_LIMIT, distributed, shards
+from fa_core.files.tensor_mappings import (
+    State,
+    StateDict,
+    contents_of,
+    mappings,
+    tensor_of,
+)
+from fa_core.formats.checkpoint_file import (
+    ARRAYS,
+    COPY_AGAIN,
+    HEAD,
+    HEADER_LIMIT,
+    distributed,
+    not_a_checkpoint,
+    shards,
+)
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
 """Keys under which training scripts save the network's state dict; preferred to others."""
@@ -34,6 +47,19 @@ FEEDBACK = re.compile(
     re.I,
 )
 """Keys of feedback matrices next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
+
+MOST_NAMED = 6
+"""Most names in a message."""
+
+_JIT = "save its weights: torch.save(torch.jit.load({!r}).state_dict(), 'weights.pt')"
+_EXPORT = "save its weights: torch.save(torch.export.load({!r}).state_dict, 'weights.pt')"
+_OTHER_ZIPS = {
+    "constants.pkl": ("a TorchScript program, and checkpoints are not run", _JIT),
+    "model_weights_config.json": ("a program of torch.export", _EXPORT),
+    "serialized_exported_program": ("a program of torch.export", _EXPORT),
+    ".npy": ("an archive of NumPy arrays", ARRAYS),
+}
+"""Part of an entry's name in zip archives that are no checkpoints, what they are, what helps."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
@@ -56,16 +82,21 @@ class Checkpoint:
     """
 
     path: Path
-    mappings: Mapping[str, StateDict]
+    mappings: Mapping[str, State]
     feedback: StateDict = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
 
     @property
-    def tensors(self) -> StateDict:
+    def state(self) -> State:
         """The network's state dict."""
         return next(iter(self.mappings.values()))
+
+    @property
+    def tensors(self) -> StateDict:
+        """The tensors of `state`."""
+        return self.state.tensors
 
 
 def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
@@ -93,22 +124,41 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
 
 
 def _chosen(checkpoint: Checkpoint, weights: str) -> Checkpoint:
-    """The checkpoint with only the mappings whose place ends in a name, shortest place first.
+    """The checkpoint with only what lies below a name, at any level, shortest place first.
 
     Raises:
         UsageError: there is none.
     """
-    named = re.compile(rf"(?:^|[._-]){re.escape(weights)}$")
-    parted = by_first_part(checkpoint)
-    for held in (checkpoint, parted):
-        places = sorted(filter(named.search, held.mappings), key=len)
-        if places:
-            return replace(held, mappings={place: held.mappings[place] for place in places})
-    known = list(filter(None, checkpoint.mappings)) or parted.mappings
-    names = ", ".join(known) or "nothing by a name"
-    raise UsageError(
-        f"holds no --weights {weights}", where=checkpoint.path, hint=f"it holds {names}"
-    )
+    named = re.compile(rf"(?:|.*?[._-]){re.escape(weights)}\.")
+    found: dict[str, State] = {}
+    known = set()
+    for place, state in checkpoint.mappings.items():
+        start = dotted(place)
+        for name in state:
+            known.add(start + name.partition(".")[0])
+            match = named.match(start + name)
+            if match and match.end() <= len(start):
+                found[place] = state
+            elif match and match[0][:-1] not in found:
+                found[match[0][:-1]] = state.below(match[0][len(start) :])
+    if found:
+        chosen = {place: found[place] for place in sorted(found, key=len)}
+        return replace(checkpoint, mappings=chosen)
+    hint = f"it holds {listed(sorted(known), MOST_NAMED)}"
+    raise UsageError(f"holds no --weights {weights}", where=checkpoint.path, hint=hint)
+
+
+def dotted(place: str) -> str:
+    """What a place puts before the names in it."""
+    return place and f"{place}."
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    """The first names, and "…" if there are more."""
+    text = ", ".join(names[:most])
+    if len(names) > most:
+        text += ", …"
+    return text
 
 
 def _read(path: Path) -> Checkpoint:
@@ -117,20 +167,14 @@ def _read(path: Path) -> Checkpoint:
         raise refusal
     with open_file(path) as file:
         size = size_of(file)
-        head = file.read(16)
-        if size == 0:
-            raise UnreadableInput("is empty", where=path)
+        head = file.read(HEAD)
         if head[8:9] == b"{":
             if int.from_bytes(head[:8], "little") > HEADER_LIMIT:
                 raise UnreadableInput("its header is too large for any network", where=path)
             return _read_safetensors(path, name_of(file, path))
         if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
-            raise UnreadableInput(
-                f"is no checkpoint (it starts with {head[:8]!r})",
-                where=path,
-                hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
-            )
-        archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+            raise not_a_checkpoint(str(path), head)
+        archive = opened(file)
     if head.startswith(_ZIP_MAGIC):
         content = _read_zip(path, archive)
     else:
@@ -141,14 +185,16 @@ def _read(path: Path) -> Checkpoint:
 def _read_safetensors(path: Path, opened: str) -> Checkpoint:
     with safe_open(opened, framework="pt") as file:
         # not a mapping
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        tensors = State((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
+        if not tensors:
+            raise _no_tensors(path, SafeDict(), {})
         return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
 
 def _read_shards(path: Path) -> Checkpoint:
     """Read the tensors of an index, each from its shard."""
     places = shards(path)
-    tensors: dict[str, Tensor] = {}
+    tensors = State()
     for shard in dict.fromkeys(places.values()):
         with reading(shard, _DAMAGED, COPY_AGAIN):
             held = _read(shard).tensors
@@ -164,24 +210,11 @@ def _read_shards(path: Path) -> Checkpoint:
 
 def _read_zip(path: Path, archive: Archive) -> object:
     archive.open_zip()
-    if "constants.pkl" in archive.places:
-        raise UnsafeCheckpoint(
-            "is a TorchScript program, and checkpoints are not run",
-            where=path,
-            hint=f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), "
-            "'weights.pt')",
-        )
-    if "data.pkl" in archive.places:
+    if "data.pkl" in archive.places and "constants.pkl" not in archive.places:
         return archive.zipped()
-    if EXPORTED_TABLE in archive.places:
-        return archive.exported()
-    if any(name.startswith("serialized_exported_program") for name in archive.places):
-        raise UnreadableInput(
-            "is an exported program of an earlier torch",
-            where=path,
-            hint=f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, "
-            "'weights.pt')",
-        )
+    for part, (kind, hint) in _OTHER_ZIPS.items():
+        if any(part in name for name in archive.places):
+            raise UnsafeCheckpoint(f"is {kind}", where=path, hint=hint.format(path.name))
     raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 
 
@@ -194,13 +227,14 @@ def _from_content(path: Path, content: object, size: int) -> Checkpoint:
     if kept is not None:
         found.pop(kept, None)
         feedback = _feedback(root[kept])
-    if not found:
-        raise _no_tensors(path, content, root, names)
+    whole = {place: state for place, state in found.items() if state.tensors}
+    if not whole:
+        raise _no_tensors(path, content, found)
     others: tuple[str, ...] = ()
     if "_modules" not in root:
-        taken = {kept, *found.get("", ())}
+        taken = {kept, *whole.get("", ())}
         others = tuple(name for name in names if name not in taken)
-    return Checkpoint(path, _by_preference(found), feedback, contents=others)
+    return Checkpoint(path, by_preference(whole), feedback, contents=others)
 
 
 def _feedback(value: object) -> dict[str, Tensor]:
@@ -220,52 +254,31 @@ def _feedback(value: object) -> dict[str, Tensor]:
     return feedback
 
 
-def _no_tensors(path: Path, content: object, root: Contents, names: list[str]) -> UnreadableInput:
-    """The error for a file without tensors, with a description of its content."""
-    if names:
-        held = f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
-    elif isinstance(content, Placeholder):
-        held = f"a {content.name}, not a state dict"
-    elif isinstance(content, dict):
-        held = "a dict, not a state dict"
-    else:
-        held = f"a {type(content).__name__.lower()}, not a state dict"
+def _no_tensors(path: Path, content: object, found: Mapping[str, State]) -> UnreadableInput:
+    """The error for a file without plain tensors, with a description of its content."""
+    root = contents_of(content)
+    for state in found.values():
+        for name, what in state.others.items():
+            return UnreadableInput(f"holds no plain tensor: {name} {what}", where=path)
+    held = f"a {getattr(content, 'name', type(content).__name__.lower())}, not a state dict"
     hint = "save the network's state_dict()"
-    for value in root.values():
-        if isinstance(value, Placeholder) and value.name.startswith("numpy"):
-            hint = "turn its NumPy arrays into tensors (torch.from_numpy)"
+    if any(type(one) is SafeDict and not one for one in (content, *map(root.get, WEIGHT_KEYS))):
+        held = "an empty state dict"
+        hint = "save it on the process that has the weights, with layers in an nn.ModuleList"
+    elif names := [repr(name) for name in root if isinstance(name, str)]:
+        held = f"no state dict (it holds {listed(names, MOST_NAMED)})"
+    if any(isinstance(one, Placeholder) and one.name.startswith("numpy") for one in root.values()):
+        hint = ARRAYS
     return UnreadableInput(f"holds {held}", where=path, hint=hint)
 
 
-def _by_preference(found: Mapping[str, StateDict]) -> dict[str, StateDict]:
+def by_preference(found: Mapping[str, State]) -> dict[str, State]:
     """Mappings ordered by preference: averages last, known keys first, then by size."""
 
     def rank(place: str) -> tuple[bool, bool, int]:
         averaged = AVERAGED.search(place.lower()) is not None
         _, _, key = place.rpartition(".")
-        size = sum(tensor.numel() for tensor in found[place].values())
+        size = sum(tensor.numel() for tensor in found[place].tensors.values())
         return averaged, key not in WEIGHT_KEYS, -size
 
     return {place: found[place] for place in sorted(found, key=rank)}
-
-
-def by_first_part(checkpoint: Checkpoint) -> Checkpoint:
-    """The checkpoint with one mapping per first part of the tensors' names.
-
-    >>> import torch
-    >>> flat = {"student.w": torch.ones(1), "teacher.w": torch.ones(1)}
-    >>> list(by_first_part(Checkpoint(Path("a.pt"), {"net": flat})).mappings)
-    ['net.student', 'net.teacher']
-    """
-    parts: dict[str, dict[str, Tensor]] = {}
-    for place, tensors in checkpoint.mappings.items():
-        firsts = {name.partition(".")[0] for name in tensors}
-        if len(firsts) < 2 or not any("." in name for name in tensors):
-            continue
-        for name, tensor in tensors.items():
-            part, _, rest = name.partition(".")
-            if place:
-                part = f"{place}.{part}"
-            parts.setdefault(part, {})[rest] = tensor
-    contents = (*parts, *checkpoint.contents)
-    return replace(checkpoint, mappings=_by_preference(parts), contents=contents)

@@ -1,126 +1,165 @@
-"""Networks of checkpoints: built, and loaded with the first mapping of tensors that fits."""
+"""Networks of checkpoints: built, and loaded with the first mapping of tensors that fits.
+
+What fits is decided by the network's own ``load_state_dict``, tried on a copy without memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import re
+import warnings
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TypeAlias
+from functools import partial
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.files.tensor_mappings import StateDict
-from fa_core.measure.checkpoint import Checkpoint, by_first_part
+from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError, first_line
+from fa_core.files.tensor_mappings import EXTRA_STATE, State
+from fa_core.measure.checkpoint import Checkpoint, by_preference, dotted, listed
+from fa_core.measure.copies import on_meta
 from fa_core.measure.isolate import HALF, RngState
 from fa_core.report.manifest import MANIFEST, Manifest
-from fa_core.zoo.models import arch_of, build_on_meta, recognise
+from fa_core.sanitize import sanitize
+from fa_core.zoo.models import ARCHS, build_on_meta, likely
+from fa_core.zoo.models.hub_config import DEQUANTISE
 from fa_core.zoo.models.named import Weights, hub_folder, network_of, own_names
 
-INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+_INNER = r"(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+INNER_WRAPPERS = re.compile(rf"(?<![^.]){_INNER}")
 """Parts that torch.compile, FSDP and activation checkpointing insert anywhere in names."""
 
-WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
-"""Parts that wrappers, also Lightning and DistributedDataParallel, put before names."""
+WRAPPERS = re.compile(rf"^(?:(?:net|model|module)\.|{_INNER})+|(?<=\.){_INNER}")
+"""Those, and the parts that wrappers, also Lightning and DistributedDataParallel, put before."""
 
-COUNTER = "n_averaged"
-"""Counter that torch's ``AveragedModel`` keeps next to the averages."""
+MOST_TRIED = 64
+"""Most choices of tensors and names that are tried on a network."""
 
-Names: TypeAlias = dict[str, str]
-"""A tensor's name in the file → its name in the network."""
+MOST_SAID = 3
+"""Most other fitting mappings that are named."""
+
+LAST = {"head.weight", "out_head.weight", "fc.weight"}
+"""Weights of the last layers of the built-in networks."""
+
+_NO_NETWORK = {
+    r"(?:^|[._])(?:lora|hada|lokr|ia3|vera|oft)_|prompt_embeddings": "is an adapter (LoRA), no "
+    "network; merge it, and save that: PeftModel.from_pretrained(net, FOLDER).merge_and_unload()",
+    r"\.quant_state\.bitsandbytes__": f"is quantised (bitsandbytes nf4 or fp4); {DEQUANTISE}",
+    r"\.(?:absmax|SCB|weight_format)$": f"is quantised (bitsandbytes); {DEQUANTISE}",
+    r"\.(?:qweight|qzeros|g_idx)$": f"is quantised (GPTQ or AWQ); {DEQUANTISE}",
+    r"\.(?:W_q|zero_point|weight_packed|weight_scale(?:_inv)?|input_scale)$|_packed_params": (
+        f"is quantised; {DEQUANTISE}"
+    ),
+}
+"""Names of tensors that stand for a kind of checkpoint, what it is, and what helps."""
 
 
-def fitted(checkpoint: Checkpoint, own: StateDict) -> Checkpoint:
-    """The checkpoint reduced to the tensors that fit a network, under the network's names.
+OPTIONAL = (EXTRA_STATE, "num_batches_tracked")
+"""Ends of names that may be missing: what a network has of them stays."""
 
-    The first fitting mapping in the order of preference is taken. Prefixes are removed only if all
-    names fit afterwards. If no whole mapping fits, the parts of each are tried, as of a network
-    saved next to its loss. If nothing fits, the checkpoint is returned unchanged.
 
-    Args:
-        checkpoint: the checkpoint as read.
-        own: the network's state dict.
+class Choice(NamedTuple):
+    """What may fit a network: a mapping of a checkpoint, or a part of it, under other names.
+
+    Attributes:
+        place: where it is.
+        note: how it was renamed.
+        state: the tensors.
     """
-    for held in (checkpoint, by_first_part(checkpoint)):
-        fits = _fits(held, own)
-        if fits:
-            return _reduced(held, fits)
-    return checkpoint
+
+    place: str
+    note: str
+    state: State
 
 
-def _reduced(checkpoint: Checkpoint, fits: Mapping[str, Names]) -> Checkpoint:
-    """The checkpoint with its first fitting mapping, and a note on anything unused or renamed."""
-    place, *others = fits
-    names = fits[place]
-    tensors = checkpoint.mappings[place]
-    notes = []
+def fitted(checkpoint: Checkpoint, network: nn.Module) -> Checkpoint:
+    """The checkpoint reduced to the tensors that fit a network, under the names that it takes.
+
+    The first fitting mapping, or part of one, in the order of preference is taken. Prefixes are
+    taken off, or put on, only if the network takes all names then.
+
+    Raises:
+        UnreadableInput: nothing fits; says why not the nearest.
+    """
+    fits: dict[str, Choice] = {}
+    misfits = []
+    for choice in _choices(checkpoint, network.state_dict().keys()):
+        if choice.place not in fits:
+            misfits.append(load_state(on_meta(network), choice.state))
+            if not misfits[-1]:
+                fits[choice.place] = choice
+    if not fits:
+        tensors = checkpoint.tensors
+        renamed = own_names(network, tensors)
+        if renamed is tensors:
+            nearest = min(misfits, key=len)
+            raise _no_network(checkpoint) or UnreadableInput(nearest, where=checkpoint.path)
+        fits[""] = Choice("", "", State(renamed))
+    best = by_preference({place: choice.state for place, choice in fits.items()})
+    return _reduced(checkpoint, [fits[place] for place in best])
+
+
+def _reduced(checkpoint: Checkpoint, fits: list[Choice]) -> Checkpoint:
+    """The checkpoint with its first fitting choice, and a note on what was renamed or not used."""
+    (place, note, state), *others = fits
+    notes = [note]
     if place:
-        notes.append(f"weights from {place!r}")
-    for other in others:
-        notes.append(f"{other!r} fits too (--weights {other})")
-    prefixes = {old.removesuffix(new) for old, new in names.items() if old != new}
-    if prefixes:
-        notes.append(f"names without {', '.join(map(repr, sorted(prefixes)))}")
-    used = {*fits, *names}
-    for fitting in fits:
-        first, _, _ = fitting.partition(".")
-        used.add(first)
-    unused = [name for name in (*checkpoint.contents, *tensors) if name not in used]
+        notes.insert(0, f"weights from {place!r}")
+    notes[1:1] = [f"{one.place!r} fits too (--weights {one.place})" for one in others[:MOST_SAID]]
+    places = tuple(dotted(choice.place) for choice in fits if choice.place)
+    beside = checkpoint.mappings.get("", ()) if place else ()
+    unused = [
+        name
+        for name in (*checkpoint.contents, *beside, *state.others)
+        if not name.startswith(places) and not any(one.startswith(f"{name}.") for one in places)
+    ]
     if unused:
-        notes.append(f"not used: {_listed(unused, 6)}")
-    mappings = {place: _renamed(tensors, names)}
-    return replace(checkpoint, mappings=mappings, taken="; ".join(notes))
+        notes.append(f"not used: {listed(unused, 6)}")
+    taken = sanitize("; ".join(filter(None, notes)))
+    return replace(checkpoint, mappings={place: state}, taken=taken)
 
 
-def _renamed(tensors: StateDict, names: Names) -> dict[str, Tensor]:
-    return {new: tensors[old] for old, new in names.items()}
+def _choices(checkpoint: Checkpoint, own: Collection[str]) -> Iterator[Choice]:
+    """What may fit a network with these names, at most `MOST_TRIED`."""
+    choices = (_renamings(place, state, own) for place, state in checkpoint.mappings.items())
+    return islice(chain.from_iterable(choices), MOST_TRIED)
 
 
-def _listed(names: list[str], most: int) -> str:
-    """The first names, and "…" if there are more."""
-    text = ", ".join(names[:most])
-    if len(names) > most:
-        text += ", …"
-    return text
+def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choice]:
+    """A mapping as it is, without prefixes of wrappers, below a prefix, and with one."""
+    inner = state.renamed(partial(INNER_WRAPPERS.sub, ""))
+    bare = state.renamed(partial(WRAPPERS.sub, ""))
+    yield Choice(place, "", state)
+    if len(bare) == len(state):
+        dropped = {part for name in state for part in WRAPPERS.findall(name)}
+        note = (dropped and f"names without {listed(sorted(map(repr, dropped)))}") or ""
+        yield Choice(place, note, bare)
+        for prefix in _prefixes(own, bare):
+            notes = f"{note}; names with {prefix!r}".removeprefix("; ")
+            yield Choice(place, notes, bare.renamed(prefix.__add__))
+    for prefix in _prefixes(inner, own):
+        part = inner.below(prefix)
+        if len(part) < len(inner):
+            yield Choice(dotted(place) + prefix[:-1], "", part)
+        else:
+            yield Choice(place, f"names without {prefix!r}", part)
 
 
-def _fits(checkpoint: Checkpoint, own: StateDict) -> dict[str, Names]:
-    """Places of the mappings that fit a network, each with its names."""
-    fits: dict[str, Names] = {}
-    for place, tensors in checkpoint.mappings.items():
-        for names in (_unchanged(tensors), _unwrapped(tensors, own)):
-            renamed = _renamed(tensors, names)
-            if not any(_misfits(own, renamed)) and not _wrong_shapes(own, renamed):
-                fits[place] = names
-                break
-    return fits
-
-
-def _unchanged(names: Iterable[str]) -> Names:
-    return {name: name for name in names}
-
-
-def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> Names:
-    """Each name without the prefixes of wrappers, down to a known name.
-
-    A first part that all names share counts as a wrapper too. An average's counter is left out.
-    """
-    names = [name for name in names if name != COUNTER or name in known]
-    firsts = {name.partition(".")[0] for name in names}
-    found = {}
-    for name in names:
-        parts = name.split(".")
-        if len(firsts) == 1 and len(parts) > 1 and name not in known:
-            del parts[0]
-        while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
-            del parts[0]
-        if ".".join(parts) not in known:
-            parts = [part for part in parts if part not in INNER_WRAPPERS]
-        found[name] = ".".join(parts)
-    if len(set(found.values())) < len(found):
-        return _unchanged(names)
-    return found
+def _prefixes(names: Collection[str], known: Collection[str]) -> list[str]:
+    """Prefixes, with their dots, without which many of the names are known."""
+    longest = max((name.count(".") for name in known), default=0) + 1
+    found = Counter(
+        dotted(".".join(parts[:end]))
+        for parts in (name.split(".") for name in names)
+        for end in range(max(1, len(parts) - longest), len(parts))
+        if ".".join(parts[end:]) in known
+    )
+    most = max(found.values(), default=0)
+    return [prefix for prefix, count in found.items() if 2 * count >= most]
 
 
 def network_for(
@@ -129,6 +168,14 @@ def network_for(
     model: str | None = None,
     as_is: bool = False,
 ) -> nn.Module:
+    """The network of `loaded`."""
+    network, _ = loaded(checkpoint, manifest, model, as_is)
+    return network
+
+
+def loaded(
+    checkpoint: Checkpoint, manifest: Manifest | None, model: str | None, as_is: bool
+) -> tuple[nn.Module, Checkpoint]:
     """Build the network of a checkpoint and load its weights.
 
     Args:
@@ -137,6 +184,9 @@ def network_for(
         model: a SPEC of `fa_core.zoo.models.named`, used instead of the manifest. Must come from
             the user, never from a file, as it may import code.
         as_is: keep half-precision weights in half precision instead of float32.
+
+    Returns:
+        the network, and the checkpoint as `fitted` to it.
 
     Raises:
         UsageError: ``model`` cannot be imported, or gives no module.
@@ -151,115 +201,93 @@ def network_for(
         network = _manifest_network(manifest, checkpoint)
     else:
         network = _recognised_network(checkpoint)
-    tensors = own_names(network, fitted(checkpoint, network.state_dict()).tensors)
-    load_tensors(network, tensors, checkpoint.path)
-    dtypes = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    taken = fitted(checkpoint, network)
+    if model is None and any(tensor.is_meta for tensor in network.parameters()):
+        network.to_empty(device="cpu")  # only now: a manifest can ask for a terabyte
+    misfit = load_state(network, taken.state)
+    if misfit:
+        raise UnreadableInput(misfit, where=checkpoint.path)
+    dtypes = {tensor.dtype for tensor in taken.tensors.values() if tensor.is_floating_point()}
     kept = {torch.float64}
     if as_is:
         kept.update(HALF)
     if len(dtypes) == 1 and dtypes <= kept:
         network.to(dtypes.pop())
-        network.load_state_dict(dict(tensors), strict=False)
-    return network
+        load_state(network, taken.state)
+    return network, taken
 
 
-def load_tensors(network: nn.Module, tensors: StateDict, where: Path) -> None:
-    """Load tensors into a network, each converted to the network's precision.
+def load_state(network: nn.Module, state: State) -> str:
+    """Load a state by the network's own ``load_state_dict``, converted to its precision.
 
-    Raises:
-        UnreadableInput: missing or unknown tensors; a shape that differs; integers, booleans or
-            complex numbers in place of floating-point tensors.
+    Tensors that are tied to loaded ones and `OPTIONAL` ones may be missing.
+
+    Returns:
+        why it does not fit; "" if it does.
     """
-    own = network.state_dict()
-    _check_shapes(own, tensors, where)
-    _check_kinds(own, tensors, where)
-    missing, unknown = _misfits(own, tensors)
-    parts = []
-    if missing:
-        parts.append(f"{len(missing)} missing ({_listed(missing, 3)})")
-    if unknown:
-        parts.append(f"{len(unknown)} that the network does not have ({_listed(unknown, 3)})")
-    if parts:
-        raise UnreadableInput(f"tensors do not fit the network: {', '.join(parts)}", where=where)
-    network.load_state_dict(dict(tensors), strict=False)
+    own = nn.Module.state_dict(network, keep_vars=True)
+    for name, what in state.others.items():
+        if name in own and not name.endswith(EXTRA_STATE):
+            return f"{name} {what}"
+    held = {
+        name: one
+        for name, one in state.items()
+        if name not in state.others and (name in own or not name.endswith(EXTRA_STATE))
+    }
+    tied = {id(own[name]): one for name, one in held.items() if name in own}
+    for name, one in own.items():
+        if id(one) in tied:
+            held.setdefault(name, tied[id(one)])
+    kept = {name: one for name, one in own.items() if name.endswith(OPTIONAL)}
+    given: Any = OrderedDict({**kept, **held})
+    given._metadata = state.versions
+    try:
+        with _FloatsOnly(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a twin's values are not copied
+            network.load_state_dict(given)
+    except Exception as error:
+        lines = str(error).split("\n\t")[1:] or [first_line(error)]
+        said = [_COPYING.sub(r"\1 \2", line).strip(" .")[:LONGEST_LINE] for line in lines]
+        return f"tensors do not fit the network: {listed(said, 2)}"
+    state.update(held)  # in the network itself, tied tensors may be two that share memory
+    return ""
 
 
-def _misfits(own: StateDict, tensors: StateDict) -> tuple[list[str], list[str]]:
-    """Tensors of the network that are missing, and tensors that it does not have."""
-    # tied tensors are saved once
-    loaded = set()
-    for name, tensor in own.items():
-        if name in tensors and tensor.numel():
-            loaded.add(tensor.data_ptr())
-    missing = []
-    for name, tensor in own.items():
-        is_counter = name.endswith("num_batches_tracked")
-        if name not in tensors and not is_counter and tensor.data_ptr() not in loaded:
-            missing.append(name)
-    return missing, [name for name in tensors if name not in own]
+LONGEST_LINE = 240
+"""Most characters of a line of torch's error: it lists all names."""
+
+_COPYING = re.compile(r"""While copying the parameter named "(.*?)",.*occurred : \('(.*)',\)\.""")
+"""torch's message on an error of `_FloatsOnly`."""
 
 
-def _wrong_shapes(own: StateDict, tensors: StateDict) -> list[str]:
-    wrong = []
-    for name, tensor in own.items():
-        if tensors.get(name, tensor).shape != tensor.shape:
-            wrong.append(name)
-    return wrong
+class _FloatsOnly(TorchFunctionMode):
+    """Refuses to copy integers, booleans and complex numbers into floating-point tensors."""
+
+    def __torch_function__(
+        self, func: Callable[..., object], types: object, args: Any = (), kwargs: Any = None
+    ) -> object:
+        if func is Tensor.copy_ and args[0].is_floating_point() > args[1].is_floating_point():
+            kind = str(args[1].dtype).removeprefix("torch.")
+            raise ValueError(f"is stored as {kind}, without a scale: dequantise it")
+        return func(*args, **kwargs or {})
 
 
-def _and_more(names: list[str], what: str) -> str:
-    """Number of names after the first, in brackets."""
-    if len(names) == 1:
-        return ""
-    return f" (and {len(names) - 1} more {what})"
-
-
-def _check_shapes(own: StateDict, tensors: StateDict, where: Path) -> None:
-    wrong = _wrong_shapes(own, tensors)
-    if wrong:
-        name = wrong[0]
-        saved = tuple(tensors[name].shape)
-        needed = tuple(own[name].shape)
-        more = _and_more(wrong, "differ")
-        raise UnreadableInput(
-            f"{name} has shape {saved} in the file and {needed} in the network{more}", where=where
-        )
-
-
-def _check_kinds(own: StateDict, tensors: StateDict, where: Path) -> None:
-    """Refuse complex weights, and integers, which are quantised weights without their scale.
-
-    Raises:
-        UnreadableInput: a floating-point tensor of the network is stored as another kind.
-    """
-    wrong = []
-    for name, tensor in own.items():
-        saved = tensors.get(name, tensor)
-        if tensor.is_floating_point() and not saved.is_floating_point():
-            wrong.append(name)
-    if not wrong:
-        return
-    name = wrong[0]
-    saved = tensors[name]
-    why = "no scale is known, so norms would mean nothing"
-    hint = "dequantise the weights and save them as float32"
-    if saved.is_complex():
-        why = "the network has no imaginary part"
-        hint = "name the network that it belongs to with --model"
-    kind = str(saved.dtype).removeprefix("torch.")
-    more = _and_more(wrong, "tensors are no floats")
-    raise UnreadableInput(f"{name} is stored as {kind}{more}: {why}", where=where, hint=hint)
+def _no_network(checkpoint: Checkpoint) -> UnreadableInput | None:
+    """The error for a checkpoint that by its names is an adapter, or quantised; else None."""
+    names = [name for state in checkpoint.mappings.values() for name in state]
+    for pattern, what in _NO_NETWORK.items():
+        if any(re.search(pattern, name) for name in names):
+            return UnreadableInput(what, where=checkpoint.path)
+    return None
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
-    names = _unwrapped(checkpoint.tensors).values()
+    arch = manifest.arch
+    names = checkpoint.state
+    if arch == "resmlp" and any(f".{name}".endswith(".head.weight") for name in names):
+        arch = "resmlp_wide"  # what an early version called resmlp
     try:
-        arch = arch_of(manifest.arch, dict.fromkeys(names))
-        network = build_on_meta(arch, len(names), **manifest.arch_args)
-        own = network.state_dict()
-        # checked before it takes memory: a manifest can ask for a terabyte
-        _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
-        return network.to_empty(device="cpu")
+        return build_on_meta(arch, len(names), **manifest.arch_args)
     except UsageError as error:
         raise UnknownNetwork(
             error.what, where=checkpoint.path.parent / MANIFEST, hint=error.hint
@@ -267,21 +295,22 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
-    failed: list[UnknownNetwork] = []
-    for tensors in checkpoint.mappings.values():
-        for names in (_unchanged(tensors), _unwrapped(tensors)):
-            renamed = _renamed(tensors, names)
-            shapes = {name: tensor.shape for name, tensor in renamed.items()}
-            try:
-                arch, arch_args = recognise(shapes)
-                return build_on_meta(arch, len(shapes), **arch_args).to_empty(device="cpu")
-            except UnknownNetwork as error:
-                failed.append(error)
+    misfits = []
+    for _, _, state in _choices(checkpoint, LAST):
+        for network in likely({name: tensor.shape for name, tensor in state.tensors.items()}):
+            misfit = load_state(network, state)
+            if not misfit:
+                return network
+            misfits.append(f"looks like {network.arch}, but its {misfit}")
     folder = hub_folder(checkpoint.path)
     if folder:
         return network_of(f"hf:{folder}", _weights(checkpoint))
-    first = failed[0]
-    raise UnknownNetwork(first.what, where=checkpoint.path, hint=first.hint) from first
+    what = f"tensors of no known network ({listed(list(checkpoint.tensors))})"
+    raise _no_network(checkpoint) or UnknownNetwork(
+        min(misfits, key=len, default=what),
+        where=checkpoint.path,
+        hint=f"name the network with --model module:callable; known: {', '.join(ARCHS)}",
+    )
 
 
 def _weights(checkpoint: Checkpoint) -> Weights:

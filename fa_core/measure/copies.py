@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError, first_line
@@ -63,6 +64,27 @@ def copied(
             hint="a network in eval mode that has the precision already is not copied: "
             'model.float().eval(), model.double() for credit; or measure with dtype="as-is"',
         ) from error
+
+
+def on_meta(model: nn.Module) -> nn.Module:
+    """A copy of a network without memory: all its parameters and buffers are on the meta device.
+
+    The network itself if it cannot be copied. Tensors that share memory become one.
+    """
+    made: dict[object, Tensor] = {}
+    memo: dict[int, Any] = {}
+    try:
+        for one in chain(model.parameters(), model.buffers()):
+            if is_lazy(one):
+                kind: Any = type(one)
+                memo[id(one)] = kind(device="meta")  # torch cannot copy a buffer of this kind
+            else:
+                key = (one.data_ptr() or id(one), one.shape)
+                memo[id(one)] = made.setdefault(key, torch.empty_like(one, device="meta"))
+        with _Copying(model, None, None):
+            return copy.deepcopy(model, memo)
+    except Exception:
+        return model
 
 
 def float64_copy(model: nn.Module) -> nn.Module:

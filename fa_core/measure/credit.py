@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError, TapError
+from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.files.decode import Json
-from fa_core.measure.batch_input import as_batch, to_device
+from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
     NullGamma,
     Series,
@@ -37,7 +37,6 @@ from fa_core.measure.hooks import (
 from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
 from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
-    PER_TOKEN,
     Flattening,
     gamma,
     mean_where,
@@ -45,6 +44,7 @@ from fa_core.measure.norms import (
     share_of_zeros,
 )
 from fa_core.measure.passes import is_out_of_memory, true_pass
+from fa_core.measure.proven_credit import of_no_error
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
 from fa_core.report.gamma import deep_entries, deep_gamma
@@ -151,21 +151,19 @@ class CreditQuality:
 
     def deep(self) -> float | None:
         """Deep Γ: mean over l ≥ 1 of Γ_l, see `fa_core.report.gamma.deep_gamma`."""
-        deep: float | None = deep_entries(self._layers())["deep_gamma"]
+        deep: float | None = self.to_dict()["deep_gamma"]
         return deep
 
-    def _layers(self) -> Json:
-        return {
+    def to_dict(self) -> Json:
+        """The ``credit`` of a report: the series, and single numbers named by their aggregation;
+        without directions nothing of ρ."""
+        layers = {
             "gamma": self.gamma,
             "rho": self.rho,
             "nudge": self.nudge,
             "zeros": self.zeros,
             "free_layers": self.free,
         }
-
-    def to_dict(self) -> Json:
-        """The ``credit`` of a report: the series, and single numbers named by their aggregation."""
-        layers = self._layers()
         deep_rho = deep_gamma(layers, metric="rho")
         entries = {
             **layers,
@@ -176,15 +174,14 @@ class CreditQuality:
             "samples": self.samples,
             "directions": self.directions,
         }
+        if not self.directions:
+            del entries["rho"], entries["deep_rho"], entries["directions"]
         if self.missing:
             entries["missing"] = self.missing
         if self.null is not None:
             entries["null"] = self.null.to_dict()
         return entries
 
-
-NEEDS_DIRECTIONS = ("rho", "deep_rho", "directions")
-"""Entries of a report's ``credit`` that need random directions."""
 
 _Response: TypeAlias = "tuple[float | None, float | None]"
 """ρ and nudge of a layer."""
@@ -218,45 +215,42 @@ def given_credit(
 
     Raises:
         MeasureError: the function raised, wrote into the parameters, or returned anything but
-            finite tensors that are not 0 everywhere, and None.
+            finite tensors that are not 0 everywhere, and None; or tensors that are the same for
+            other labels.
     """
-    name = getattr(function, "__name__", type(function).__name__)
+    where = f"credit {getattr(function, '__name__', type(function).__name__)}"
     with eval_mode(net, dtype, device) as own:
         before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
         x, y = to_device(batch, 0, own)
-        try:
+
+        def called(x: Inputs, y: Tensor) -> Signal:
             with own.rng.isolated(), thawed(own.model):
-                credit = function(own.model, x, y)
+                return function(own.model, x, y)
+
+        try:
+            credit = called(x, y)
+            _check_given(credit, where)
+            unproven = of_no_error(credit, called, x, y)
         except Exception as error:
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or isinstance(error, FaError):
                 raise
             raise MeasureError(
                 f"{type(error).__name__}: {error}",
-                where=f"credit {name}",
+                where=where,
                 hint="it is called as credit(model, x, y) with the first eval batch",
             ) from error
-        finally:
-            written = _written_back(own.model, before)
-    if written:
+        for key, p in own.model.named_parameters():
+            if not torch.allclose(p, before[key], 0.0, 0.0, equal_nan=True):
+                raise MeasureError(
+                    f"it changed the parameter {key}, which has its value again",
+                    where=where,
+                    hint="return the credit alone, before any training step",
+                )
+    if unproven:
         raise MeasureError(
-            f"it changed the parameter {written[0]}, which has its value again",
-            where=f"credit {name}",
-            hint="return the credit alone, before any training step",
+            unproven, where=where, hint="return the credit of the error of the batch that it gets"
         )
-    _check_given(credit, f"credit {name}")
     return credit
-
-
-@torch.no_grad()
-def _written_back(net: nn.Module, before: Mapping[str, Tensor]) -> list[str]:
-    """Give parameters their earlier values; the names of those that had others."""
-    found = []
-    for name, value in before.items():
-        parameter = net.get_parameter(name)
-        if not torch.allclose(parameter, value, 0.0, 0.0, equal_nan=True):
-            parameter.copy_(value)
-            found.append(name)
-    return found
 
 
 def _check_given(credit: object, where: str) -> None:
@@ -326,38 +320,6 @@ def credit_quality(
     return _quality(net, credit, x, y, directions, seed, taps, device, loss, with_null=True)
 
 
-def given_credit_quality(
-    net: nn.Module,
-    function: CreditFunction,
-    batch: object,
-    taps: Taps = None,
-    dtype: str | None = None,
-    device: str | torch.device | None = None,
-    loss: LossChoice = "ce",
-) -> Json:
-    """A report's ``credit`` of a caller's function on one batch: `credit_quality` without ρ.
-
-    Args:
-        net: the network; it is restored afterwards.
-        function: as for `given_credit`.
-        batch: inputs and labels, as for `diagnose`.
-        taps: as for `diagnose`.
-        dtype: as for `diagnose`.
-        device: as for `diagnose`.
-        loss: as for `diagnose`.
-
-    Raises:
-        MeasureError: as `given_credit`, or a shape that differs from the stream's.
-    """
-    x, y = as_batch(batch, 0, net)
-    found = credit_quality(
-        net, function, x, y, directions=0, taps=taps, dtype=dtype, device=device, loss=loss
-    ).to_dict()
-    for name in NEEDS_DIRECTIONS:
-        found.pop(name, None)
-    return found
-
-
 def _quality(
     net: nn.Module,
     credit: Signal,
@@ -381,10 +343,7 @@ def _quality(
         x, y = to_device((x, y), 0, own)
         done = true_pass(own, taps, x, y, loss=loss)
         check_credit(credit, done.hidden)
-        if done.label_mask is None:
-            flattening = Flattening.of(done.hidden, done.gradients[-1])
-        else:
-            flattening = Flattening(PER_TOKEN, done.label_mask)
+        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
         gradients = [flattening.vectors(g) for g in done.gradients]
         signal = as_vectors(credit, flattening, y.device)
         missing = {}

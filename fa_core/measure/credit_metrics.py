@@ -20,7 +20,6 @@ from fa_core.measure.norms import (
     sample_norms,
     share_of_zeros,
     unit_rows,
-    vector_norms,
 )
 from fa_core.report.gamma import deep_gamma
 
@@ -166,33 +165,6 @@ def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float
         return {}
     joined = gamma(torch.cat(credits, dim=1), torch.cat(true, dim=1))
     return {"gamma_of_batch_means": mean_over(of_means, first=0), "gamma_concatenated": joined}
-
-
-def gammas_of_draws(credit: Tensor, gradient: Tensor) -> Series:
-    """Γ_l (see `gamma`) of R credit signals on the same samples.
-
-    Args:
-        credit: (R, B, D).
-        gradient: (B, D), at any scale.
-
-    Returns:
-        R values: None if no sample has two norms above 0, NaN if a value is not finite.
-
-    Source: docs/protocol.md §4.
-
-    >>> gammas_of_draws(torch.tensor([[[3.0, 4.0]], [[0.0, 0.0]]]), torch.tensor([[0.0, 2.0]]))
-    [0.8, None]
-    """
-    credit = to_float64(credit)
-    lengths = vector_norms(credit)
-    defined = (lengths != 0) & (sample_norms(gradient) != 0)
-    cosines = (credit * unit_rows(gradient)).sum(dim=2) / lengths
-    sums = torch.where(defined, cosines, 0.0).sum(dim=1)
-    counts = defined.sum(dim=1)
-    series: Series = []
-    for mean, count in zip((sums / counts).tolist(), counts.tolist(), strict=True):
-        series.append(mean if count else None)
-    return series
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ def _run_blocks(model: nn.Module, x: Inputs, without: Collection[int]) -> States
     assert isinstance(x, Tensor)
     stream = [model.embed_input(x)]
     for l in range(model.n_blocks):
-        h = stream[l]
-        if l not in without:
-            h = model.advance(l, h)
+        h = model.advance(l, stream[l])
+        if l in without and h.shape == stream[l].shape:
+            h = stream[l]
         stream.append(h)
     return model.readout(stream[-1]), stream
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
-from fa_core.measure.credit import CreditFunction, given_credit_quality
+from fa_core.measure.batch_input import BatchLog, as_batch, as_batches, label_note, to_device
+from fa_core.measure.credit import CreditFunction, credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
 from fa_core.measure.isolate import DREW, eval_mode
@@ -270,48 +269,6 @@ def with_precision(
     return msgspec.structs.replace(report, reference_precision=found)
 
 
-def residual_norms(model: nn.Module, eval_batches: Iterable[object], **options: Any) -> list[float]:
-    """(a) alone: the median over samples of ‖h_l‖₂, l = 0..L.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).residual_norms
-
-
-def bp_gradient_norms(
-    model: nn.Module, eval_batches: Iterable[object], **options: Any
-) -> list[float]:
-    """(b) alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).bp_grad_norms
-
-
-def cross_batch_stability(
-    model: nn.Module, eval_batches: Iterable[object], **options: Any
-) -> float | None:
-    """(c) alone: a mean cosine in [-1, 1]; None if not measured.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    return diagnose(model, eval_batches, **options).cross_batch_stability
-
-
-def depth_utility(
-    model: nn.Module,
-    eval_batches: Iterable[object],
-    frozen_baseline_acc: float,
-    **options: Any,
-) -> float | None:
-    """(d) alone: the margin over frozen blocks, in percentage points.
-
-    Arguments, errors and source: `diagnose`.
-    """
-    report = diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options)
-    return report.margin_pp
-
-
 def run_diagnosis(
     model: nn.Module,
     eval_batches: Iterable[object],
@@ -355,8 +312,7 @@ def run_diagnosis(
                     on_batch(index + 1, len(batches))
                 if not accumulator.takes_more:
                     break
-            if runner.proof is not None and index > 0:
-                runner.prove_stateless()
+            runner.prove_samples()
         numbers, notes = accumulator.measured()
         notes.append(log.note())
         if net.rng.noticed:
@@ -375,7 +331,10 @@ def _with_credit(
     """The report with the quality of the caller's credit on the first batch."""
     if how.credit is None:
         return numbers
-    found = given_credit_quality(model, how.credit, batch, how.taps, how.dtype, how.device, loss)
+    x, y = as_batch(batch, 0, model)
+    found = credit_quality(
+        model, how.credit, x, y, 0, 0, how.taps, how.dtype, how.device, loss
+    ).to_dict()
     unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 

@@ -7,10 +7,12 @@ sees every operation below autograd, so those have edges like any other.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +32,7 @@ _LOOKUPS = re.compile("embedding.*|index|index_select|gather|take")
 _SUMS = re.compile("_?(add|sub|rsub|lerp|addcmul|addcdiv|addmm|addmv|baddbmm|addbmm|index_add)_?")
 _PRODUCTS = re.compile(".*(mm|mv|conv|linear|matmul|rnn|lstm|gru).*")
 _OVERWRITING = {"copy_", "fill_", "zero_"}
+_VALUELESS = re.compile(".*_like|new_.*")
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,13 @@ class Operation:
     """
 
     name: str
-    reads: tuple[int, ...]
-    parts: tuple[int, ...]
-    adds: bool
-    weighted: bool
-    is_whole: bool
     size: int
     call: int
+    reads: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
+    adds: bool = False
+    weighted: bool = False
+    is_whole: bool = False
 
     @property
     def is_product(self) -> bool:
@@ -107,6 +110,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Attributes:
         operations: in the order in which they ran; their places are their names elsewhere.
         calls: the calls of modules, likewise.
+        numbers: whether numbers were read out of float tensors, as by ``item``.
+        takes_gradients: whether the pass ran a backward pass, as one that relaxes an energy does.
 
     >>> h = torch.ones(2, 3)
     >>> with Flow(nn.Identity(), h) as flow:
@@ -122,12 +127,16 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[Operation] = []
         self.calls: list[Call] = []
+        self.numbers = False
+        self.takes_gradients = False
         self._model = model
         self._call = -1
         self._hooks = ExitStack()
         self._writes: dict[object, list[tuple[Tensor | None, int | None]]] = {}
         self._storages: list[StorageWeakRef] = []
         self._looked_up: list[int] = []
+        self._followed: dict[int, bool] = {}
+        self._lost: dict[int, set[int]] = {}
         for tensor in tensors_of(x):
             node = self._append("input", tensor.numel(), is_whole=_is_whole(tensor))
             self._write(tensor, node, fresh=True)
@@ -154,25 +163,33 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> object:
         kwargs = kwargs or {}
         output = func(*args, **kwargs)
+        # -1 outside of a backward pass
+        self.takes_gradients |= torch._C._current_graph_task_id() >= 0
         read = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         written = _written(func, args, kwargs)
         known = {_key(tensor) for tensor in read}
         given = [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
         fresh = [tensor for tensor in given if _key(tensor) not in known]
+        name = func._schema.name.partition("::")[2]
+        if name == "_local_scalar_dense" and self.made(read[0]) is not None:
+            self.numbers = self.numbers or read[0].is_floating_point()
         if not fresh and not written:
             return output
-        name = func._schema.name.partition("::")[2]
+        if _VALUELESS.fullmatch(name):
+            read = []
         if "batch_norm" in name and not any(value is True for value in args):
             # by stored statistics: the same map for every sample
             name = "mul"
         if name in _OVERWRITING or "out" in kwargs:
             read = [tensor for tensor in read if all(tensor is not into for into in written)]
-        for into in written:
-            # what a write leaves over is part of the new version
-            if into.numel() < _entries(into):
-                read.append(into.as_strided((_entries(into),), (1,), 0))
+        # what a write leaves over is part of the new version
+        parts = [into for into in written if into.numel() < _entries(into)]
+        rest = [into.as_strided((_entries(into),), (1,), 0) for into in parts]
         size = max([*map(Tensor.numel, fresh), *map(_entries, written)])
-        node = self._operation(name, read, _is_whole([*fresh, *written][0]), size)
+        gives_whole = _is_whole([*fresh, *written][0])
+        node = self._operation(name, [*read, *rest], gives_whole, size)
+        if node is not None:
+            self._note_gradients(node, read, written)
         for tensor in fresh:
             self._write(tensor, node, fresh=True)
         for tensor in written:
@@ -220,20 +237,41 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parts = [n for t, n in found if n in reads and t.numel() < reads[n].size]
         weights = [t for t, node in found if node is None and not _is_whole(t) and t.numel() > 1]
         adds = len(reads) > 1 and found[0][1] in reads and bool(_SUMS.fullmatch(name))
-        links = tuple(reads), tuple(parts)
-        return self._append(name, size, links, adds, bool(weights), is_whole)
+        return self._append(
+            name,
+            size,
+            reads=tuple(reads),
+            parts=tuple(parts),
+            adds=adds,
+            weighted=bool(weights),
+            is_whole=is_whole,
+        )
 
-    def _append(
-        self,
-        name: str,
-        size: int,
-        links: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
-        adds: bool = False,
-        weighted: bool = False,
-        is_whole: bool = False,
-    ) -> int:
-        operation = Operation(name, *links, adds, weighted, is_whole, size, self._call)
-        self.operations.append(operation)
+    def _note_gradients(self, node: int, read: list[Tensor], written: list[Tensor]) -> None:
+        """Note whether autograd follows an operation, and of which of its reads it does not."""
+        recorded = torch.is_grad_enabled()
+        if any(tensor.requires_grad for tensor in read):
+            self._followed[node] = recorded
+        for tensor in read:
+            made = self.made(tensor)
+            over = not recorded and any(tensor is into for into in written)
+            if made in self._followed and (over or not tensor.requires_grad):
+                self._lost.setdefault(node, set()).add(made)
+
+    def lost_gradients(self, cuts: Iterable[Sequence[int | None]], logits: Tensor) -> list[str]:
+        """How values computed from some states reach the logits without a gradient."""
+        nodes = [
+            node for node in (self.made(logits), *chain.from_iterable(cuts)) if node is not None
+        ]
+        following = dominators(self, nodes[1:]).keys()
+        causes = set()
+        for node in behind(self, nodes[:1]) & following:
+            for lost in following & self._lost.get(node, set()):
+                causes.add(".detach()" if self._followed[lost] else "torch.no_grad()")
+        return sorted(causes)
+
+    def _append(self, name: str, size: int, **what: Any) -> int:
+        self.operations.append(Operation(name, size, self._call, **what))
         return len(self.operations) - 1
 
     def _write(self, tensor: Tensor, node: int | None, fresh: bool = False) -> None:
@@ -313,7 +351,7 @@ def meet(above: Mapping[int, int], one: int, other: int) -> int:
     return one
 
 
-def chain(above: Mapping[int, int], node: int) -> list[int]:
+def path_to(above: Mapping[int, int], node: int) -> list[int]:
     """All operations on every path to a node, in forward order, itself included."""
     found = []
     while node != ROOT:

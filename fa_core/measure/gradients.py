@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.files.decode import Json
-from fa_core.measure.graph import SELECTIONS, arithmetic
+from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
 from fa_core.measure.norms import Flattening, gamma, share_of_zeros, vector_norms
@@ -252,7 +252,7 @@ def backward(
         gradients=gradients,
         error=error,
         names=stream.names,
-        dtype=arithmetic(stream.logits),
+        dtype="",
         of_mean_error=of_mean_error,
         label_mask=y != IGNORED if y.dim() == 2 else None,
     )

@@ -1,4 +1,4 @@
-"""What autograd recorded of a forward pass, and what it did not.
+"""What autograd recorded of a forward pass, and the hooks that it hides.
 
 Feedback alignment is often written as a
 `torch.autograd.Function` whose backward multiplies by a fixed random matrix, as a backward hook, or
@@ -7,11 +7,8 @@ with `.detach()`: autograd then gives the method's credit signal, not ∂CE/∂h
 
 from __future__ import annotations
 
-import math
-import re
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
 from types import FrameType, GetSetDescriptorType
 from typing import TypeAlias, cast
 
@@ -21,7 +18,6 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from fa_core.measure.hooks import Args, Kwargs
 
@@ -43,36 +39,20 @@ SELECTIONS = {
 }
 """Autograd nodes that copy or select entries: rows of their Jacobian are rows of the identity."""
 
-_STRAIGHT_THROUGH = re.compile("FakeQuantize|FqHelper")
-
 _OPERATOR = "GeneratedBackwardFor_"
 """Prefix of torch's name for a derivative registered with `torch.library`."""
 
 Operation: TypeAlias = Callable[..., object]
 """A function or method of torch, as a mode receives it."""
 
-_LEAVING = {"__array__", "__dlpack__", "__float__", "__int__", "numpy", "tolist"}
-"""Functions that read a tensor outside of torch, unnoticed by a trace.
-
-A trace refuses ``item`` and ``bool`` by itself.
-"""
-
-_OF_WEIGHTS = "_computed_from_parameters"
-"""Attribute of such tensors: the version that was computed so."""
+_LEAVING = {"__array__", "__dlpack__", "numpy", "tolist"}
+"""Functions that read a tensor outside of torch by no operation; ``item`` is one."""
 
 NODE_HOOK = "node hook"
 """Reported if a forward reads a node of the graph: it may register a hook there."""
 
-# at run time these are descriptors; a mode receives their getters and setters
-_DATA = cast(GetSetDescriptorType, Tensor.data)
+# at run time a descriptor; a mode receives its getter
 _GRAD_FN = cast(GetSetDescriptorType, Tensor.grad_fn)
-_DETACHING = (Tensor.detach, Tensor.detach_, torch.detach, _DATA.__get__)
-
-_WRITING = re.compile(
-    r"(?!__|requires_grad).*[a-z0-9]_|__setitem__|__i(add|sub|mul|truediv|pow|and|or|xor)__"
-)
-_VALUELESS = re.compile(r".*_like|new_(?!tensor).*")
-"""Names of operations that write into their first argument, and of those that read no values."""
 
 
 def reachable(start: Node | None, stop: Node | None = None) -> set[Node]:
@@ -157,20 +137,6 @@ def has_functions(nodes: Iterable[Node]) -> bool:
     return False
 
 
-def straight_through(nodes: Iterable[Node]) -> list[str]:
-    """``["fake_quantize"]`` if torch's operations that round but pass the gradient are used.
-
-    >>> import torch
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> rounded = torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127)
-    >>> straight_through(reachable(rounded.grad_fn))
-    ['fake_quantize']
-    """
-    if any(_STRAIGHT_THROUGH.search(node.name()) for node in nodes):
-        return ["fake_quantize"]
-    return []
-
-
 def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
     """Dtype of the logits, and other dtypes inside the network, e.g. of an autocast.
 
@@ -198,109 +164,40 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class LostGradientRecorder(TorchFunctionMode):
-    """Records values that lose their gradient in a forward pass, and hooks.
+class HookRecorder(TorchFunctionMode):
+    """Records what a forward pass does that no operation of torch shows.
 
-    A value is lost if an operation reads a tensor that requires a gradient, and returns or writes
-    numbers that require none: `.detach()`, `.item()`, every operation under `torch.no_grad()`.
-    Values of parameters alone do not count. A lost value need not reach the logits (see
-    `reaches_logits`). Custom Functions and backward hooks of modules are found elsewhere
-    (`custom_functions`, `backward_hooks`). Not recorded: values from
-    `torch.autograd.graph.saved_tensors_hooks`, steps inside one compiled operation, and what
-    torch's own sharding does around a module (`_is_of_sharding`).
-
-    Args:
-        inputs_too: also record values read from a leaf of the graph, or from a copy of a leaf.
-        blank: replace lost values by NaN.
+    Custom Functions and backward hooks of modules are found elsewhere (`custom_functions`,
+    `backward_hooks`); what torch's own sharding does around a module is not recorded.
 
     Attributes:
         hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
-        lost: how values were lost, likewise.
-        leaves_torch: a tensor was read outside of torch: a trace may hold values of its batch.
-        overwritten: an operation wrote into a lost value that shares memory with its source.
+        read: functions that read a tensor outside of torch, likewise.
     """
 
-    def __init__(self, inputs_too: bool, blank: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._inputs_too = inputs_too
-        self._blank = blank
-        self._shared: set[int] = set()
         self.hooks: dict[str, None] = {}
-        self.lost: dict[str, None] = {}
-        self.leaves_torch = False
-        self.overwritten = False
+        self.read: dict[str, None] = {}
 
     def __torch_function__(
-        self,
-        func: Operation,
-        types: object,
-        args: Args = (),
-        kwargs: Kwargs | None = None,
+        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
-        kwargs = kwargs or {}
-        if _is_of_sharding():
-            return func(*args, **kwargs)
-        if func is Tensor.register_hook:
+        if func is Tensor.register_hook and not _is_of_sharding():
             self.hooks["tensor hook"] = None
-        if func.__name__ in _LEAVING:
-            self.leaves_torch = True
-        # before the call: afterwards the tensor requires no gradient
-        detached = func is Tensor.detach_ and self._requires_grad(args)
-        output = func(*args, **kwargs)
-        if func == _GRAD_FN.__get__ and output is not None:
+        elif func.__name__ in _LEAVING:
+            self.read[f".{func.__name__.strip('_')}()"] = None
+        output = func(*args, **kwargs or {})
+        if func == _GRAD_FN.__get__ and output is not None and not _is_of_sharding():
             self.hooks[NODE_HOOK] = None
-        _mark_weights(output, (args, kwargs))
-        written = _written(func, args, kwargs)
-        if self._shared and written is not None and storage(written) in self._shared:
-            self.overwritten = True
-        if not detached and not self._loses(func, args, kwargs, output, written):
-            return output
-        self.lost[_cause(func)] = None
-        given = {storage(tensor) for tensor in _floats(args)}
-        self._shared |= given.intersection(map(storage, _floats(output)))
-        if not self._blank:
-            return output
-        return _blanked(output, written)
-
-    def _loses(
-        self,
-        func: Operation,
-        args: Args,
-        kwargs: Kwargs,
-        output: object,
-        written: Tensor | None,
-    ) -> bool:
-        if func is torch.nn.functional.gumbel_softmax:
-            # torch's own straight-through estimate, which detaches inside
-            hard = bool(kwargs.get("hard")) or args[2:3] == (True,)
-            return hard and self._requires_grad(args)
-        if _VALUELESS.fullmatch(func.__name__):
-            return False
-        # operations that autograd does not record
-        unrecorded = func == _DATA.__set__ or not torch.is_grad_enabled()
-        numbers = _floats(output)
-        if numbers:
-            lost = unrecorded or not all(t.requires_grad for t in numbers)
-        else:
-            has_float = any(isinstance(leaf, float) for leaf in tree_leaves(output))
-            lost = has_float or (unrecorded and written is not None)
-        return lost and self._requires_grad((args, kwargs))
-
-    def _requires_grad(self, values: object) -> bool:
-        """Whether a floating tensor among these, no weight, requires a gradient."""
-        for tensor in _floats(values):
-            if not tensor.requires_grad or _is_weight(tensor):
-                continue
-            if self._inputs_too or not _is_input(tensor):
-                return True
-        return False
+        return output
 
 
 def _is_of_sharding() -> bool:
     """Whether `torch.distributed` called the operation that a mode receives.
 
-    FSDP2 and tensor parallelism gather and copy shards under ``no_grad`` and hook tensors around
-    a module's forward; their backward is the derivative.
+    FSDP2 and tensor parallelism hook tensors around a module's forward; their backward is the
+    derivative.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
@@ -311,86 +208,6 @@ def _is_of_sharding() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _is_weight(tensor: Tensor) -> bool:
-    """Whether a tensor is a parameter, or marked and not written since."""
-    if isinstance(tensor, nn.Parameter):
-        return True
-    version = getattr(tensor, _OF_WEIGHTS, None)
-    return version is not None and version == tensor._version
-
-
-def _mark_weights(output: object, given: object) -> None:
-    """Mark the tensors that an operation computes from parameters alone."""
-    read = [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)]
-    if read and all(map(_is_weight, read)):
-        for tensor in _floats(output):
-            if not tensor.is_inference():
-                setattr(tensor, _OF_WEIGHTS, tensor._version)
-
-
-def _floats(values: object) -> list[Tensor]:
-    found = []
-    # tree_leaves is slow for the most frequent case, a single tensor
-    for value in [values] if isinstance(values, Tensor) else tree_leaves(values):
-        if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()):
-            found.append(value)
-    return found
-
-
-def storage(tensor: Tensor) -> int:
-    """Where a tensor's numbers lie; its identity for a subclass that wraps others."""
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except RuntimeError:
-        return id(tensor)
-
-
-def _is_input(tensor: Tensor) -> bool:
-    """Whether a tensor is a leaf of the graph or a copy of one."""
-    node = tensor.grad_fn
-    if node is None:
-        return True
-    return node.name() == "CloneBackward0" and "AccumulateGrad" in str(node.next_functions[0][0])
-
-
-def _written(func: Operation, args: Args, kwargs: Kwargs) -> Tensor | None:
-    """The tensor that an operation writes into; None for most."""
-    into = kwargs.get("out")
-    if into is None and (func == _DATA.__set__ or _writes(func.__name__)):
-        into = args[0]
-    return into if isinstance(into, Tensor) else None
-
-
-@cache
-def _writes(name: str) -> bool:
-    return bool(_WRITING.fullmatch(name))
-
-
-def _cause(func: Operation) -> str:
-    if func in _DETACHING:
-        return ".detach()"
-    if not torch.is_grad_enabled():
-        return "torch.no_grad()"
-    return f".{func.__name__.strip('_')}()"
-
-
-def _blanked(output: object, written: Tensor | None) -> object:
-    """The output with NaN for lost values; a written tensor is filled in place."""
-    if written is None:
-        return tree_map(_nan, output)
-    with torch.no_grad():
-        written.fill_(torch.nan)
-    return output
-
-
-def _nan(value: object) -> object:
-    if isinstance(value, float):
-        return math.nan
-    if isinstance(value, Tensor) and _floats(value):
-        return torch.full_like(value, torch.nan)
-    return value
 
 
 def backward_hooks(model: nn.Module) -> list[str]:

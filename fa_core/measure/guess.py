@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, permutations
 
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import Call, Flow, behind, chain
+from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
 from fa_core.measure.stream import Merges, normed
@@ -49,12 +49,19 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             "(model, x) -> (logits, [h_0..h_L])",
         )
     logits = flow.made(output)
+    if flow.takes_gradients:
+        raise TapError(
+            f"the forward of {type(model).__name__} takes gradients, as one that relaxes an energy "
+            "does: its states are no outputs of modules",
+            hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
+        )
     states = [] if logits is None else _states(flow, logits)
     if len(states) < 2:
         branches = _branches(model, flow, logits)
         why = "no two states lie on every path to its logits"
         if branches:
-            why = f"it is no single stream: a path to its logits passes by {' or '.join(branches)}"
+            layers = " or ".join(branches)
+            why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
@@ -70,11 +77,11 @@ def blocks_between(
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
-        states: for every tap the operations that gave it (see `Tapping`).
+        states: for every tap the operations that gave it (see `prove`).
     """
     places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
     merges = Merges(flow, places[:1])
-    sums = [] if logits is None else merges.on(chain(merges.above, logits))
+    sums = [] if logits is None else merges.on(path_to(merges.above, logits))
     blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
     found = []
     for l, (one, other) in enumerate(pairwise(places)):
@@ -108,7 +115,7 @@ def _states(flow: Flow, logits: int) -> list[int]:
         merges = Merges(flow, chosen)
         if logits not in merges.above:
             continue
-        path = chain(merges.above, logits)
+        path = path_to(merges.above, logits)
         beside = sum(node in merges for node in used - set(path))
         if beside < least:
             least = beside
@@ -170,15 +177,21 @@ def _read_by_layers(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int
 
 def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
     """Whether two branches of a path are trunks, or one skips blocks or is concatenated."""
+    is_alone = len(merges.on(path)) < 2
     for fork, join in pairwise(path):
         reads = [read for read in flow.operations[join].reads if read in merges.above]
         if len(reads) < 2 or not flow.is_activation(fork):
             continue
         depths = sorted(_depth(flow, fork, read) for read in reads)
-        sums = [sum(n in merges for n in behind(flow, [read], {fork}) - {fork}) for read in reads]
+        terms = _terms(flow, merges, fork, join)
+        sums = [
+            {n for n in behind(flow, [read], {fork}) - {fork} if n in merges} - terms
+            for read in reads
+        ]
         if depths[-2] >= _DEEP or sum(map(bool, sums)) > 1:
             return True
-        if any(sums) and _is_around_blocks(flow, fork, join):
+        inner = set().union(*sums)
+        if inner and (is_alone or not _is_block(flow, fork, join, inner)):
             return True
         skips = depths[0] == 0 < depths[-1] or depths[-1] - depths[0] >= _DEEP
         if skips and flow.operations[join].name in ("cat", "stack"):
@@ -186,17 +199,29 @@ def _has_trunks(flow: Flow, merges: Merges, path: Sequence[int]) -> bool:
     return False
 
 
-def _is_around_blocks(flow: Flow, fork: int, join: int) -> bool:
-    """Whether a sum outside of all blocks joins a path through several blocks of a list."""
+def _terms(flow: Flow, merges: Merges, fork: int, join: int) -> set[int]:
+    """A sum and the sums among its terms that join paths from the same fork: h + a(h) + b(h)."""
+    terms: set[int] = set()
+    waiting = [join]
+    while waiting:
+        node = waiting.pop()
+        terms.add(node)
+        reads = flow.operations[node].reads
+        waiting += [read for read in reads if read in merges and merges.above[read] == fork]
+    return terms
 
-    def around(node: int) -> list[str]:
-        names = [flow.calls[call].name for call in _calls_around(flow, flow.operations[node].call)]
-        return [name for name in names if _is_element(name)]
 
-    layers = [n for n in behind(flow, [join], {fork}) - {fork} if flow.operations[n].is_product]
-    outermost = {names[-1] for names in map(around, layers) if names}
-    lists = {name.rpartition(".")[0] for name in outermost}
-    return not around(join) and len(outermost) > len(lists)
+def _is_block(flow: Flow, fork: int, join: int, inner: Iterable[int]) -> bool:
+    """Whether a sum around inner ones is one block: a call of one of several like modules runs it,
+    or all the inner ones.
+
+    Else it may be a U-Net's, whose layers are attributes of the network itself.
+    """
+    around = [set(_calls_around(flow, flow.operations[node].call)) for node in inner]
+    calls = {*_calls_around(flow, flow.operations[join].call), *set.intersection(*around)}
+    counts = _alike(flow, range(len(flow.calls)))
+    blocks = [flow.calls[call] for call in calls if _is_one_of_several(flow, counts, call)]
+    return any(call.begin > fork for call in blocks)
 
 
 def _depth(flow: Flow, fork: int, node: int) -> int:
@@ -221,18 +246,24 @@ def _blocks(flow: Flow, sums: Sequence[int]) -> list[int | None]:
     for call in (flow.calls[place] for place in calls):
         kinds = {type(module) for module in call.module.modules()}
         members.setdefault(_list(call), {})[call.name] = kinds
-    counts = Counter((_list(flow.calls[place]), type(flow.calls[place].module)) for place in calls)
+    counts = _alike(flow, calls)
     blocks: list[int | None] = []
     for places in around:
-        elements = []
-        for place in places:
-            call = flow.calls[place]
-            if _is_element(call.name) or counts[_list(call), type(call.module)] > 1:
-                elements.append(place)
+        elements = [place for place in places if _is_one_of_several(flow, counts, place)]
         while len(elements) > 1 and _are_parts(members[_list(flow.calls[elements[0]])]):
             del elements[0]
         blocks.append(elements[0] if elements else None)
     return blocks
+
+
+def _alike(flow: Flow, calls: Iterable[int]) -> Counter[tuple[str, type]]:
+    """How many calls run modules of one class in one place."""
+    return Counter((_list(flow.calls[call]), type(flow.calls[call].module)) for call in calls)
+
+
+def _is_one_of_several(flow: Flow, counts: Counter[tuple[str, type]], place: int) -> bool:
+    call = flow.calls[place]
+    return _is_element(call.name) or counts[_list(call), type(call.module)] > 1
 
 
 def _are_parts(members: Mapping[str, set[type]]) -> bool:
@@ -310,7 +341,7 @@ def _branches(model: nn.Module, flow: Flow, logits: int | None) -> list[str]:
     """Lists of modules that run layers beside every path to the logits."""
     if logits is None:
         return []
-    path = set(chain(Merges(flow, flow.sources).above, logits))
+    path = set(path_to(Merges(flow, flow.sources).above, logits))
     layers = [n for n, one in enumerate(flow.operations) if one.is_product and n not in path]
     found: dict[str, None] = {}
     for node in layers:

@@ -3,8 +3,8 @@
 `eval_mode` puts a network, or a copy where its device or precision has to change, into eval mode,
 with float32 arithmetic without TF32 and random numbers from a fixed seed. It runs as in training
 otherwise: with gradients, parameters as they are, hooks, and no fast path for inference. Modes,
-requires_grad, gradients, buffers, the caller's random generators and PyTorch's switches are
-restored afterwards, even if a pass raises.
+requires_grad, gradients, weights, buffers, the caller's random generators and PyTorch's switches
+are restored afterwards, even if a pass raises.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def eval_mode(
         MeasureError: the network has to be copied and cannot be, has no weights yet, or is a
             TorchScript program, a class, a function or a state_dict.
     """
-    model = uncompiled(model)
+    given = model = uncompiled(model)
     _check_network(model)
     tensors = floating(model)
     target = target_dtype(model, dtype)
@@ -177,7 +177,12 @@ def eval_mode(
     if target is None and tensors:
         input_dtype = tensors[0].dtype
     as_is = dtype == AS_IS
-    with as_found(model), measuring_arithmetic(place, as_is), _in_one_replica(model):
+    # a copy's weights need no second copy
+    with (
+        as_found(model, model is given),
+        measuring_arithmetic(place, as_is),
+        _in_one_replica(model),
+    ):
         _to_eval(model)
         yield EvalNetwork(model, place, input_dtype, as_is, RngState())
 
@@ -254,14 +259,18 @@ def _to_eval(module: nn.Module) -> None:
 
 
 @contextmanager
-def as_found(model: nn.Module) -> Iterator[nn.Module]:
+def as_found(model: nn.Module, contents: bool = True) -> Iterator[nn.Module]:
     """Restore a network and the random state after the body, even if it raises.
 
     Restored are:
         - ``training`` of every submodule (a frozen BatchNorm in a training net stays frozen),
         - ``requires_grad`` and the identity of ``.grad`` of every parameter,
-        - identity and content of every buffer,
+        - identity and content of every parameter and buffer, into which a forward may write,
         - the random generators of torch (CPU and every CUDA device in use), NumPy and Python.
+
+    Args:
+        model: the network.
+        contents: whether parameters and buffers are restored.
 
     Source: docs/howto/plain-loop.md ("are as before afterwards").
 
@@ -275,11 +284,14 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
     generators = _GeneratorStates()
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
-    buffers = [
-        (module, name, buffer, buffer._version, buffer.detach().clone())
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
+    owners: list[dict[str, Any]] = []
+    for module in model.modules() if contents else ():
+        owners += module._parameters, module._buffers
+    tensors = [
+        (owner, name, tensor, tensor.data, tensor.detach().clone())
+        for owner in owners
+        for name, tensor in owner.items()
+        if tensor is not None
     ]
     for parameter in model.parameters():
         # a forward may call backward(), which would add to the caller's gradients
@@ -292,13 +304,12 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
         for parameter, requires_grad, grad in parameters:
             parameter.requires_grad_(requires_grad)
             parameter.grad = grad
-        for module, name, buffer, version, content in buffers:
-            module._buffers[name] = buffer
-            # a write raises the version, which would break a graph of the caller that saved the
-            # buffer
-            if buffer._version != version or not torch.equal(buffer, content):
-                with torch.no_grad():
-                    buffer.copy_(content)
+        for owner, name, tensor, own, content in tensors:
+            owner[name] = tensor
+            if tensor.data_ptr() != own.data_ptr():
+                tensor.data = own
+            if not torch.equal(own, content):
+                own.copy_(content)
         generators.restore()
 
 

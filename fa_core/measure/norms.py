@@ -41,7 +41,9 @@ class Flattening:
     tokens: Tensor | None = None
 
     @classmethod
-    def of(cls, hidden: Sequence[Tensor], g_L: Tensor) -> Flattening:
+    def of(
+        cls, hidden: Sequence[Tensor], g_L: Tensor, label_mask: Tensor | None = None
+    ) -> Flattening:
         """Flattening of one network's states.
 
         (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one
@@ -53,12 +55,15 @@ class Flattening:
         Args:
             hidden: h_0..h_L, each (B, ...).
             g_L: the gradient at h_L, shaped like it.
+            label_mask: (B, T) bool, the labels (B, T) that count: one vector for each.
 
         Raises:
             TapError: one token is read, and the number of tokens changes between states.
 
         Source: docs/protocol.md §2.
         """
+        if label_mask is not None:
+            return cls(PER_TOKEN, label_mask)
         way = choose_way(hidden, g_L)
         if way in (AS_IS, FLATTENED):
             return cls(way)

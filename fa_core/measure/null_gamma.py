@@ -19,7 +19,7 @@ from fa_core.measure.credit import (
     free_layers_of,
     training_batch,
 )
-from fa_core.measure.credit_metrics import NullGamma, Series, gammas_of_draws
+from fa_core.measure.credit_metrics import NullGamma, Series
 from fa_core.measure.isolate import Inputs, eval_mode
 from fa_core.measure.norms import Flattening, gamma, mean_over
 from fa_core.measure.passes import true_pass
@@ -79,7 +79,7 @@ def null_gamma(
     generator = torch.Generator().manual_seed(seed)
     with _reference(net, x, y) as reference:
         own = reference.gammas(copy.deepcopy(method))
-        drawn = list(reference.gammas_drawn(method, draws, generator))
+        drawn = [reference.gammas(method.fresh(generator)) for _ in range(draws)]
     deep = []
     for layers in drawn:
         value = _deep(method, layers)
@@ -94,9 +94,6 @@ def _deep(method: Method, gammas: Series) -> float | None:
     return mean_over(gammas, without=free_layers_of(method, gammas))
 
 
-DRAWN_AT_ONCE = 2**20
-"""Entries of feedback and credit per batched product: 8 MB in float64, the fastest size."""
-
 DRAWN_AT_MOST = 2**28
 """Entries drawn for one null: a few seconds, as for 200 draws of FA at d = 580 and L = 4."""
 
@@ -105,12 +102,8 @@ def usual_draws(method: Method) -> int:
     """Default number of draws of a rule's null, from `SLOW_DRAWS` to `NULL_DRAWS`."""
     if not method.linear_feedback:
         return SLOW_DRAWS
-    numbers = _count_numbers(method)
+    numbers = sum(buffer.numel() for buffer in method.buffers())
     return max(SLOW_DRAWS, min(NULL_DRAWS, DRAWN_AT_MOST // max(numbers, 1)))
-
-
-def _count_numbers(module: nn.Module) -> int:
-    return sum(buffer.numel() for buffer in module.buffers())
 
 
 @dataclass(frozen=True)
@@ -135,60 +128,6 @@ class _Reference:
         check_credit(credit, self.hidden)
         vectors = as_vectors(credit, self.flattening, self.batch.y.device)
         return list(map(gamma, vectors, self.gradients))
-
-    def gammas_drawn(
-        self, method: Method, draws: int, generator: torch.Generator
-    ) -> Iterator[Series]:
-        """Γ_l of a rule under fresh feedback, `draws` times."""
-        if not method.linear_feedback:
-            for _ in range(draws):
-                yield self.gammas(method.fresh(generator))
-            return
-        rule = copy.deepcopy(method).to(dtype=self.batch.logits.dtype)
-        twin = _VectorCredit(rule, self.batch, self.flattening)
-        numbers = _count_numbers(twin) + sum(map(torch.numel, self.gradients))
-        most = max(1, DRAWN_AT_ONCE // numbers)
-        for first in range(0, draws, most):
-            yield from self._gammas_together(twin, min(most, draws - first), generator)
-
-    def _gammas_together(
-        self, twin: _VectorCredit, draws: int, generator: torch.Generator
-    ) -> Iterator[Series]:
-        """Γ_l of some draws of a rule with credit at every layer: one product per layer."""
-        feedbacks = twin.redrawn(draws, generator)
-        credit = torch.vmap(twin.with_feedback)(feedbacks)
-        layers = map(gammas_of_draws, credit, self.gradients)
-        for gammas in zip(*layers, strict=True):
-            yield list(gammas)
-
-
-class _VectorCredit(nn.Module):
-    """A rule as a module that returns its credit as vectors, for `torch.vmap` over feedback."""
-
-    def __init__(self, rule: Method, batch: TrainingBatch, flattening: Flattening) -> None:
-        super().__init__()
-        self.rule = rule
-        self._batch = batch
-        self._flattening = flattening
-
-    def forward(self) -> list[Tensor]:
-        batch = self._batch
-        credit = self.rule.credit(batch.network, batch.stream, batch.logits, batch.y)
-        return [self._flattening.vectors(a) for a in credit if a is not None]
-
-    def with_feedback(self, feedback: dict[str, Tensor]) -> list[Tensor]:
-        """The credit under other feedback: values of the buffers by name."""
-        credit: list[Tensor] = torch.func.functional_call(self, feedback, ())
-        return credit
-
-    def redrawn(self, draws: int, generator: torch.Generator) -> dict[str, Tensor]:
-        """Fresh feedback: every buffer drawn `draws` times and stacked."""
-        stacks: dict[str, list[Tensor]] = {name: [] for name, _ in self.named_buffers()}
-        for _ in range(draws):
-            self.rule.redraw(generator)
-            for name, buffer in self.named_buffers():
-                stacks[name].append(buffer.clone())
-        return {name: torch.stack(drawn) for name, drawn in stacks.items()}
 
 
 @contextmanager

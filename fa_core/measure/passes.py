@@ -16,13 +16,12 @@ from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
     NODE_HOOK,
-    LostGradientRecorder,
+    HookRecorder,
     arithmetic,
     backward_hooks,
     custom_functions,
     has_functions,
     reachable,
-    straight_through,
 )
 from fa_core.measure.guess import blocks_between
 from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
@@ -40,7 +39,7 @@ from fa_core.measure.taps import (
     resolve_taps,
     working_taps,
 )
-from fa_core.measure.tracing import OwnBackward, agreeing
+from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
@@ -78,6 +77,7 @@ class PassRunner:
         self.mean_error_at: LayerOf | None = None
         self._model = model
         self._own: OwnBackward | None = None
+        self._dtype = ""
         self._saving: Callable[[], AbstractContextManager[object]] = nullcontext
         self.proof: Proof | None = None
         self._samples: SampleProof | None = None
@@ -100,14 +100,15 @@ class PassRunner:
         with as_pass_failed(x, where):
             try:
                 with self._saving():
-                    return self._run(batch, layers)
+                    done = self._run(batch, layers)
             except RuntimeError as error:
                 if IN_PLACE not in str(error):
                     raise
-            # the network updates its stream in place: from now on, copy what backward passes need
-            self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
-            with self._saving():
-                return self._run(batch, layers)
+                # its stream is updated in place: from now on, copy what backward passes need
+                self._saving = torch.autograd.graph.allow_mutation_on_saved_tensors
+                with self._saving():
+                    done = self._run(batch, layers)
+        return replace(done, dtype=self._dtype)
 
     @property
     def _tapped(self) -> Tapped:
@@ -129,56 +130,66 @@ class PassRunner:
     def _run_all(self, batch: _Batch) -> Pass:
         if isinstance(self._taps, GuessedTaps):
             self._taps = self._taps.choose(self._model, batch.x)
-        flow = nullcontext() if self.proof else Flow(self._model, batch.x)
-        with LostGradientRecorder(self._tapped.shifted) as recorded, flow:
+        if self.proof is None:
+            return self._first(batch)
+        if self._own is not None:
+            return self._run_both(batch, self._own)
+        stream = self._tapped.forward(self._model, batch.x)
+        return self._checked_backward(stream, batch, None)
+
+    def _first(self, batch: _Batch) -> Pass:
+        """Run the first batch: prove the stream, and find what its backward pass has of its own."""
+        with HookRecorder() as hooks, Flow(self._model, batch.x) as flow:
             stream = self._tapped.forward(self._model, batch.x)
         check_logits(stream.logits, batch.y, batch.where)
         self.loss = self._asked = settled(self._asked, stream.logits, batch.y)
-        if isinstance(flow, Flow):
-            self._prove(flow, stream, batch)
+        lost = self._prove(flow, stream, batch)
         nodes = reachable(stream.logits.grad_fn)
-        dtype = arithmetic(stream.logits, nodes)
+        self._dtype = arithmetic(stream.logits, nodes)
         of_modules = backward_hooks(self._model)
         if of_modules:
             # torch itself reads nodes of the graph to attach these hooks
-            recorded.hooks.pop(NODE_HOOK, None)
+            hooks.hooks.pop(NODE_HOOK, None)
         certain = custom_functions(nodes)
-        certain += [*recorded.hooks, *of_modules, *straight_through(nodes)]
-        if not certain and not recorded.lost and not has_functions(nodes):
-            return replace(
-                backward(stream, batch.y, None, self.mean_error_at, self.loss), dtype=dtype
-            )
-        if self._own is None:
-            self._own = OwnBackward(self._tapped, certain, recorded)
-        return replace(self._run_both(batch, self._own), dtype=dtype)
+        certain += [*hooks.hooks, *of_modules]
+        if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
+            certain.append("fake_quantize")
+        lost += [*hooks.read, *[".item()"] * flow.numbers]
+        if not certain and not lost and not has_functions(nodes):
+            return self._checked_backward(stream, batch, None)
+        self._own = OwnBackward(self._tapped, certain, lost, bool(hooks.read))
+        return self._run_both(batch, self._own)
 
-    def _prove(self, flow: Flow, stream: Stream, batch: _Batch) -> None:
+    def _prove(self, flow: Flow, stream: Stream, batch: _Batch) -> list[str]:
         """Prove the stream on the first batch.
+
+        Returns:
+            How values lose their gradient on the way from the states to the logits.
 
         Raises:
             TapError: the taps are no stream; with taps that are one.
-            MeasureError: samples depend on each other, or the network keeps state.
         """
         check_states(stream.hidden, stream.names, len(batch.y))
+        logits = flow.made(stream.logits)
         try:
-            logits = flow.made(stream.logits)
-            proof = prove(flow, logits, stream)
+            proof = prove(flow, logits, stream.cuts, stream.names, stream.returned)
         except TapError as error:
             hint = error.hint or working_taps(self._model, batch.x)
             raise TapError(error.what, hint=hint) from error
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
-        self._samples = SampleProof(partial(self._tapped.forward, self._model), batch.x)
-        self._samples.independent(stream)
+        run = partial(self._tapped.forward, self._model)
+        self._samples = SampleProof(run, batch.x, stream.logits)
+        return flow.lost_gradients(stream.cuts, stream.logits)
 
-    def prove_stateless(self) -> None:
-        """Prove that the first batch, run again, gives the same logits.
+    def prove_samples(self) -> None:
+        """Prove, after all batches, that samples are independent and the network has no state.
 
         Raises:
-            MeasureError: it does not.
+            MeasureError: they are not, or it has.
         """
         if self._samples is not None:
-            self._samples.stateless()
+            self._samples.check()
 
     def _run_both(self, batch: _Batch, own: OwnBackward) -> Pass:
         """Run the derivative of the forward, and autograd, whose backward may be custom."""
@@ -200,7 +211,7 @@ class PassRunner:
                 own.give_up(own.in_steps())
             return replace(true, own_backward=own.names, no_credit=why, gradient_unknown=own.why)
         if true is None:
-            is_gradient = not own.matters(self._model, batch.x)
+            is_gradient = not own.names
         else:
             is_gradient = len(agreeing(done.gradients, true.gradients)) == len(done.names)
         if not is_gradient and own.steps and not own.why:
@@ -285,6 +296,7 @@ def true_pass(
     runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
     with net.rng.isolated():
         done = microbatches(runner.run, x, y, largest)
+        runner.prove_samples()
     if done.gradient_unknown:
         raise MeasureError(done.gradient_unknown)
     return done

@@ -6,7 +6,7 @@ What reaches a state need not train anything: a hook or a Function behind it may
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -92,9 +92,9 @@ class CreditProof:
     one such parameter is enough. Where the vector at the tap fails, those behind copies and
     Functions at the tap are tried.
 
-    a_l follows the error of this batch: with every label replaced by the next class it changes,
-    or, for a network that is given the labels itself, it moves with the samples when they are
-    reordered. It is the same when the batch runs again.
+    a_l follows the error of this batch: with all labels replaced by one it changes, or, for a
+    network that is given the labels itself, it moves with the samples where half of them come
+    twice. It is the same when the batch runs again.
 
     Args:
         tapped: how the network is tapped.
@@ -148,19 +148,20 @@ class CreditProof:
         found = self._found()
         if all(place is None for place in found):
             return ProvenCredit(why=_UNPROVEN.format(_layers(range(len(found)))))
-        stored = self._stored(found)
+        credit = [None if k is None else at[k] for at, k in zip(arrived, found, strict=True)]
+
+        def again(x: Inputs, y: Tensor) -> list[Tensor | None]:
+            return [there for _, there in self._pairs(found, self._run(x, y))]
+
+        stored = of_no_error(credit, again, self._x, self._y)
         if stored:
-            return ProvenCredit(
-                why="its feedback reads a stored error: the vector at "
-                f"{_layers(stored)} does not follow the labels of the batch"
-            )
+            return ProvenCredit(why=f"its feedback reads a stored error: {stored}")
         changing = self._changing(found)
         if changing:
             return ProvenCredit(
                 why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
                 "when the batch runs again"
             )
-        credit = [None if k is None else at[k] for at, k in zip(arrived, found, strict=True)]
         unproven = [l for l, a in enumerate(credit) if a is None]
         return ProvenCredit(credit, _UNPROVEN.format(_layers(unproven)) if unproven else "")
 
@@ -286,24 +287,6 @@ class CreditProof:
             if a is not None and (b is None or not same(a, b, _tolerance(a)))
         ]
 
-    def _stored(self, found: Sequence[int | None]) -> list[int]:
-        """The layers whose credit does not follow the error of the batch."""
-        classes = int(self._y.max()) + 1
-        other = torch.where(self._y == IGNORED, IGNORED, (self._y + 1) % max(classes, 2))
-        changed = self._run(self._x, other)
-        stored = []
-        for l, (a, b) in enumerate(self._pairs(found, changed)):
-            if a is not None and bool(a.any()) and b is not None and same(a, b, _tolerance(a)):
-                stored.append(l)
-        if not stored:
-            return []
-        order = torch.arange(len(self._y), device=self._y.device).roll(1)
-        moved = self._run(
-            select_samples(self._x, order.to(first_of(self._x).device)), self._y[order]
-        )
-        pairs = list(self._pairs(found, moved))
-        return [l for l in stored if not _moves(*pairs[l], order)]
-
     def _pairs(
         self, found: Sequence[int | None], other: _Backward
     ) -> Iterator[tuple[Tensor | None, Tensor | None]]:
@@ -389,10 +372,42 @@ def same(a: Tensor, b: Tensor, tolerance: float, floor: float = 0.0) -> bool:
     return float((a - b).norm()) <= tolerance * longest + floor
 
 
+def of_no_error(
+    credit: Sequence[Tensor | None],
+    again: Callable[[Inputs, Tensor], Sequence[Tensor | None]],
+    x: Inputs,
+    y: Tensor,
+) -> str:
+    """Which vectors do not follow the error of a batch, as those of a stored error; "" if all do.
+
+    Args:
+        credit: a_0..a_L of the batch.
+        again: the credit of another batch.
+        x: inputs (B, ...).
+        y: labels.
+    """
+    known = y[y != IGNORED]
+    # another class for most samples, and another number of samples in each class
+    other = (known.mode().values + 1) % max(int(known.max()) + 1, 2)
+    changed = again(x, torch.where(y == IGNORED, y, other))
+    stored = []
+    for l, (a, b) in enumerate(zip(credit, changed, strict=True)):
+        if a is not None and bool(a.any()) and b is not None and same(a, b, _tolerance(a)):
+            stored.append(l)
+    if stored:
+        order = torch.arange(len(y), device=y.device) // 2
+        moved = again(select_samples(x, order.to(first_of(x).device)), y[order])
+        stored = [l for l in stored if not _moves(credit[l], moved[l], order)]
+    if not stored:
+        return ""
+    return f"the vector at {_layers(stored)} does not follow the labels of the batch"
+
+
 def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
-    """Whether a credit is another for other samples, and goes with them into another order."""
+    """Whether a credit goes with the samples, or is another one if it is the batch's mean."""
     if a is None or b is None:
         return False
     tolerance = _tolerance(a)
-    moved = a[order]
-    return same(moved, b, tolerance) and not same(a, moved, tolerance)
+    is_mean = same(a, a[:1].expand_as(a), tolerance)
+    wanted = b[:1].expand_as(b) if is_mean else a[order]
+    return same(wanted, b, tolerance) and not same(a, b, tolerance)

@@ -11,7 +11,6 @@ from fa_core.measure.batch_input import to_device
 from fa_core.measure.isolate import eval_mode
 from fa_core.measure.loss import LossChoice
 from fa_core.measure.norms import (
-    PER_TOKEN,
     Flattening,
     lower_median,
     mean_where,
@@ -60,10 +59,7 @@ def reference_precision(
             x, y = to_device(batch, 0, net)
             passes.append(true_pass(net, taps, x, y, largest_pass, loss))
     measured, exact = passes
-    if exact.label_mask is not None:
-        flattening = Flattening(PER_TOKEN, exact.label_mask)
-    else:
-        flattening = Flattening.of(exact.hidden, exact.gradients[-1])
+    flattening = Flattening.of(exact.hidden, exact.gradients[-1], exact.label_mask)
     layers = []
     for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
         layers.append(_compared(flattening.vectors(g), flattening.vectors(exact_g)))

@@ -17,66 +17,62 @@ from fa_core.measure.taps import Stream
 
 
 class SampleProof:
-    """Runs of the first batch, and of changed ones.
+    """Two more runs of the first batch, after all others: as it is, and with samples changed.
 
-    It changes every sample but one, into copies of that one: its states and logits must stay. This
-    needs no gradient, so detached and custom backward passes are no exception. Networks that draw
-    random numbers are compared by the same draws.
+    The first must give the first pass' logits. In the second every other sample is a copy of one
+    that is not; the others' logits and that one's states must stay. This needs no gradient, so
+    detached and custom backward passes are no exception. Networks that draw random numbers are
+    compared by the same draws.
 
     Args:
         forward: runs the network.
         x: inputs of the first batch.
+        logits: of its pass.
     """
 
-    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs) -> None:
+    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, logits: Tensor) -> None:
         self._forward = forward
         self._x = x
-        self._logits: Tensor | None = None
+        self._logits = logits.detach()
+        self._drew = False
 
-    def independent(self, stream: Stream) -> None:
-        """Check the stream of the first batch.
+    def check(self) -> None:
+        """Run the batch again.
 
         Raises:
             MeasureError: samples depend on each other, or the network keeps state.
+            TapError: the samples of a state do.
         """
-        found = _values(stream)
-        self._logits = found[0]
-        size = len(first_of(self._x))
-        one = size // 2
-        alone = select_samples(self._x, torch.full((size,), one))
-        changed = self._run(alone)
-        if not _same(found[0][one], changed[0][one]):
-            found = self._run(self._x)
-            self._logits = found[0]
-            self.stateless()
-            changed = self._run(alone)
-            if not _same(found[0][one], changed[0][one]):
-                raise self._dependent(found[0])
-        for name, h, other in zip(stream.names, found[1:], changed[1:], strict=False):
-            if not _same(h[one], other[one]):
-                raise wrong_axis(name, h, size)
-
-    def stateless(self) -> None:
-        """Check that the first batch still gives the same logits.
-
-        Raises:
-            MeasureError: it does not.
-        """
-        assert self._logits is not None, "the first batch comes first"
-        if not _same(self._logits, self._run(self._x)[0]):
+        again = self._run(self._x)
+        first = self._run(self._x).logits if self._drew else self._logits
+        if not _same(first, again.logits):
             raise MeasureError(
                 "the network keeps state between calls: the first batch, run again, gives other "
                 "logits",
                 hint="call its reset in its forward, e.g. in a module around it",
             )
+        size = len(first_of(self._x))
+        kept = torch.arange(min(1, size - 1), size, 2)
+        one = int(kept[len(kept) // 2])
+        order = torch.full((size,), one)
+        order[kept] = kept
+        changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
+        if not _same(again.logits[kept], changed.logits[kept]):
+            raise self._dependent()
+        for name, h, other in zip(changed.names, again.hidden, changed.hidden, strict=False):
+            if not _same(h[one], other[one]):
+                raise wrong_axis(name, other, size)
 
-    def _run(self, x: Inputs) -> list[Tensor]:
-        with RngState().isolated():
-            return _values(self._forward(x))
+    def _run(self, x: Inputs) -> Stream:
+        rng = RngState()
+        with rng.isolated():
+            stream = self._forward(x)
+        self._drew = self._drew or rng.noticed
+        return stream
 
-    def _dependent(self, logits: Tensor) -> MeasureError:
+    def _dependent(self) -> MeasureError:
         """The error for samples that depend on each other; it names another axis of the batch."""
-        second = first_of(self._x)
+        second, logits = first_of(self._x), self._logits
         if logits.dim() > 2 and second.dim() > 1 and second.shape[:2] == logits.shape[:2]:
             one = second.shape[1] // 2
 
@@ -85,7 +81,7 @@ class SampleProof:
                     return tensor
                 return tensor[:, one : one + 1].expand_as(tensor)
 
-            changed = self._run(tree_map(alone, self._x))[0]
+            changed = self._run(tree_map(alone, self._x)).logits
             if _same(logits[:, one], changed[:, one]):
                 return MeasureError(
                     f"the batch is axis 1 of {tuple(second.shape)}, not axis 0: samples along "
@@ -100,16 +96,12 @@ class SampleProof:
         )
 
 
-def _values(stream: Stream) -> list[Tensor]:
-    return [value.detach() for value in (stream.logits, *stream.hidden)]
-
-
 def _same(one: Tensor, other: Tensor) -> bool:
     """Whether values agree up to rounding; what is not finite is not compared."""
     if one.shape != other.shape:
         return False
     rounding = 16 * torch.finfo(one.dtype).eps
-    one = one.nan_to_num(0.0, 0.0, 0.0)
-    other = other.nan_to_num(0.0, 0.0, 0.0)
+    one = one.detach().nan_to_num(0.0, 0.0, 0.0)
+    other = other.detach().nan_to_num(0.0, 0.0, 0.0)
     largest = float(one.abs().max()) if one.numel() else 0.0
     return torch.allclose(one, other, rtol=rounding, atol=rounding * largest)

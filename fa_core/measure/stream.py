@@ -9,10 +9,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import TypeAlias
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, behind, chain, dominators, meet
+from fa_core.measure.flow import ROOT, Flow, behind, dominators, meet, path_to
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
@@ -36,26 +36,6 @@ class Proof:
         if not self.side_inputs:
             return ""
         return f"side input of the blocks: {', '.join(self.side_inputs)}"
-
-
-class Tapping(Protocol):
-    """States and where they come from (see `fa_core.measure.taps.Stream`).
-
-    Attributes:
-        cuts: for every state the operation that gave it, and those of the module's other outputs,
-            which may carry the stream too (the cell of an LSTM).
-        names: names of the states in messages.
-        returned: whether a function or the network itself returned them.
-    """
-
-    @property
-    def cuts(self) -> Sequence[Sequence[int | None]]: ...
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    @property
-    def returned(self) -> bool: ...
 
 
 class Merges:
@@ -88,13 +68,22 @@ class Merges:
         return [node for node in path if node < last and node in self]
 
 
-def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
+Cuts: TypeAlias = Sequence[Sequence[int | None]]
+"""For every state the operation that gave it, and those of the module's other outputs, which may
+carry the stream too (the cell of an LSTM)."""
+
+
+def prove(
+    flow: Flow, logits: int | None, cuts: Cuts, names: Sequence[str], returned: bool
+) -> Proof:
     """Prove that states are a stream: every path to the logits passes them, one after the other.
 
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
-        stream: the states.
+        cuts: the states.
+        names: their names in messages.
+        returned: whether a function or the network itself returned them.
 
     Raises:
         TapError: a path bypasses a state.
@@ -104,10 +93,9 @@ def prove(flow: Flow, logits: int | None, stream: Tapping) -> Proof:
             "the network's logits do not depend on its input",
             hint="its forward must compute them in torch, from the tensors it is given",
         )
-    names = stream.names
     used = behind(flow, [logits])
-    states = [_state(flow, used, cut) for cut in stream.cuts]
-    if not stream.returned and flow.origin(logits, states[-1]) in states[-1]:
+    states = [_state(flow, used, cut) for cut in cuts]
+    if not returned and flow.origin(logits, states[-1]) in states[-1]:
         raise TapError(
             f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
             hint="leave it out: the last block's output is h_L",
@@ -185,9 +173,9 @@ def _side_inputs(flow: Flow, first: Collection[int], between: Collection[int]) -
     for node in inside.keys() & between:
         for read in flow.operations[node].reads:
             if read in between and read not in inside:
-                root = chain(above, read)[0]
+                root = path_to(above, read)[0]
                 roots[root] = meet(above, roots.get(root, read), read)
-    return sorted({_name_of_side_input(flow, chain(above, node)) for node in roots.values()})
+    return sorted({_name_of_side_input(flow, path_to(above, node)) for node in roots.values()})
 
 
 def _in_parts(flow: Flow, fork: int, nodes: Iterable[int]) -> bool:
@@ -210,11 +198,11 @@ def _left_out(flow: Flow, states: Sequence[list[int]], logits: int) -> list[str]
     merges = Merges(flow, flow.sources)
     first, last = states[0], states[-1]
     found = []
-    before = merges.on([*chain(merges.above, first[0]), logits])
+    before = merges.on([*path_to(merges.above, first[0]), logits])
     if before:
         found.append(f"a sum of paths before h_0{_names(flow, before)}")
     following = Merges(flow, last)
-    later = following.on(chain(following.above, logits))
+    later = following.on(path_to(following.above, logits))
     if later:
         found.append(f"a sum of paths behind h_L{_names(flow, later)}")
     norm = _final_norm(flow, merges, [state[0] for state in states], logits)
@@ -236,7 +224,7 @@ def _final_norm(flow: Flow, merges: Merges, states: Sequence[int], logits: int) 
     if between:
         is_final = any(normed(flow, merges.above, node) is None for node in between)
         return norm if is_final else None
-    sums = merges.on([*chain(merges.above, norm), logits])
+    sums = merges.on([*path_to(merges.above, norm), logits])
     call = flow.operations[sums[-1]].call if sums else -1
     if call >= 0 and flow.calls[call].begin <= norm < flow.calls[call].end:
         return None

@@ -68,20 +68,13 @@ class Stream:
 
 
 class Tapped(Protocol):
-    """Runs a network with its stream tapped.
-
-    Attributes:
-        shifted: whether `plain` adds shifts to its states; otherwise gradients are read at the
-            states.
-    """
-
-    shifted: bool
+    """Runs a network with its stream tapped."""
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         """Run once; gradients are needed at ``layers``."""
 
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
-        """Run without a look at the graph; each shift is added to its h_l, None = zeros."""
+    def plain(self, model: nn.Module, x: Inputs) -> States:
+        """Run without a look at the graph."""
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), outside the graph."""
@@ -100,8 +93,6 @@ class ReturnedStream(Tapped):
         function: ``(model, x) -> (logits, [h_0..h_L])``.
         name: its name in messages.
     """
-
-    shifted = False
 
     def __init__(self, function: StreamFunction, name: str) -> None:
         self._function = function
@@ -130,7 +121,7 @@ class ReturnedStream(Tapped):
         cuts = [[flow.made(h)] for h in hidden]
         return Stream(logits, hidden, hidden, names, returned=True, cuts=cuts)
 
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
+    def plain(self, model: nn.Module, x: Inputs) -> States:
         return self._run(model, x)
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
@@ -209,8 +200,6 @@ class ModuleTaps(Tapped):
     is the state.
     """
 
-    shifted = True
-
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._modules = match_modules(model, patterns)
 
@@ -221,14 +210,12 @@ class ModuleTaps(Tapped):
         _check_ran(self._modules, found.names)
         return Stream(logits, found.hidden, found.edges, found.names, cuts=found.cuts)
 
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> States:
+    def plain(self, model: nn.Module, x: Inputs) -> States:
         hidden: list[Tensor] = []
 
         def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
             hidden.append(state)
-            if shifts is None:
-                return state.clone()
-            return state + shifts[len(hidden) - 1]
+            return state.clone()
 
         with tapped_outputs(model, self._modules, tap):
             logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
@@ -398,7 +385,9 @@ def guess_taps(model: nn.Module, x: Inputs) -> list[str]:
             tapped = _by_names(model, taps)
             with torch.enable_grad(), Flow(model, x) as flow:
                 stream = tapped.forward(model, x)
-            if not prove(flow, flow.made(stream.logits), stream).left_out:
+            if not prove(
+                flow, flow.made(stream.logits), stream.cuts, stream.names, stream.returned
+            ).left_out:
                 return taps
     raise no_guess(model, "no module gives or reads one of its states")
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch._ops import OpOverload
-from torch.func import functionalize
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.overrides import TorchFunctionMode
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from fa_core.errors import MeasureError, first_line
-from fa_core.measure.copies import copied
-from fa_core.measure.graph import LostGradientRecorder, Operation, storage
 from fa_core.measure.hooks import Args, Kwargs
 from fa_core.measure.isolate import (
     Inputs,
@@ -35,17 +31,16 @@ _TORCHS = ("aten", "prim", "prims")
 _STEPS = re.compile(r"_?(round|floor|ceil|trunc|sign|sgn|heaviside)_?|.*fake_quant.*|.*_fq_helper")
 """Operations with piecewise constant output."""
 
-_STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
+STRAIGHT_THROUGH = re.compile("fake_quant|_fq_helper")
 """Such operations to which torch gives the derivative of the identity."""
 
 _SUMS = re.compile(r"_?(add|sub|rsub)_?")
 """Operations that add steps to a stream; a product with steps is a mask, which has a derivative."""
 
+_COPIES = (torch.ops.aten.clone.default, torch.ops.aten.alias.default)
+
 _SPOKEN = {"_to_copy": "integer cast"}
 """Names of operations in a report, where they differ from torch's."""
-
-
-_ONE_HOT: Operation = torch.nn.functional.one_hot
 
 
 class StepFunction(MeasureError):
@@ -101,61 +96,47 @@ class _Cutting(fx.Interpreter):
             return value
         after = value.detach().requires_grad_()
         self.cut[n] = value, after
-        return after
+        # the next block may write into it
+        return after.clone()
 
 
-@dataclass(frozen=True)
-class _Trace:
-    """A forward as a graph of plain operations.
+def _run_trace(trace: fx.GraphModule, model: nn.Module, x: Inputs) -> States:
+    # states may come from token ids, so their graph starts at the parameters
+    with thawed(model):
+        found: States = trace(detached_inputs(model, x, gradients=True))
+    return found
+
+
+def _states(trace: fx.GraphModule) -> list[fx.Node]:
+    """The nodes that give h_0..h_L: behind copies that are only returned."""
+    *_, output = trace.graph.nodes
+    _, *nodes = tree_leaves(output.args[0])
+    for l, node in enumerate(nodes):
+        while node.target in _COPIES and set(node.users) == {output}:
+            node = node.all_input_nodes[0]
+        nodes[l] = node
+    return nodes
+
+
+class _Constants(TorchDispatchMode):
+    """Lets a trace hold the numbers that a forward reads out of its tensors as constants.
 
     Attributes:
-        graph: called with inputs and shifts of the states.
-        zeros: a shift of 0 for every state; empty if the network returns its states.
+        read: whether there are any.
     """
 
-    graph: fx.GraphModule
-    zeros: list[Tensor]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.read = False
 
-    def run(self, model: nn.Module, x: Inputs, shifts: list[Tensor]) -> States:
-        """Run the trace; each shift is added to its state."""
-        # returned states may come from token ids, so their graph starts at the parameters
-        with nullcontext() if shifts else thawed(model):
-            inputs = detached_inputs(model, x, gradients=not shifts)
-            found: States = self.graph(inputs, shifts)
-        return found
-
-    def cut(self, model: nn.Module, x: Inputs) -> CutStates:
-        """Run the trace, cut at its states."""
-        *_, returned = self.graph.graph.nodes
-        _, *states = returned.args[0]
-        nodes = states if self.zeros else list(map(_uncopied, states))
-        cutting = _Cutting(self.graph, nodes)
-        logits, _ = cutting.run(detached_inputs(model, x), self.zeros)
-        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
-        return CutStates(list(before), list(after), logits)
-
-
-def _uncopied(node: fx.Node) -> fx.Node:
-    """The node behind copies: a returned state may be a copy of the stream's."""
-    while node.target in (torch.ops.aten.clone.default, torch.ops.aten.alias.default):
-        node = node.all_input_nodes[0]
-    return node
-
-
-class _Unchecked(TorchFunctionMode):
-    """Lets a trace pass `one_hot`, which checks the labels of a batch outside of a trace."""
-
-    def __torch_function__(
-        self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: Args = (), kwargs: Kwargs | None = None
     ) -> object:
-        kwargs = kwargs or {}
-        if func is not _ONE_HOT:
-            return func(*args, **kwargs)
-        given = dict(zip(("tensor", "num_classes"), args, strict=False)) | dict(kwargs)
-        labels, classes = given["tensor"], given.get("num_classes", -1)
-        if not isinstance(labels, Tensor) or not isinstance(classes, int) or classes < 0:
-            return func(*args, **kwargs)
-        return (labels[..., None] == torch.arange(classes, device=labels.device)).long()
+        if func is not torch.ops.aten._local_scalar_dense.default:
+            return func(*args, **kwargs or {})
+        self.read = True
+        with disable_proxy_modes_tracing():
+            return func(*args)
 
 
 class OwnBackward:
@@ -163,20 +144,22 @@ class OwnBackward:
 
     A trace (`make_fx`) holds the plain operations that ran, including those inside a custom
     Function's forward. Hooks are not part of it and `.detach()` is removed, so autograd through the
-    trace gives ∂CE/∂h_l. A trace that holds values of its batch is refused: its logits are compared
-    with the network's for the first batch in another order, and for every batch if the forward
-    reads a tensor outside of torch. So is a trace with operators that are not torch's.
+    trace gives ∂CE/∂h_l. Values that the forward reads outside of torch are constants of the trace,
+    which is refused where they matter: its logits are compared with the network's for the first
+    batch in another order and scale, and for every batch if there are such values. So is a trace
+    with operators that are not torch's.
 
     If the forward computes in steps (`round`, `sign`, `fake_quantize`), its derivative is 0 almost
     everywhere, and no reference for a straight-through estimate.
 
     Args:
         tapped: how the network is tapped.
-        names: the custom parts of the network's backward pass.
-        recorded: the lost gradients and hooks of its forward.
+        certain: the custom parts of the network's backward pass.
+        lost: the ways in which values lose their gradient on the way to the logits.
+        read: whether values are read outside of torch unnoticed by a trace.
 
     Attributes:
-        names: the same, or the ways in which values lost their gradient.
+        names: the custom parts, or the ways.
         certain: whether the backward pass has custom parts; else values only lost their gradient.
         why: why the gradient is not known; "" if it is.
         steps: operations of the forward that compute in steps from the stream.
@@ -184,20 +167,16 @@ class OwnBackward:
     Source: docs/protocol.md §2.
     """
 
-    def __init__(self, tapped: Tapped, names: list[str], recorded: LostGradientRecorder) -> None:
+    def __init__(
+        self, tapped: Tapped, certain: Sequence[str], lost: Sequence[str], read: bool
+    ) -> None:
         self._tapped = tapped
-        self._recorded = recorded
-        self._traces: dict[str, _Trace] = {}
-        self.names = names or list(recorded.lost)
-        self.certain = bool(names) or recorded.overwritten
+        self._reads = read
+        self._traces: dict[str, fx.GraphModule] = {}
+        self.names = list(certain or lost)
+        self.certain = bool(certain)
         self.steps: list[str] = []
         self.why = ""
-
-    def matters(self, model: nn.Module, x: Inputs) -> bool:
-        """Whether autograd's vector may not be the gradient of a network that cannot be traced."""
-        if self.certain or not self.names:
-            return self.certain
-        return reaches_logits(self._tapped, model, x)
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         """As `Tapped.forward`.
@@ -212,29 +191,25 @@ class OwnBackward:
             # a trace draws apart from the pass
             with RngState().isolated():
                 self._traces[key] = self._trace(model, x)
-        trace = self._traces[key]
-        shifts = []
-        for l, zero in enumerate(trace.zeros):
-            wanted = layers is None or l in layers
-            shifts.append(torch.zeros_like(zero).requires_grad_(wanted))
-        logits, hidden = trace.run(model, x, shifts)
-        if self._recorded.leaves_torch:
+        logits, hidden = _run_trace(self._traces[key], model, x)
+        if self._reads:
             _check_same(logits, self._expected(model, x))
         names = [f"h_{l}" for l in range(len(hidden))]
-        if not shifts:
-            return Stream(logits, hidden, hidden, names, returned=True)
-        return Stream(logits, hidden, shifts, names)
+        return Stream(logits, hidden, hidden, names, returned=True)
 
     def cut(self, model: nn.Module, x: Inputs) -> CutStates:
         """Run the trace of a batch, after `forward`, with its blocks cut from each other."""
+        trace = self._traces[_key(x)]
+        nodes = _states(trace)
+        cutting = _Cutting(trace, nodes)
         with RngState().isolated():
-            return self._traces[_key(x)].cut(model, x)
+            logits, _ = cutting.run(detached_inputs(model, x))
+        before, after = zip(*(cutting.cut[node] for node in nodes), strict=True)
+        return CutStates(list(before), list(after), logits)
 
     def give_up(self, error: BaseException) -> None:
         """Record an error as the reason why the gradient is not known."""
         reason = first_line(error).rstrip(".")
-        if "_local_scalar_dense" in reason:
-            reason = "what it does depends on the values of a batch"
         if not isinstance(error, StepFunction):
             reason = f"its forward cannot be traced: {reason}"
         self.why = f"its backward pass is its own ({', '.join(self.names)}), and {reason}"
@@ -247,32 +222,28 @@ class OwnBackward:
     def _expected(self, model: nn.Module, x: Inputs) -> Tensor:
         """The network's own logits."""
         with RngState().isolated():
-            return self._tapped.plain(model, x, None)[0]
+            return self._tapped.plain(model, x)[0]
 
-    def _trace(self, model: nn.Module, x: Inputs) -> _Trace:
-        run = partial(self._tapped.plain, model)
-        shifts = []
-        if self._tapped.shifted:
-            _, hidden = run(x, None)
-            shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
-        with _Unchecked():
-            graph = make_fx(run)(x, shifts)
-        operators = _operators(graph)
-        # what only a feedback reads is no part of the forward
-        graph.graph.eliminate_dead_code()
-        self.steps = _steps(graph, len(shifts))
-        if any(map(_STRAIGHT_THROUGH.search, self.steps)):
+    def _trace(self, model: nn.Module, x: Inputs) -> fx.GraphModule:
+        constants = _Constants()
+
+        def run(x: Inputs) -> States:
+            with constants:
+                return self._tapped.plain(model, x)
+
+        trace = make_fx(run)(x)
+        self._reads = self._reads or constants.read
+        operators = _operators(trace)
+        self.steps = _steps(trace)
+        if any(map(STRAIGHT_THROUGH.search, self.steps)):
             raise self.in_steps()
-        _replace_detached(graph)
+        _replace_detached(trace)
         if any(operator._schema.is_mutable for operator in operators):
-            # a write may overwrite values that autograd saved for the backward pass
-            _copy_written(graph)
-            graph = _derivable(make_fx(functionalize(graph))(x, shifts))
-        trace = _Trace(graph, [shift.detach() for shift in shifts])
+            _copy_written(trace)
         other = tree_map(_rolled, x)
         expected = self._expected(model, other)
         with RngState().isolated():
-            logits, _ = trace.run(model, other, shifts)
+            logits, _ = _run_trace(trace, model, other)
         _check_same(logits, expected)
         return trace
 
@@ -282,26 +253,10 @@ def _key(x: Inputs) -> str:
     return str(tree_map(Tensor.size, x))
 
 
-def reaches_logits(tapped: Tapped, model: nn.Module, x: Inputs) -> bool:
-    """Whether a value that was lost in the forward pass reaches the logits.
-
-    A copy of the network runs with NaN for every lost value: NaN passes through all arithmetic.
-    If the copy does not run, the answer is yes.
-    """
-    try:
-        twin = copied(model)
-        with RngState().isolated():
-            expected = tapped.plain(model, x, None)[0]
-        with RngState().isolated(), LostGradientRecorder(tapped.shifted, blank=True):
-            found = tapped.forward(twin, x).logits
-    except Exception:
-        return True
-    return bool((found.isnan() & ~expected.isnan()).any())
-
-
 def _rolled(tensor: Tensor) -> Tensor:
-    """The entries in another order."""
-    return tensor.flatten().roll(1).view(tensor.shape)
+    """The entries in another order, and those of floats smaller."""
+    rolled = tensor.flatten().roll(1).view(tensor.shape)
+    return 0.75 * rolled if tensor.is_floating_point() else rolled
 
 
 def _operators(graph: fx.GraphModule) -> list[OpOverload]:
@@ -339,23 +294,17 @@ def _copy_written(graph: fx.GraphModule) -> None:
         MeasureError: the network reads the memory that it writes under another name.
     """
     kept = [node for node in graph.graph.nodes if node.op == "get_attr"]
-    memory = {node.target: storage(getattr(graph, node.target)) for node in kept}
+    attributes = {node.target: getattr(graph, node.target) for node in kept}
+    memory = {name: one.untyped_storage().data_ptr() for name, one in attributes.items()}
     for name in _written(graph):
         if list(memory.values()).count(memory[name]) > 1:
             raise MeasureError("it writes into a tensor that it keeps, and reads it")
         uses = [node for node in kept if node.target == name]
         with graph.graph.inserting_after(uses[0]):
-            fresh = graph.graph.call_function(_fresh, (uses[0],))
+            fresh = graph.graph.call_function(torch.clone, (uses[0],))
         for node in uses:
-            node.replace_all_uses_with(fresh, delete_user_cb=lambda user: user.target is not _fresh)
+            node.replace_all_uses_with(fresh, lambda user: user.target is not torch.clone)
     graph.recompile()
-
-
-def _fresh(kept: Tensor) -> Tensor:
-    """A copy that `functionalize` can follow, as it began as a new tensor."""
-    blank = torch.zeros(kept.shape, dtype=kept.dtype, device=kept.device)
-    fresh: Tensor = torch.ops.aten.copy.default(blank, kept)
-    return fresh
 
 
 def _written(graph: fx.GraphModule) -> set[str]:
@@ -363,41 +312,22 @@ def _written(graph: fx.GraphModule) -> set[str]:
     found = set()
     for node in graph.graph.nodes:
         if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            written = node
-            while written.op == "call_function":
+            written: Any = node
+            while isinstance(written, fx.Node) and written.op == "call_function":
                 written = written.args[0]
-            if written.op == "get_attr":
-                found.add(written.target)
+            if isinstance(written, fx.Node) and written.op == "get_attr":
+                found.add(str(written.target))
     return found
 
 
-def _derivable(graph: fx.GraphModule) -> fx.GraphModule:
-    """A trace without in-place operations, with its copies made differentiable."""
-    for node in graph.graph.nodes:
-        if node.target is torch.ops.aten.copy.default:
-            node.target = _copied
-    graph.recompile()
-    return graph
-
-
-def _copied(into: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
-    return source.to(into).expand_as(into)
-
-
-def _steps(graph: fx.GraphModule, shifts: int) -> list[str]:
+def _steps(graph: fx.GraphModule) -> list[str]:
     """Names of the operations in a trace that compute in steps from the stream.
 
     These are the operations of `_STEPS`, and those whose integers or booleans are added to the
     stream again: ``x + ((x > 0).float() - x).detach()``, a nearest code by ``argmin``. A mask,
     ``x * (x > 0)``, does not count.
-
-    Args:
-        graph: the trace.
-        shifts: number of its last inputs that are the stream; 0 = all inputs.
     """
-    inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    # [-0:] is the whole list
-    reading = set(inputs[-shifts:])
+    reading = set(_states(graph))
     found: list[str] = []
     # nodes that depend on the stream only by integers or booleans → the operations that made these
     causes: dict[fx.Node, list[str]] = {}

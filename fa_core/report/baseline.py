@@ -1,15 +1,28 @@
-"""Assumed frozen baselines for (d)."""
+"""Frozen baselines of (d): assumed, or of the frozen run of the same network, data, seed, recipe
+and rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.report.controls import WITHOUT_BASELINE
+from fa_core.files.decode import Json
+from fa_core.report.controls import TRAINED_BY, WITHOUT_BASELINE
+from fa_core.report.intervals import paired_margin
 from fa_core.report.method_style import METHOD_STYLES
+from fa_core.report.provenance import (
+    BASELINE_FROM,
+    BASELINE_RULE,
+    GIVEN,
+    OTHER_BASELINES,
+    TRAINED_ON,
+)
 from fa_core.report.report_facts import ReportFacts
 
 Facts = TypeVar("Facts", bound=ReportFacts)
@@ -77,3 +90,157 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         if acc is None:
             return report
         return report.with_assumed_baseline(acc)
+
+
+_ORDERED = msgspec.json.Encoder(order="deterministic")
+
+
+def rule_of(method: str, args: Mapping[str, object]) -> str:
+    """The rule that trains a run, with its options; for a control, the rule it trains by.
+
+    >>> rule_of("frozen", {}), rule_of("frozen", {"of": "bp"}), rule_of("ep", {"steps": 5})
+    ('dfa', 'bp', 'ep(steps=5)')
+    """
+    options = dict(args)
+    if method in TRAINED_BY:
+        rule = options.pop("of", TRAINED_BY[method])
+    else:
+        rule = method
+    listed = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    if listed:
+        return f"{rule}({listed})"
+    return str(rule)
+
+
+class FrozenRun(msgspec.Struct, frozen=True):
+    """A run with frozen blocks and known accuracy.
+
+    Attributes:
+        source: its folder or file.
+        rule: see `rule_of`.
+        facts: see `facts_of`.
+        acc: its accuracy, a fraction.
+        right: correctly classified samples, if recorded (`fa_core.report.intervals.packed`).
+    """
+
+    source: str
+    rule: str
+    facts: Mapping[str, object]
+    acc: float
+    right: str | None = None
+
+
+def facts_of(known: Mapping[str, object], seed: int | None, frozen: bool = False) -> Json:
+    """Facts that a run shares with its baseline: network and arguments, data, seed and recipe.
+
+    λ is left out: with frozen blocks the penalty has no effect.
+
+    Args:
+        known: the run's manifest as a mapping, or its report's provenance. The data are those of
+            training, not of measurement.
+        seed: the run's seed.
+        frozen: whether it is a baseline itself; then only completed epochs count.
+
+    Returns:
+        Name → value; empty if network or seed are unknown.
+    """
+    if seed is None or known.get("arch") is None:
+        return {}
+    facts: Json = {"seed": seed}
+    for name in ("arch", "data", "data_hash"):
+        facts[name] = known.get(name)
+    facts[TRAINED_ON] = known.get(TRAINED_ON) or known.get("data_hash")
+    for name in ("arch_args", "recipe"):
+        value = known.get(name)
+        if isinstance(value, Mapping):
+            facts.update(value)
+        else:
+            facts[name] = value
+    if frozen and "epochs" in facts and known.get("epochs_done") is not None:
+        facts["epochs"] = known["epochs_done"]
+    facts.pop("lam", None)
+    return facts
+
+
+class FrozenRuns:
+    """The available frozen runs.
+
+    Args:
+        runs: in order of preference.
+    """
+
+    def __init__(self, runs: Iterable[FrozenRun]) -> None:
+        self._alike: defaultdict[bytes, list[FrozenRun]] = defaultdict(list)
+        self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
+        for run in runs:
+            facts = run.facts
+            self._alike[_ORDERED.encode(facts)].append(run)
+            self._same_net[facts.get("seed"), facts.get("arch")].append(run)
+
+    def judge(self, report: Facts, rule: str, facts: Mapping[str, object]) -> Facts:
+        """A run's report with its baseline: among matching frozen runs, the one trained by the same
+        rule.
+
+        One of another rule is used if the run has no baseline yet, and noted in `BASELINE_RULE`;
+        the others are kept as `OTHER_BASELINES`. One of another recipe, network or data is never
+        used, only named in the reason why (d) was not measured. A baseline given by the user is
+        kept.
+        """
+        if not facts or report.provenance.get(BASELINE_FROM) == GIVEN:
+            return report
+        alike = self._alike.get(_ORDERED.encode(facts), [])
+        for run in alike:
+            if run.rule == rule:
+                return _judged_by(run, report, rule, alike)
+        if report.frozen_baseline_acc is not None:
+            return report
+        if alike:
+            return _judged_by(alike[0], report, rule, alike)
+        return self._unmeasured(report, facts)
+
+    def _unmeasured(self, report: Facts, facts: Mapping[str, object]) -> Facts:
+        """The report with the reason why no frozen run of its network and seed can be its
+        baseline."""
+        near = self._same_net.get((facts["seed"], facts["arch"]), [])
+        if not near:
+            return report
+        differences = [_difference(run, facts) for run in near]
+        _, why = min(differences, key=itemgetter(0))
+        reasons = {**report.unmeasured, "d": why}
+        return replace(report, unmeasured=reasons)
+
+
+def _judged_by(best: FrozenRun, report: Facts, rule: str, alike: Sequence[FrozenRun]) -> Facts:
+    """A report judged by a frozen run; the accuracies of the other rules' runs are kept."""
+    others = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
+    provenance = dict(report.provenance)
+    for name in (BASELINE_RULE, OTHER_BASELINES):
+        provenance.pop(name, None)
+    provenance[BASELINE_FROM] = best.source
+    if best.rule != rule:
+        provenance[BASELINE_RULE] = best.rule
+    if others:
+        provenance[OTHER_BASELINES] = others
+    judged = replace(report.with_frozen_baseline(best.acc), provenance=provenance)
+    if not (report.right and best.right):
+        return judged
+    paired = paired_margin(report.right, best.right)
+    if paired is None:
+        return judged
+    return replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+
+
+def _difference(run: FrozenRun, facts: Mapping[str, object]) -> tuple[int, str]:
+    """Number of facts in which a frozen run differs, and a sentence that lists them."""
+    found = []
+    for name in {**facts, **run.facts}:
+        if facts.get(name) != run.facts.get(name):
+            other = run.facts.get(name, "(none)")
+            own = facts.get(name, "(none)")
+            found.append(f"{name} {other}, not {own}")
+    listed = "; ".join(found)
+    hint = "give its accuracy as the frozen baseline to use it"
+    if run.facts.get("rule") != facts.get("rule"):
+        # known from the names of checkpoints alone
+        hint = f"to use it, name it frozen_of-{facts.get('rule')}, or give its accuracy"
+    return len(found), f"the frozen run {run.source} has {listed}; {hint}"

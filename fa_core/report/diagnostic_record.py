@@ -133,24 +133,19 @@ def _number(run: JudgedRun, quantity: Quantity, value: float) -> str:
 
 
 def _remarks(run: JudgedRun, letter: str) -> list[str]:
+    by_number = part = ""
     if letter in run.undecided & run.by_numbers:
-        return ["by its number alone it fires", *_remarks_on_number(run, letter)]
-    return _remarks_on_number(run, letter)
-
-
-def _remarks_on_number(run: JudgedRun, letter: str) -> list[str]:
+        by_number = "by its number alone it fires"
+    if run.partial_stream and letter in run.unproven:
+        part = why_unproven(run, letter)
     if letter == "a":
-        part = ""
-        if run.partial_stream and letter in run.unproven:
-            part = why_unproven(run, letter)
-        return list(filter(None, [part, dead_text(run), scale_text(run)]))
-    if letter == "d":
-        return list(filter(None, [other_margins_text(run), depth_text(run)]))
-    remarks = batch_texts(run, letter)
-    if letter == "c":
-        remarks += filter(None, [mean_error_remark(run)])
-    if letter == "b" and run.partial_stream and letter in run.unproven:
-        remarks.append(why_unproven(run, letter))
-    if letter == "b" and letter in run.flags:
-        remarks += filter(None, [reference_text(run)])
-    return remarks
+        texts = [part, dead_text(run), scale_text(run)]
+    elif letter == "d":
+        texts = [other_margins_text(run), depth_text(run)]
+    elif letter == "c":
+        texts = [*batch_texts(run, letter), mean_error_remark(run)]
+    else:
+        texts = [*batch_texts(run, letter), part]
+        if letter in run.flags:
+            texts.append(reference_text(run))
+    return [text for text in (by_number, *texts) if text]

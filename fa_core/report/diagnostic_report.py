@@ -18,11 +18,11 @@ from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.gamma import deep_gamma, null_gamma
-from fa_core.report.immutable import refuse_changes
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import as_json
 from fa_core.report.report_check import checked
-from fa_core.report.report_text import report_text
+from fa_core.report.report_text import report_html, report_text
+from fa_core.report.thresholds import refuse_changes
 from fa_core.report.verdict_text import verdict_words
 
 SOURCE_DRIFT = "cross_batch_direction_stability"
@@ -73,9 +73,6 @@ class DiagnosticReport(JudgedRun, frozen=True, dict=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        # only notebooks need it
-        from fa_core.report.report_html import report_html
-
         return report_html(self)
 
     def save(self, path: Path | str) -> None:

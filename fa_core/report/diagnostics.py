@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -155,11 +155,16 @@ def _factor(ratio: float) -> str:
     return "1"
 
 
+def limit_of(quantity: Quantity, thresholds: DiagnosticThresholds) -> float | None:
+    """The threshold that judges a number; None if none does."""
+    if quantity.letter:
+        return DIAGNOSTICS[quantity.letter].limit(thresholds)
+    return None
+
+
 def judged_text(quantity: Quantity, value: float | None, thresholds: DiagnosticThresholds) -> str:
     """A number as text beside a verdict: rounding never moves it onto or across its threshold."""
-    if quantity.letter:
-        return quantity.text(value, DIAGNOSTICS[quantity.letter].limit(thresholds))
-    return quantity.text(value)
+    return quantity.text(value, limit_of(quantity, thresholds))
 
 
 _FACTS = msgspec.json.decode(
@@ -253,3 +258,40 @@ def largest_growth(norms: Sequence[float], bound: float | None = None) -> float 
     if len(norms) < 2:
         return bound
     return max((ratio for ratio in block_growths(norms) if not math.isnan(ratio)), default=0.0)
+
+
+class StreamScale(NamedTuple):
+    """The growth of a stream.
+
+    Attributes:
+        block: l of the largest growth ‖h_{l+1}‖/‖h_l‖, the first of several.
+        largest: that growth.
+        deep: the largest growth over l ≥ 1.
+        total: ‖h_L‖/‖h_0‖.
+    """
+
+    block: int
+    largest: float
+    deep: float
+    total: float
+
+
+def stream_scale(norms: Sequence[float]) -> StreamScale | None:
+    """Where the stream grows, and how much in all.
+
+    Args:
+        norms: ‖h_l‖, l = 0..L.
+
+    Returns:
+        None for fewer than two blocks, and where a norm is not finite or below 1e-30.
+
+    Source: docs/protocol.md, *Scale without units*.
+
+    >>> stream_scale([0.01, 5.0, 10.0])
+    StreamScale(block=0, largest=500.0, deep=2.0, total=1000.0)
+    """
+    if len(norms) < 3 or not all(map(math.isfinite, norms)) or min(norms) < NORM_RATIO_EPS:
+        return None
+    growths = block_growths(norms)
+    largest = max(growths)
+    return StreamScale(growths.index(largest), largest, max(growths[1:]), norms[-1] / norms[0])

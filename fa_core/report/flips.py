@@ -50,13 +50,14 @@ def flips_of(run: JudgedRun) -> list[Flip]:
         run: judged by its thresholds.
 
     Returns:
-        By judgement, the best one first; one flip for all letters, or one per letter.
+        By judgement, the best one first; one flip for all letters, or one per letter. None for a
+        control, which makes no claim.
 
     >>> for flip in flips_of(JudgedRun(residual_norms=[1.0, 60.0], bp_grad_norms=[1.0, 4e-9])):
     ...     print(flip.judgement, flip.text)
     trustworthy a ≥ 60 and b ≤ 4e-9
     """
-    return [flip for flip in _flips(run) if _can_be_given(flip)]
+    return [flip for flip in _flips(run) if _can_be_given(flip) and not run.is_control]
 
 
 def _flips(run: JudgedRun) -> Iterator[Flip]:

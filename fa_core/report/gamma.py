@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fa_core.files.decode import Json
@@ -11,7 +11,7 @@ from fa_core.report.intervals import t_quantile
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.method_style import known_method
 from fa_core.report.names import canonical_method
-from fa_core.report.numbers import as_float, median
+from fa_core.report.numbers import as_float
 
 Credit: TypeAlias = Json | None
 """A report's ``credit`` table."""
@@ -156,7 +156,8 @@ def mean_gamma(credit: Credit) -> float:
     >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
     0.4
     """
-    return _mean_over(credit, "gamma", ())
+    known = _finite(_entry(credit, "gamma"))
+    return sum(known) / len(known) if known else math.nan
 
 
 def aggregation_collapse(credit: Credit) -> float:
@@ -178,26 +179,12 @@ def aggregation_collapse(credit: Credit) -> float:
     return math.nan
 
 
-def _mean_over(credit: Credit, metric: str, left_out: Collection[int]) -> float:
-    """Mean over the defined layers; NaN if none is."""
-    known = _finite(_entry(credit, metric), left_out)
-    if known:
-        return sum(known) / len(known)
-    return math.nan
-
-
-def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
-    """The finite numbers of the layers that are not left out."""
+def _finite(layers: object) -> list[float]:
+    """The finite numbers of some layers."""
     if not isinstance(layers, (list, tuple)):
         return []
-    finite = []
-    for l, value in enumerate(layers):
-        if l in left_out or value is None:
-            continue
-        number = as_float(value)
-        if math.isfinite(number):
-            finite.append(number)
-    return finite
+    numbers = (as_float(value) for value in layers if value is not None)
+    return [number for number in numbers if math.isfinite(number)]
 
 
 def _entry(credit: Credit, name: str) -> Any:
@@ -371,28 +358,3 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
         deep_gamma(credit, method, "nudge"),
         aggregation_collapse(credit),
     ]
-
-
-AGGREGATIONS = (
-    "mean, all l",
-    "mean, l ≥ 1",
-    "median, all l",
-    "batch means, l ≥ 1",
-    "concatenated, l ≥ 1",
-)
-"""Five aggregations of Γ to one number (docs/protocol.md §12.5)."""
-
-
-def aggregations(credit: Credit) -> list[float]:
-    """Γ by each of `AGGREGATIONS`; NaN for missing values.
-
-    >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
-    [0.25, 0.0, 0.5, nan, 0.125]
-    """
-    layers = _finite(_entry(credit, "gamma"))
-    numbers = [mean_gamma(credit), _mean_over(credit, "gamma", {0}), math.nan]
-    if layers:
-        numbers[2] = median(sorted(layers))
-    for name in ("gamma_of_batch_means", "gamma_concatenated"):
-        numbers += _finite([_entry(credit, name)]) or [math.nan]
-    return numbers

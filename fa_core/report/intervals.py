@@ -78,6 +78,9 @@ ON_A_LINE = 0.8
 """Mean squared cosine of pairs of batches from which on their mean gradients count as on one
 line."""
 
+NEAR_A_LINE = 0.5
+"""The same from which on a drift near 0 may be a larger one that the batches' sides hide."""
+
 FEWEST_ON_A_LINE = 20
 """Minimum batches for an interval of a drift on one line: fewer may miss a flip of the sign."""
 
@@ -90,8 +93,11 @@ def drift_interval(
         c ± t_{K−1}·√(4(K−2)/(K(K−1))·s²(c_k) + 2/(K(K−1))·s²(c_jk)),  c_k = mean_{j≠k} c_jk
 
     s² are sample variances: of the mean cosine of each batch with the others, and of the cosines of
-    pairs, Hoeffding's two terms. The low end is also that of artanh c, at t_{(K−1)/2}: batches that
+    pairs, Hoeffding's two terms. The low end is also that of artanh c, at t_{(K−1)/3}: batches that
     agree may have missed those few that do not, and a cosine ends at 1.
+
+    The first term vanishes with c. Near a line (mean c_jk² = q ≥ `NEAR_A_LINE`) the high end is
+    also the largest x whose own error, with x·(√q − x) as s²(c_k), leaves c possible.
 
     Where the mean gradients lie on one line (`is_on_a_line`), batches that agree do not show that
     no batch points the other way: then the ends also hold (2q − 1)² times the mean |c_jk|, q within
@@ -120,14 +126,20 @@ def drift_interval(
         return -1.0, 1.0
     means = [(sum(row) - row[place]) / (k - 1) for place, row in enumerate(cosines)]
     pairs = _pairs(cosines)
-    error = 4 * (k - 2) / (k * (k - 1)) * _variance(means)
-    error += 2 / (k * (k - 1)) * _variance(pairs)
-    error = math.sqrt(error)
-    half = t_quantile(k - 1, z) * error
-    ends = [drift, drift - half, drift + half]
+    first, second = 4 * (k - 2) / (k * (k - 1)), 2 / (k * (k - 1)) * _variance(pairs)
+    error = math.sqrt(first * _variance(means) + second)
+    t = t_quantile(k - 1, z)
+    ends = [drift, drift - t * error, drift + t * error]
     if error and abs(drift) < 1:
-        stretched = t_quantile((k - 1) / 2, z) * error / (1 - drift**2)
+        stretched = t_quantile((k - 1) / 3, z) * error / (1 - drift**2)
         ends.append(math.tanh(math.atanh(drift) - stretched))
+    square = _mean_square(cosines)
+    if square >= NEAR_A_LINE:
+        # (x − c)² = t²·(first·x·(√q − x) + second)
+        root, spread = math.sqrt(square), first * t**2
+        middle = drift + spread * root / 2
+        rest = (1 + spread) * (drift**2 - second * t**2)
+        ends.append(min(root, (middle + math.sqrt(max(middle**2 - rest, 0.0))) / (1 + spread)))
     if is_on_a_line(cosines):
         size = sum(map(abs, pairs)) / len(pairs)
         ends += [size * share for share in _flipped(cosines, z)]
@@ -137,8 +149,12 @@ def drift_interval(
 def is_on_a_line(cosines: Sequence[Sequence[float]]) -> bool:
     """Whether the mean gradients of K batches lie on one line, on either side: the mean c_jk² of
     pairs is at least `ON_A_LINE`."""
-    squares = [cosine**2 for cosine in _pairs(cosines)]
-    return sum(squares) >= ON_A_LINE * len(squares)
+    return _mean_square(cosines) >= ON_A_LINE
+
+
+def _mean_square(cosines: Sequence[Sequence[float]]) -> float:
+    pairs = _pairs(cosines)
+    return sum(cosine**2 for cosine in pairs) / len(pairs)
 
 
 def _pairs(cosines: Sequence[Sequence[float]]) -> list[float]:

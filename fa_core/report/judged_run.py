@@ -19,20 +19,21 @@ from fa_core.report.diagnostics import (
     NORM_RATIO_EPS,
     largest_growth,
 )
-from fa_core.report.immutable import refuse_changes
 from fa_core.report.intervals import noise_scale
 from fa_core.report.measurements import Interval
 from fa_core.report.names import is_control
 from fa_core.report.provenance import OTHER_BASELINES
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
+from fa_core.report.thresholds import refuse_changes
 from fa_core.report.verdict import (
     FIRES,
     NOT_MEASURED,
     PASSES,
     UNDECIDED,
+    cell_text,
+    judgement_of,
     recorded_flags,
-    standing,
     verdict_text,
 )
 
@@ -127,6 +128,10 @@ def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Contain
                 possible = diagnostic.always
             found[letter] = (sure, possible)
     return found
+
+
+_FIRED = {FIRES: True, PASSES: False}
+"""Whether a diagnostic fires, by its state."""
 
 
 @refuse_changes
@@ -280,7 +285,42 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     def judgement(self) -> str:
         """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
         ``"trustworthy"`` on its coverage, or ``"not measured"``."""
-        return standing(self.flags, self.coverage, self.undecided)
+        return judgement_of(self.flags, self.coverage, self.undecided)
+
+    @property
+    def claim(self) -> str:
+        """What is counted and coloured: the judgement, or ``"control"``, which makes no claim."""
+        return judgement_of(self.flags, self.coverage, self.undecided, control=self.is_control)
+
+    @property
+    def residual_stream_exploded(self) -> bool | None:
+        """Whether (a) fires; None if it was not measured or is undecided."""
+        return _FIRED.get(self.states["a"])
+
+    @property
+    def bp_grad_at_floor(self) -> bool | None:
+        """Whether (b) fires; None if it was not measured or is undecided."""
+        return _FIRED.get(self.states["b"])
+
+    @property
+    def reference_drift_dominated(self) -> bool | None:
+        """Whether (c) fires; None if it was not measured or is undecided."""
+        return _FIRED.get(self.states["c"])
+
+    @property
+    def frozen_baseline_undercut(self) -> bool | None:
+        """Whether (d) fires; None if it was not measured or is undecided."""
+        return _FIRED.get(self.states["d"])
+
+    def cell(self, *, ascii_only: bool = False) -> str:
+        """The judgement in five characters (`cell_text`)."""
+        return cell_text(
+            self.flags,
+            self.coverage,
+            self.undecided,
+            control=self.is_control,
+            ascii_only=ascii_only,
+        )
 
     @property
     def noise_scale(self) -> float | None:
@@ -314,16 +354,6 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         """Whether its method is a control."""
         return is_control(self.method_name)
 
-    def standing(self, control: bool | None = None) -> str:
-        """The run's standing (`fa_core.report.verdict.standing`).
-
-        Args:
-            control: whether it is a control; None = by its name.
-        """
-        if control is None:
-            control = self.is_control
-        return standing(self.flags, self.coverage, self.undecided, control=control)
-
     @property
     def recorded_differs(self) -> bool:
         """Whether the recorded verdict names other diagnostics than the recomputed one."""
@@ -332,27 +362,3 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
             return recorded is None and self.recorded_verdict is not None
         unmeasured = self.recorded_verdict == NOT_MEASURED
         return recorded != self.by_numbers or unmeasured != (self.coverage == "")
-
-    def _fires(self, letter: str) -> bool | None:
-        """Whether a diagnostic fires; None if unmeasured or undecided."""
-        return {FIRES: True, PASSES: False}.get(self.states[letter])
-
-    @property
-    def residual_stream_exploded(self) -> bool | None:
-        """Whether (a) fires; None if it was not measured or is undecided."""
-        return self._fires("a")
-
-    @property
-    def bp_grad_at_floor(self) -> bool | None:
-        """Whether (b) fires; None if it was not measured or is undecided."""
-        return self._fires("b")
-
-    @property
-    def reference_drift_dominated(self) -> bool | None:
-        """Whether (c) fires; None if it was not measured or is undecided."""
-        return self._fires("c")
-
-    @property
-    def frozen_baseline_undercut(self) -> bool | None:
-        """Whether (d) fires; None if it was not measured or is undecided."""
-        return self._fires("d")

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
@@ -89,11 +90,11 @@ LONGEST_SEED = 18
 """Maximum digits of a seed in a name."""
 
 _SEED = re.compile(rf"(.*[_,;-]|)(?:[sS]|seed[_=-]?)(\d{{1,{LONGEST_SEED}}})([_,;-].*|)", re.DOTALL)
-_SEED_SAID = re.compile(rf"\bseed[ =:#]*(\d{{1,{LONGEST_SEED}}})\b", re.IGNORECASE)
 _AXES: dict[str, tuple[type, str]] = {
     "lam": (float, r"(?:[_,;-](?:pen[_-])?lam=?|^lam=)((?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)"),
     "d": (int, r"(?:^|[_,;-])(?:d|width)=?(\d{2,6})(?=[_,;-]|$)"),
     "L": (int, r"(?:^|[_,;-])(?:L|depth)=?(\d{1,4})(?=[_,;-]|$)"),
+    "fold": (int, r"(?:^|[_,;-])fold[_=-]?(\d{1,4})(?=[_,;-]|$)"),
 }
 """Axis in a name → type and pattern of its value."""
 AXES = (*_AXES, "arch", "of")
@@ -156,18 +157,6 @@ def _around_seed(*sides: str) -> tuple[str, Json]:
     return method, {**trained_by, **axes}
 
 
-def seed_in_words(text: str) -> int | None:
-    """The seed in a text; None for several or none.
-
-    >>> seed_in_words("d=256 ResMLP, CIFAR-10, seed 42"), seed_in_words("seed 1 and seed 2")
-    (42, None)
-    """
-    said = set(_SEED_SAID.findall(text))
-    if len(said) == 1:
-        return int(said.pop())
-    return None
-
-
 def axes_of(fields: Mapping[str, object]) -> Json:
     """The axes that fields of a file state, in ``axes`` or by their own names."""
     axes: Json = {}
@@ -190,19 +179,27 @@ class Name(NamedTuple):
     axes: Json
 
 
-_EPOCH = re.compile(r"(?:^|[_-])(?:epoch|ep|step|ckpt|checkpoint)[_=-]?(\d{1,18})(?=[_-]|$)", re.I)
-_SUFFIX = re.compile(
-    r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv|tar)(?:\.(?:tar|gz))?$", re.I
-)
-_GENERAL = frozenset(
+_NUMBERED = r"(?:epoch|ep|step|iter|iteration|ckpt|checkpoint)"
+_EPOCH = re.compile(rf"(?:^|[_-]){_NUMBERED}[_=-]?(\d{{1,18}})(?=[_-]|$)", re.I)
+_OF_WEIGHTS = r"safetensors|pt|pt2|pth|ckpt|bin|tar"
+_SUFFIX = re.compile(rf"\.(?:json|jsonl|ndjson|csv|tsv|({_OF_WEIGHTS}))(?:\.(?:tar|gz))?$", re.I)
+_ROLES = frozenset(
     re.findall(
         r"\w+",
-        "model models checkpoint checkpoints ckpt ckpts weights net nets network pytorch state "
-        "dict best last latest final epoch ep step s seed run runs out outputs results logs "
-        "lightning version metrics trainer summary log history events",
+        "best last latest final model models checkpoint checkpoints ckpt ckpts weights net nets "
+        "network pytorch state dict epoch epochs ep step iter iteration acc val",
     )
 )
-"""Words that say what a file or folder is, not which run."""
+_GENERAL = _ROLES.union(
+    re.findall(
+        r"\w+",
+        "s seed run runs multirun out output outputs result results logs log lightning version "
+        "fold metrics trainer summary history events artifacts saved train test eval tensorboard",
+    )
+)
+"""Words that say what a file or folder is, not which run; the former are roles in a run."""
+
+_FOLDERS, _PLAIN = 5, (1, 0)
 
 
 def is_file_name(path: str) -> bool:
@@ -210,44 +207,106 @@ def is_file_name(path: str) -> bool:
     return _SUFFIX.search(path) is not None
 
 
-def name_of(path: str, folders: int = 3) -> Name:
-    """The name of a file's run: the file's own, or that of a folder around it.
+def role_of(name: str) -> tuple[int, int] | None:
+    """Which of a run's checkpoints a file or folder is by its name, in order of preference; None
+    for a name that says more, or a number that counts something else than epochs or steps.
 
-    A name without a seed in a folder with one is the folder's. A name that only says what the file
-    is, such as ``model_best`` or ``s1``, takes the method of the next folder with one. The file of
-    a model-hub folder is named after the folder.
+    >>> [role_of(name) for name in ("model_best.pth.tar", "last.ckpt", "model.pt", "epoch_10.pt")]
+    [(3, 0), (2, 0), (1, 0), (0, 10)]
+    >>> role_of("dfa.pt"), role_of("s1.pt"), role_of("model_2.pt")
+    (None, None, None)
+    """
+    plain = _SUFFIX.sub("", name).lower()
+    words = set(re.findall(r"[^\W\d_]+", _PAIR.sub("", plain)))
+    epoch = _EPOCH.search(plain)
+    if not words <= _ROLES or not (words or epoch):
+        return None
+    if "best" in words:
+        return 3, 0
+    if epoch:
+        return 0, int(epoch[1])
+    if re.search(r"\d", plain):
+        return None
+    return 1 + (not words.isdisjoint(("last", "latest", "final"))), 0
 
-    Args:
-        path: the file.
-        folders: how many folders may name it.
+
+def one_per_run(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Of files of one run in several roles, in one folder or in folders of roles below it, the
+    preferred one → the others. Weights are alike; of other files only those of a name.
+
+    >>> one_per_run(["dfa/best.pt", "dfa/old/epoch_1.pt", "dfa/last.pt", "dfa/step_2/model.pt"])
+    {'dfa/best.pt': ['dfa/last.pt', 'dfa/step_2/model.pt']}
+    """
+    runs: defaultdict[tuple[str, str], list[tuple[tuple[int, int], str]]] = defaultdict(list)
+    for path in paths:
+        folder, name = os.path.split(path)
+        suffix = _SUFFIX.search(name)
+        is_weights = bool(suffix and suffix[1]) or name in HUB_FILES
+        rank = role_of(name) if is_weights else _PLAIN
+        rank = _PLAIN if name in HUB_FILES else rank
+        while rank and (role := role_of(os.path.basename(folder))):  # noqa: PTH119
+            rank = rank if role == _PLAIN else role
+            folder = os.path.dirname(folder)  # noqa: PTH120
+        if rank:
+            runs[folder, "" if is_weights else name].append((rank, path))
+    found = {}
+    for files in runs.values():
+        _, taken = max(files, key=itemgetter(0))
+        if len(files) > 1:
+            found[taken] = [path for _, path in files if path != taken]
+    return found
+
+
+def name_of(path: str) -> Name:
+    """The name of a file's run: the file's own, completed by the folders around it.
+
+    The method is the nearest that is not a word for files and folders, such as ``model_best``,
+    unless a folder says ``method=…``; a file without a seed yields to a folder with one. The seed
+    is the nearest. The file of a model-hub folder is named after the folder.
 
     >>> name_of("runs/dfa_pen_lam0.01_s42.json")
     Name(key='dfa_pen_lam0.01_s42', method='dfa', seed=42, axes={'lam': 0.01})
     >>> name_of("runs/ep_s7/epoch_10.pt")
     Name(key='ep_s7/epoch_10', method='ep', seed=7, axes={'epoch': 10})
-    >>> name_of("dfa/seed42/model_best.pth.tar")
-    Name(key='dfa/seed42/model_best', method='dfa', seed=42, axes={})
+    >>> name_of("seed_3/dfa/model_best.pth.tar")
+    Name(key='seed_3/dfa/model_best', method='dfa', seed=3, axes={})
     """
     file = Path(path)
     if file.name == WEIGHTS or file.name in HUB_FILES:
-        file = file.parent if file.parent.name else file.absolute().parent
-    key = sanitize(_SUFFIX.sub("", file.name), WHITE_SPACE)
-    method, seed, axes = split_key(key)
-    if folders and file.parent.name:
-        above = name_of(str(file.parent), folders - 1)
-        is_held = seed is None and above.seed is not None
-        if is_held or (_is_general(method) and not _is_general(above.method)):
-            if epoch := _EPOCH.search(key):
-                axes["epoch"] = int(epoch[1])
-            if seed is None:
-                seed = above.seed
-            return Name(f"{above.key}/{key}", above.method, seed, {**above.axes, **axes})
-    return Name(key, method or "unknown", seed, axes)
+        file = file.parent
+    around = file.relative_to(file.anchor).parent.parts[-_FOLDERS:]
+    parts = [sanitize(part, WHITE_SPACE) for part in (_SUFFIX.sub("", file.name), *around[::-1])]
+    said = [split_key(part) for part in parts]
+    at = _place_of_method(parts, said)
+    seeded = next((i for i, (_, seed, _) in enumerate(said) if seed is not None), 0)
+    top = max(at, seeded, *(i for i, part in enumerate(parts) if "=" in part), 0)
+    axes = {name: value for _, _, own in said[top::-1] for name, value in own.items()}
+    for part in parts[:at]:
+        if epoch := _EPOCH.search(part):
+            axes["epoch"] = int(epoch[1])
+        if network := _ARCH.fullmatch(canonical_method(part)):
+            axes["arch"] = network[1]
+    key = "/".join(parts[top::-1])
+    return Name(key, said[at][0] or "unknown", said[seeded][1], axes)
+
+
+def _place_of_method(parts: Sequence[str], said: Sequence[tuple[str, int | None, Json]]) -> int:
+    """Which part of a path names the method: the file, or a folder."""
+    named = [i for i, (method, _, _) in enumerate(said) if not _is_general(method)]
+    stated = [i for i in named if _METHOD.search(parts[i])]
+    if stated or not named:
+        return stated[0] if stated else 0
+    nearest = named[0]
+    method, seed, _ = said[nearest]
+    if seed is not None or known_method(method) == method:
+        return nearest
+    held = [i for i in named if said[i][1] is not None]
+    return next((i for i in held if nearest == 0 or known_method(said[i][0])), nearest)
 
 
 def _is_general(method: str) -> bool:
-    words = set(re.split(r"[\W_\d]+", _PAIR.sub("", method))) - {""}
-    return words <= _GENERAL and not known_method(method)
+    words = set(re.findall(r"[^\W\d_]+", _PAIR.sub("", method)))
+    return bool(words <= _GENERAL or _ARCH.fullmatch(method)) and not known_method(method)
 
 
 def named_axis(axis: str, value: object) -> str:

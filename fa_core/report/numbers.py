@@ -141,16 +141,16 @@ def on_its_side(
     return exact(value)
 
 
-def brief_in(value: float | None, cells: int) -> str:
-    """A number with four significant digits, or three if four take more cells.
+def brief_in(value: float | None, cells: int, limit: float | None = None) -> str:
+    """A number with four significant digits, or three if four take more cells; more where its side
+    of a limit needs them.
 
-    >>> brief_in(10.96098, 7), brief_in(-0.03589, 7), brief_in(9.011e-10, 7)
-    ('10.96', '-0.0359', '9.01e-10')
+    >>> brief_in(10.96098, 7), brief_in(-0.03589, 7), brief_in(50.0004, 7, 50.0)
+    ('10.96', '-0.0359', '50.0004')
     """
-    text = brief(value)
-    if len(text) <= cells:
-        return text
-    return brief(value, 3)
+    if value is None:
+        return MISSING
+    return on_its_side(value, limit, brief, 4 if len(brief(value)) <= cells else 3)
 
 
 def plain(value: object) -> str:
@@ -201,17 +201,19 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.{places}f}"
 
 
-def spread(mean: float | None, std: float | None) -> str:
-    """Mean ± std with the same decimals: three digits of the mean or more, two of std; without std
-    the mean alone.
+def spread(mean: float | None, std: float | None, limit: float | None = None) -> str:
+    """Mean ± std with the same decimals: three digits of the mean or more, two of std, and more
+    where the mean's side of a limit needs them; without std the mean alone.
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
+    >>> spread(0.30004, 0.2, 0.3), spread(1.9996, None, 2.0)
+    ('0.30004 ± 0.20000', '1.9996')
     >>> spread(0.349, 5.6e-17), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
     ('0.349 ± 0.000', '(1.00 ± 0.00)e-4', '0.349000 ± 4.0e-6')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
-        return significant(mean)
+        return _significant_beside(mean, limit, 4)
     # a deviation of fewer units in the last place is rounding of equal numbers
     if std < 4 * math.ulp(mean):
         std = 0.0
@@ -227,6 +229,9 @@ def spread(mean: float | None, std: float | None) -> str:
         shown = _shifted(mean, exponent), _shifted(std, exponent)
         # 0.99996 is written as 1.00: the places are those of the rounded number
         places = _places(*(round(x, places) for x in shown))
+    if limit is not None:
+        limit = _shifted(limit, exponent)
+        places = len(on_its_side(shown[0], limit, fixed, places).partition(".")[2])
     if std and not round(shown[1], places):
         return f"{significant(mean, 6)} ± {significant(std, 2)}"
     text = f"{shown[0]:.{places}f} ± {shown[1]:.{places}f}"
@@ -235,15 +240,21 @@ def spread(mean: float | None, std: float | None) -> str:
     return text
 
 
-def factor_spread(mean: float | None, factor: float | None) -> str:
-    """A geometric mean and its factor, three digits and two.
+def factor_spread(mean: float | None, factor: float | None, limit: float | None = None) -> str:
+    """A geometric mean and its factor, three digits and two; more of the mean where its side of a
+    limit needs them.
 
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
     ('5.18e8 (×1.5)', '1.50', 'N/A')
     """
+    text = _significant_beside(mean, limit, 3)
     if factor is None:
-        return significant(mean, 3)
-    return f"{significant(mean, 3)} (×{significant(factor, 2)})"
+        return text
+    return f"{text} (×{significant(factor, 2)})"
+
+
+def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:
+    return MISSING if value is None else on_its_side(value, limit, significant, digits)
 
 
 def _exponent(value: float) -> int:

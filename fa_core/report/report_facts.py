@@ -11,7 +11,6 @@ import msgspec
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.immutable import refuse_changes
 from fa_core.report.measurements import (
     DepthAblation,
     Interval,
@@ -20,7 +19,7 @@ from fa_core.report.measurements import (
 )
 from fa_core.report.numbers import as_float, as_floats
 from fa_core.report.provenance import CE, LOSS
-from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.thresholds import DiagnosticThresholds, refuse_changes
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -185,11 +184,6 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
         if self.bp_grad_norms or self.cross_batch_stability is not None:
             return str(self.provenance.get(LOSS, CE))
         return None
-
-    @property
-    def cross_batch_direction_stability(self) -> float | None:
-        """`cross_batch_stability`, under the name of the protocol's own report class."""
-        return self.cross_batch_stability
 
     def by_layer(self, field: str) -> dict[str, float]:
         """`residual_norms` or `bp_grad_norms` by layer; ``"?"`` if a source does not name it.

@@ -1,15 +1,34 @@
-"""The four thresholds of the diagnostics."""
+"""The four thresholds of the diagnostics, frozen like every report."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import msgspec
 
-from fa_core.report.immutable import refuse_changes
 from fa_core.report.numbers import as_float, brief
+
+Frozen = TypeVar("Frozen", bound=type[Any])
+
+
+def refuse_changes(cls: Frozen) -> Frozen:
+    """Class decorator: the error of setting or deleting an attribute points to `with_thresholds`.
+
+    Each subclass needs the decorator, since msgspec overrides these methods in every frozen class.
+    """
+    cls.__setattr__ = _refuse
+    cls.__delattr__ = _refuse  # type: ignore[assignment]  # one refusal for both
+    return cls
+
+
+def _refuse(instance: object, name: str, value: object = None) -> NoReturn:
+    hint = (
+        "report.with_thresholds(DiagnosticThresholds(...)) gives a report that is judged by others"
+    )
+    raise AttributeError(f"{name} cannot be changed, reports and thresholds are immutable; {hint}")
+
 
 NEVER_NEGATIVE: Mapping[str, str] = {
     "g_norm_floor": "a gradient norm",

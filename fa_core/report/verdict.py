@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 
-from fa_core.report.diagnostics import DIAGNOSTICS
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 
 TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
@@ -17,6 +17,8 @@ FIRES, PASSES = "fires", "passes"
 UNDECIDED = "undecided"
 CONTROL = "control"
 """In place of a control's judgement: it makes no claim."""
+MIXED = "MIXED"
+"""Judgement of runs that disagree."""
 
 
 def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
@@ -43,23 +45,23 @@ def verdict_text(flags: Iterable[str], coverage: Collection[str]) -> str:
     return NOT_MEASURED
 
 
-def standing(
-    flags: Collection[str],
-    coverage: Collection[str],
-    undecided: Collection[str] = "",
+def judgement_of(
+    flags: Collection[str] | int,
+    coverage: Collection[str] | int,
+    undecided: Collection[str] | int,
     *,
     control: bool = False,
 ) -> str:
     """A run's judgement, as every surface shows and counts it.
 
     Args:
-        flags: letters that fire.
-        coverage: letters that were measured.
-        undecided: letters that neither fire nor pass.
-        control: whether it is a control's.
+        flags: letters that fire, or their mask.
+        coverage: those that were measured.
+        undecided: those that neither fire nor pass.
+        control: whether it is a control's, which makes no claim.
 
-    >>> (standing("a", "ab"), standing("", "ab", "a"), standing("", "ab"), standing("a", "ab",
-    ...     control=True))
+    >>> (judgement_of("a", "ab", ""), judgement_of("", "ab", "a"), judgement_of("", "ab", ""),
+    ...     judgement_of("a", "ab", "", control=True))
     ('walk-back', 'undecided', 'trustworthy', 'control')
     """
     if not coverage:
@@ -71,6 +73,60 @@ def standing(
     if undecided:
         return UNDECIDED
     return TRUSTWORTHY
+
+
+def common_judgement(judgements: Iterable[str]) -> str:
+    """The judgement of several runs: their common one, `MIXED` where some need walk-back and
+    others are trustworthy, else undecided.
+
+    >>> [common_judgement([WALKS_BACK, other]) for other in (WALKS_BACK, TRUSTWORTHY, UNDECIDED)]
+    ['walk-back', 'MIXED', 'undecided']
+    """
+    found = set(judgements) - {NOT_MEASURED}
+    if {WALKS_BACK, TRUSTWORTHY} <= found:
+        return MIXED
+    if len(found) > 1:
+        return UNDECIDED
+    return next(iter(found), NOT_MEASURED)
+
+
+def cell_legend(*, controls: bool = False) -> str:
+    """Legend of `cell_text`; at most 78 characters.
+
+    Args:
+        controls: whether to include controls.
+    """
+    marks = f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}"
+    if controls:
+        marks = f"{marks} ▫ {CONTROL}"
+    return f"{marks}; a fires - passes ~ undecided · unmeasured"
+
+
+@lru_cache(maxsize=512)
+def cell_text(
+    flags: Collection[str],
+    coverage: Collection[str],
+    undecided: Collection[str] = "",
+    *,
+    control: bool = False,
+    ascii_only: bool = False,
+) -> str:
+    """A judgement in five characters: a mark, then a sign per diagnostic (`cell_legend`).
+
+    Args:
+        flags, coverage, undecided, control: as in `judgement_of`.
+        ascii_only: for terminals without Unicode.
+
+    >>> (cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "b"),
+    ...     cell_text("", ""), cell_text("d", "abd", control=True))
+    ('✗ab-d', '~-~-·', '✗a~··', '?····', '▫--·d')
+    """
+    fires, passes, missing, own = "!+.o" if ascii_only else "✗✓·▫"
+    marks = {WALKS_BACK: fires, TRUSTWORTHY: passes, CONTROL: own, UNDECIDED: "~"}
+    signs = dict.fromkeys(LETTERS, missing) | dict.fromkeys(coverage, "-")
+    signs |= {letter: letter for letter in flags} | dict.fromkeys(undecided, "~")
+    mark = marks.get(judgement_of(flags, coverage, undecided, control=control), "?")
+    return mark + "".join(signs.values())
 
 
 SUCCESSOR = {"D1": "a", "D2": "b", "D3": "d"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import baseline_text, left_out_text
+from fa_core.report.numbers import count_text
 from fa_core.report.report_facts import UNSTATED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import (
@@ -22,16 +24,15 @@ from fa_core.report.verdict import (
 _BY = {PROXY: "by proxy", ASSUMED: "by an assumed baseline", BOUND: "by a bound"}
 
 
-def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = False) -> str:
+def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
     """The judgement as text: what fires, or the grounds, then what is undecided and what was left
     out of the stream; for a control, a note that it is one.
 
     Args:
         run: judged by its thresholds.
-        control: whether it is a control; None = by its name.
         short: the verdict in the form of published lists.
     """
-    judged = run.standing(control)
+    judged = run.claim
     if judged == CONTROL:
         return CONTROL
     named = {
@@ -43,19 +44,10 @@ def verdict_words(run: JudgedRun, control: bool | None = None, *, short: bool = 
     words = named[judged]
     if short and run.flags:
         words = f"{WALKS_BACK}: {', '.join(f'({letter})' for letter in sorted(run.flags))}"
-    return "; ".join(filter(None, [words, doubt_text(run.undecided), left_out_text(run)]))
-
-
-def doubt_text(undecided: Iterable[str]) -> str:
-    """The undecided diagnostics; ``""`` for none.
-
-    >>> doubt_text("ca"), doubt_text("")
-    ('undecided on a, c', '')
-    """
-    names = ", ".join(sorted(undecided))
-    if names:
-        return f"undecided on {names}"
-    return ""
+    doubt = ""
+    if run.undecided:
+        doubt = f"{UNDECIDED} on {', '.join(sorted(run.undecided))}"
+    return "; ".join(filter(None, [words, doubt, left_out_text(run)]))
 
 
 def grounds_of(run: JudgedRun) -> str:
@@ -132,40 +124,35 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
     return words
 
 
-def counts_text(counts: Mapping[str, int], grounds: Mapping[str, int] | None = None) -> str:
-    """Number of runs by standing (`fa_core.report.verdict.standing`).
+def counted(run: JudgedRun) -> tuple[str, str]:
+    """What `counts_text` counts of a run: its judgement, and the grounds of a trustworthy one."""
+    return run.claim, grounds_of(run) if run.claim == TRUSTWORTHY else ""
+
+
+def counts_text(counts: Counter[tuple[str, str]]) -> str:
+    """Number of runs by judgement.
 
     Args:
-        counts: standing → runs.
-        grounds: text of `grounds_of` → trustworthy runs.
+        counts: of `counted` runs.
 
-    >>> counts_text({"trustworthy": 6, "walk-back": 1, "control": 2})
-    '6 trustworthy, 1 needs walk-back, 2 controls'
-    >>> counts_text({"trustworthy": 6}, grounds={"": 2, "on a, b": 4})
+    >>> counts_text(Counter({("trustworthy", ""): 2, ("trustworthy", "on a, b"): 4}))
     '6 trustworthy (4 on a, b), 0 need walk-back'
+    >>> counts_text(Counter({("walk-back", ""): 1, ("control", ""): 2}))
+    '0 trustworthy, 1 needs walk-back, 2 controls'
     """
-    failing, controls = counts.get(WALKS_BACK, 0), counts.get(CONTROL, 0)
-    words = [f"{counts.get(TRUSTWORTHY, 0)} {TRUSTWORTHY}{_grounds_counted(grounds or {})}"]
-    if failing == 1:
-        words.append("1 needs walk-back")
-    else:
-        words.append(f"{failing} need walk-back")
-    for word in (UNDECIDED, NOT_MEASURED):
-        if counts.get(word):
-            words.append(f"{counts[word]} {word}")
-    if controls == 1:
-        words.append(f"1 {CONTROL}")
-    elif controls:
-        words.append(f"{controls} {CONTROL}s")
-    return ", ".join(words)
-
-
-def _grounds_counted(grounds: Mapping[str, int]) -> str:
-    """The grounds of verdicts without all four diagnostics."""
-    partial = {text: count for text, count in grounds.items() if text}
-    if not partial:
-        return ""
-    if len(grounds) == 1:
-        return f" {next(iter(partial))}"
-    ordered = sorted(partial.items(), key=lambda found: -found[1])
-    return f" ({'; '.join(f'{count} {text}' for text, count in ordered)})"
+    runs: Counter[str] = Counter()
+    partial = []
+    for (judgement, grounds), count in counts.most_common():
+        runs[judgement] += count
+        if grounds:
+            partial.append((count, grounds))
+    words = f"{runs[TRUSTWORTHY]} {TRUSTWORTHY}"
+    if len(partial) == 1 and partial[0][0] == runs[TRUSTWORTHY]:
+        words += f" {partial[0][1]}"
+    elif partial:
+        words += f" ({'; '.join(f'{count} {grounds}' for count, grounds in partial)})"
+    parts = [words, f"{runs[WALKS_BACK]} need{'s' * (runs[WALKS_BACK] == 1)} walk-back"]
+    parts += [f"{runs[name]} {name}" for name in (UNDECIDED, NOT_MEASURED) if runs[name]]
+    if runs[CONTROL]:
+        parts.append(count_text(runs[CONTROL], CONTROL))
+    return ", ".join(parts)

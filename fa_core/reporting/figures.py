@@ -10,8 +10,8 @@ import numpy as np
 
 from fa_core.analysis.method_groups import conditions, families
 from fa_core.report.diagnostics import BIT
+from fa_core.report.method_style import published_name
 from fa_core.report.numbers import brief, with_axes
-from fa_core.report.published_names import published_name
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels

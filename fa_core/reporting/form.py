@@ -180,11 +180,11 @@ def _example_runs() -> AuditTable:
 
 def _in_order(table: AuditTable) -> AuditTable:
     """The runs by method (in order of appearance), then seed."""
-    methods = table.methods
+    order = {method: place for place, method in enumerate(table.methods)}
     keys = []
     for row, (method, seed) in enumerate(zip(table.method, table.seed, strict=True)):
         rank = math.inf if seed is None else seed
-        keys.append((methods.index(method), rank, row))
+        keys.append((order[method], rank, row))
     return table.select([row for *_, row in sorted(keys)])
 
 
@@ -339,16 +339,16 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
     if known_ending(path, TEXTS) == ".html":
         write_bytes(path, to_html(blocks).encode())
         return [path]
-    files = [path]
-    paths = {}
+    figures = {}
     for block in blocks:
         if isinstance(block, Figure):
-            file = path.with_name(f"{path.stem}-{block.name}.svg")
-            write_bytes(file, rendered(block.draw()))
-            files.append(file)
-            paths[block.name] = quote(file.name)
-    write_bytes(path, to_markdown(blocks, paths).encode())
-    return files
+            figures[path.with_name(f"{path.stem}-{block.name}.svg")] = block
+    names = {block.name: quote(file.name) for file, block in figures.items()}
+    # the text first: what it cannot replace leaves no figure behind
+    write_bytes(path, to_markdown(blocks, names).encode())
+    for file, block in figures.items():
+        write_bytes(file, rendered(block.draw()))
+    return [path, *figures]
 
 
 def _figure(

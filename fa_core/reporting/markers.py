@@ -91,9 +91,9 @@ class Markers(NamedTuple):
         fires = (table.flags(self.thresholds) & bit) != 0
         measured = (table.coverage & bit) != 0
         undecided = (table.undecided(self.thresholds) & bit) != 0
-        yield {"markerfacecolor": panels.UNMEASURED}, ~measured & ~undecided
+        yield {"markerfacecolor": panels.UNMEASURED}, ~measured
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
-        yield {"markerfacecolor": style.colour}, fires & ~undecided
+        yield {"markerfacecolor": style.colour}, fires
         yield panels.STAR, undecided
 
 

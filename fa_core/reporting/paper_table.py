@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
     count_text,
     exact,
@@ -21,7 +22,6 @@ from fa_core.report.numbers import (
     significant,
     with_axes,
 )
-from fa_core.report.published_names import published_name
 from fa_core.report.quantities import Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.latex import spelled

@@ -21,6 +21,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import CREDIT, credit_numbers
 from fa_core.report.quantities import named
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.sanitize import in_json, one_line
 
 _WITH_INTERVALS = named("acc", "growth", "g_L", "drift", "margin")
 
@@ -31,8 +32,7 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
     ``frozen_baseline_acc`` is the recorded baseline, ``assumed_baseline_acc`` an assumed one; (d)
     by the latter is in ``flags`` if it fires, but not in ``coverage``. ``evidence`` lists inexact
     numbers, as ``a=bound b=proxy d=assumed``. A number's name with ``_low`` and ``_high`` is its
-    95 % interval; ``undecided`` lists letters whose interval holds the threshold, or is None
-    without intervals.
+    95 % interval; ``undecided`` lists the letters that neither fire nor pass.
     """
     judged = thresholds or DiagnosticThresholds()
     return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
@@ -61,15 +61,18 @@ def csv_text(rows: Iterable[Iterable[object]]) -> str:
 
 
 def _no_formula(cell: object) -> object:
-    """A cell that no spreadsheet evaluates: text that looks like a formula gets an apostrophe.
+    """A cell of one line that no spreadsheet evaluates: what looks like a formula gets an
+    apostrophe.
 
     >>> _no_formula("=1+1"), _no_formula("-4.3 ± 0.8"), _no_formula("-1+cmd")
     ("'=1+1", '-4.3 ± 0.8', "'-1+cmd")
     """
-    is_formula = isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r")
-    if is_formula and not _NUMBER.fullmatch(str(cell)):
-        return f"'{cell}"
-    return cell
+    if not isinstance(cell, str):
+        return cell
+    text = one_line(cell)
+    if cell[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(cell):
+        return f"'{text}"
+    return text
 
 
 _NUMBER = re.compile(
@@ -125,7 +128,7 @@ def _cell(value: object) -> str:
     if value is None or value in ([], {}):
         return ""
     if isinstance(value, (list, dict)):
-        return json.dumps(value, ensure_ascii=False)
+        return in_json(json.dumps(value, ensure_ascii=False))
     return str(value)
 
 

@@ -15,8 +15,8 @@ from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
 from fa_core.report.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
+from fa_core.report.method_style import PUBLISHED_NAMES
 from fa_core.report.names import canonical_method, key_of
-from fa_core.report.published_names import PUBLISHED_NAMES
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,10 +14,10 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.optim.optimizer import StateDict
 
-from fa_core.errors import UnreadableInput
 from fa_core.files.atomic import write_bytes, write_json
 from fa_core.files.decode import reading
-from fa_core.files.opening import open_file
+from fa_core.files.opening import exists
+from fa_core.files.tensor_mappings import plain_values
 from fa_core.formats.trace import write_trace
 from fa_core.report.manifest import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
 from fa_core.zoo.methods.base import TrainingState
@@ -102,18 +103,20 @@ def load_state(path: Path, device: torch.device) -> ResumeState:
         device: of the run; the tensors stay on the CPU.
 
     Raises:
-        UnreadableInput: missing, truncated, or not such a file.
+        UnreadableInput: it cannot be opened.
+        ValueError: missing, truncated, or not such a file.
     """
-    problem = "cannot resume from it"
-    hint = "train the run again with --overwrite"
-    if not path.exists():
-        raise UnreadableInput(f"{problem} (it is missing)", where=path, hint=hint)
-    with reading(path, problem, hint):
-        with open_file(path) as file:
-            saved = torch.load(file, map_location="cpu", weights_only=True)
-        state: ResumeState = saved["state"]
-        generators = saved["generators"]
-        torch.set_rng_state(generators["cpu"])
-        if generators["cuda"] and device.type == "cuda":
-            torch.cuda.set_rng_state_all(generators["cuda"])
+    if not exists(path):
+        raise ValueError("it is missing")
+    saved = plain_values(path)
+    generators = saved["generators"]
+    torch.set_rng_state(generators["cpu"])
+    if generators["cuda"] and device.type == "cuda":
+        torch.cuda.set_rng_state_all(generators["cuda"])
+    state: ResumeState = saved["state"]
     return state
+
+
+def resuming(path: Path) -> AbstractContextManager[None]:
+    """Context in which a file of `save_state` is used: what does not fit is one line."""
+    return reading(path, "cannot resume from it", "train the run again with --overwrite")

@@ -41,7 +41,7 @@ from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read
 from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
-from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
+from fa_core.training.run_files import ResumeState, RunWriter, load_state, resuming, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
 from fa_core.zoo.methods.base import OPTIMIZERS
@@ -394,19 +394,20 @@ class Training:
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
-        state = load_state(self.writer.folder / RESUME, self.device)
-        self.net.load_state_dict(state["net"])
-        self.method.load_state_dict(state["method"])
-        self.method.load_training_state(state["training"])
-        if self.optimizer:
-            self.optimizer.load_state_dict(state["optimizer"])
-        done = state["epochs_done"]
-        self.manifest = msgspec.structs.replace(
-            found,
-            epochs_done=done,
-            stopped=state["stopped"],
-            headline_acc=state["headline_acc"],
-        )
+        with resuming(self.writer.folder / RESUME):
+            state = load_state(self.writer.folder / RESUME, self.device)
+            self.net.load_state_dict(state["net"])
+            self.method.load_state_dict(state["method"])
+            self.method.load_training_state(state["training"])
+            if self.optimizer:
+                self.optimizer.load_state_dict(state["optimizer"])
+            done = state["epochs_done"]
+            self.manifest = msgspec.structs.replace(
+                found,
+                epochs_done=done,
+                stopped=state["stopped"],
+                headline_acc=state["headline_acc"],
+            )
         trace = self.writer.folder / TRACE
         self.trace = []
         if done:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
@@ -299,5 +298,5 @@ def report_command(
     )
     print(*map(output.link, files), sep="\n")
     if not runs.rows and figure not in ("timeline", "gamma"):
-        print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
+        output.complain("no audited run in these paths: the report says so")
     raise typer.Exit(runs.exit_code)

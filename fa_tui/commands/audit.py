@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -172,11 +171,12 @@ def audit_command(  # noqa: PLR0913 (options of a command)
     inputs.report_failures(result.failures)
     print_rows(result.rows, format, as_recorded)
     if result.interrupted:
-        if out.exists():
-            kept = f"{out} holds what is finished, --resume goes on"
-        else:
-            kept = "no run was finished"
-        print(f"fa-tui: {stop}; {kept}", file=sys.stderr)
+        kept = (
+            f"{out} holds what is finished, --resume goes on"
+            if out.exists()
+            else "no run was finished"
+        )
+        output.complain(f"{stop}; {kept}")
         raise typer.Exit(stop.exit_code)
     if out.exists():
         output.say_written(out)

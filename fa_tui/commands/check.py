@@ -18,13 +18,12 @@ from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import GIVE_ONE, why_inexact
 from fa_core.report.second_reading import PASS, second_reading
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
-from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_core.report.verdict_text import counted, known_text, recorded_text
 from fa_core.reporting.sections.claims import claim_line, counts_of_claims
-from fa_core.sanitize import sanitize
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import Doubts, Standings
+from fa_tui.commands.verdict_remarks import Doubts, all_counts_text
 from fa_tui.commands.verdict_table import judged, named
 from fa_tui.option_groups import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
@@ -55,9 +54,9 @@ def check_command(
 
     0 every run is trustworthy and every claim holds, 1 some run needs walk-back or some claim does
     not hold, 2 wrong usage, 3 unreadable input, 4 undecided: nothing of that, but a run or claim is
-    undecided, was not measured, or lacks what --require names. A bound or a proxy is not exact, nor
-    is (d) by an assumed baseline: with --require they count as not measured. Controls (frozen,
-    shallow, random_init, random_targets) claim nothing and are not judged.
+    undecided, was not measured, or lacks what --require names, or there is none. A bound or a proxy
+    is not exact, nor is (d) by an assumed baseline: with --require they count as not measured.
+    Controls (frozen, shallow, random_init, random_targets) claim nothing and are not judged.
 
     A line on stdout names each run that is not trustworthy, and what was measured of it. Undecided
     is a diagnostic whose threshold lies within the 95 % interval of its number, so that other
@@ -100,11 +99,15 @@ def check_command(
         with _said_in_form(format):
             checks, counts = _claims(claims, found.rows, list(judged(rows, criteria)))
         summary = counts if only_claims else f"{summary}; {counts}"
+    if only_claims:
+        runs, doubts = [], []
+    if not (runs or checks):
+        summary += "; nothing was judged"
     checked = Checked(
-        runs=[] if only_claims else runs,
+        runs=runs,
         claims=checks,
         problems=found.problems,
-        doubts=[] if only_claims else doubts,
+        doubts=doubts,
         summary=summary,
         is_empty=not rows,
     )
@@ -152,20 +155,21 @@ def _print(checked: Checked, format: str) -> None:
         output.print_json(checked.to_dict())
     elif format == "junit":
         print(check_forms.to_junit(checked))
+    elif format == "github":
+        print(*check_forms.github_lines(checked), sep="\n")
     else:
-        lines = check_forms.text_lines if format == "text" else check_forms.github_lines
-        for line in lines(checked):
-            print(line)
+        for line in check_forms.text_lines(checked):
+            output.say(line)
 
 
 def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, standings, fired = Doubts(), Standings(), Counter[str]()
+    doubts, judgements, fired = Doubts(), Counter[tuple[str, str]](), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
-        standings.add(row)
+        judgements[counted(row.report)] += 1
         if row.is_control and row.report.coverage:
             continue
         name = with_seed(label, row)
@@ -174,8 +178,8 @@ def _first_reading(
         cases.append(_case(row, name, outcome, lines, detailed))
         doubts.add(row.report, name)
         fired.update(row.report.flags)
-    counted = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
-    summary = standings.text() + (f"; fires: {counted}" if counted else "")
+    letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
+    summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
     return cases, list(doubts.lines()), summary
 
 
@@ -186,7 +190,7 @@ def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bo
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
-    judged = row.report.judgement
+    judged = row.report.claim
     if judged == WALKS_BACK:
         return FAILED
     if judged != TRUSTWORTHY or _lacks(row.report, required):
@@ -203,7 +207,7 @@ def _second_reading(
         if row.is_control:
             continue
         text, name = second_reading(row.report), with_seed(label, row)
-        outcome, lines = OPEN, [f"{name}: {text} ({sanitize(row.source)})"]
+        outcome, lines = OPEN, [f"{name}: {text} ({row.source})"]
         if text == PASS:
             outcome, lines = PASSED, []
         elif text.startswith("FAIL"):
@@ -222,17 +226,16 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
         required: letters of diagnostics that must be measured exactly.
         as_read: the run with the thresholds of its file.
     """
-    report, source = row.report, sanitize(row.source)
-    if report.judgement != TRUSTWORTHY:
-        verdict = verdict_words(report, control=False)
-        yield f"{name}: {verdict} [{known_text(report)}] ({source})"
+    report, source = row.report, row.source
+    if report.claim != TRUSTWORTHY:
+        yield f"{name}: {report.words} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"
     missing = _lacks(report, required) if report.coverage else ""
     if missing:
         yield f"{name}: required and not measured: {missing} [{known_text(report)}] ({source})"
     if report.coverage and report.recorded_differs:
-        yield f"{name}: {sanitize(recorded_text(report, as_read.report.thresholds))} ({source})"
+        yield f"{name}: {recorded_text(report, as_read.report.thresholds)} ({source})"
 
 
 def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
@@ -241,5 +244,5 @@ def _lacks(report: DiagnosticReport, required: frozenset[str]) -> str:
     for letter in sorted(required):
         why = why_inexact(report, letter).removesuffix(GIVE_ONE)
         if why:
-            lacking.append(f"({letter}) {sanitize(why)}")
+            lacking.append(f"({letter}) {why}")
     return "; ".join(lacking)

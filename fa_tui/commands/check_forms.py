@@ -64,13 +64,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """0 fine, 1 something failed, 3 something could not be read, 4 something is undecided."""
+        """0 fine, 1 something failed, 3 something could not be read, 4 something is undecided, or
+        nothing was judged."""
         outcomes = {case.outcome for case in self.cases}
         if self.problems or self.is_empty:
             return 3
         if FAILED in outcomes:
             return 1
-        return 4 if OPEN in outcomes else 0
+        return 0 if outcomes == {PASSED} else 4
 
     def to_dict(self) -> Json:
         """The record for JSON."""
@@ -130,7 +131,7 @@ def _add_case(suite: ElementTree.Element, case: Case) -> None:
 def github_lines(checked: Checked) -> Iterator[str]:
     """Workflow commands: an error per run or claim that does not pass, a notice with the counts."""
     for problem in checked.problems:
-        yield _command("error", "cannot be read", problem.message, problem.path)
+        yield _command("error", "cannot be read", sanitize(problem.message), problem.path)
     for case in checked.cases:
         says = "\n".join(map(sanitize, case.lines))
         if case.outcome != PASSED:

@@ -13,7 +13,6 @@ import typer
 from fa_core import __version__
 from fa_core.audit.devices import ask_torch, list_devices, why_no_cuda
 from fa_core.errors import install_command
-from fa_core.sanitize import sanitize
 from fa_tui import options
 from fa_tui.commands import output
 from fa_tui.settings import settings_file
@@ -93,5 +92,5 @@ def terminal() -> Iterator[Finding]:
     yield Finding("colours", str(seen.colours or "none"))
     yield Finding("characters", "Unicode" if seen.unicode else "ASCII; export LC_ALL=C.UTF-8")
     columns, lines = shutil.get_terminal_size()
-    yield Finding("settings", sanitize(str(settings_file())))
+    yield Finding("settings", str(settings_file()))
     yield Finding("size", f"{columns}x{lines} (the explorer wants 80x24)")

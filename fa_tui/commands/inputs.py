@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -21,6 +20,7 @@ from fa_core.formats.rows import AuditRow, Problem
 from fa_core.formats.table import AuditTable
 from fa_core.report.names import canonical_method
 from fa_core.reporting.blocks import Block, bullets
+from fa_tui.commands.output import complain
 from fa_tui.option_groups import Chosen
 from fa_tui.options import numbers, split_list
 from fa_tui.samples import default_paths
@@ -66,10 +66,10 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
     for message, times in islice(counts.items(), at_most):
         left -= times
         concerns = f" ({times} runs)" if times > 1 else ""
-        print(f"fa-tui: {message}{concerns}", file=sys.stderr)
+        complain(f"{message}{concerns}")
     if left:
         more = "1 more problem" if left == 1 else f"{left} more problems"
-        print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
+        complain(f"and {more}; the explorer lists them all (P)")
 
 
 def report_failures(failures: Iterable[Problem]) -> None:
@@ -82,7 +82,7 @@ def report_failures(failures: Iterable[Problem]) -> None:
         why = first.message.removeprefix(f"{first.path}: ")
         where = "" if why == first.message else f", the first {first.path}"
         text = first.message if count == 1 else f"{why} ({count} runs{where})"
-        print(f"fa-tui: {text}", file=sys.stderr)
+        complain(text)
 
 
 def cause_of(error: str, path: str) -> str:

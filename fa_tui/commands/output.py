@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from fa_core.errors import FaError, UsageError
 from fa_core.files.opening import real_path
-from fa_core.sanitize import sanitize
+from fa_core.sanitize import in_json, one_line, sanitize
 
 if TYPE_CHECKING:
     from fa_core.reporting.blocks import Block
@@ -66,6 +66,16 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
     return text.encode("ascii", "replace").decode(), error.end
 
 
+def say(text: str) -> None:
+    """Print a line on stdout; names in it may come from files (`one_line`)."""
+    print(one_line(text))
+
+
+def complain(text: str) -> None:
+    """Print a line on stderr, after the program's name."""
+    print(f"fa-tui: {one_line(text)}", file=sys.stderr)
+
+
 def check_folder(out: Path) -> None:
     """Refuse a file in a missing folder: commands create no folders for reports.
 
@@ -88,7 +98,7 @@ def link(file: Path, to: TextIO | None = None) -> str:
 
 def say_written(file: Path) -> None:
     """Print the name of a written file, on a terminal only."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty():  # with a sequence of our own
         print(f"fa-tui: wrote {link(file, sys.stderr)}", file=sys.stderr)
 
 
@@ -99,8 +109,13 @@ PIPE_WIDTH = 10_000
 def print_json(value: object) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one, unless
     ``--strict-json`` is given."""
-    json.dump(as_printed(value), sys.stdout, indent=1, ensure_ascii=False)
-    print()
+    print(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """A value as `print_json` prints it."""
+    text = json.dumps(as_printed(value), indent=1, ensure_ascii=not speaks_unicode())
+    return in_json(text)
 
 
 strict_json = False
@@ -162,4 +177,4 @@ def print_blocks(blocks: Iterable[Block | str]) -> None:
     console = Console(width=width, highlight=False, markup=False)
     rule = "─" if speaks_unicode() else "-"
     for text, bold in lines_of(blocks, console.width, rule):
-        console.print(text, style="bold" if bold else None, soft_wrap=True)
+        console.print(one_line(text), style="bold" if bold else None, soft_wrap=True)

@@ -26,8 +26,9 @@ from rich.progress import (
 
 from fa_core.audit.jobs import JobState, JobView
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict_cell import run_cell
+from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
+from fa_tui.commands.output import say
 from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
@@ -111,7 +112,7 @@ class _Bars:
         """Print a line above the bars."""
         # a lost terminal must not stop the measurement
         with contextlib.suppress(OSError):
-            self._console.print(text, soft_wrap=True)
+            self._console.print(one_line(text), soft_wrap=True)
 
     def _show(self, view: JobView, words: str) -> None:
         """Show a job's bar while it runs."""
@@ -197,12 +198,12 @@ class AuditProgress(_Bars):
         words = [job.method or job.checkpoint, axes_text(job.axes)]
         if job.seed is not None:
             words.append(f"seed {job.seed}")
-        return " ".join(filter(None, words))
+        return one_line(" ".join(filter(None, words)))
 
     def _outcome(self, view: JobView) -> str:
         if view.report is not None:
             report = view.report.with_thresholds(self._thresholds)
-            return run_cell(report, ascii_only=self._ascii_only)
+            return report.cell(ascii_only=self._ascii_only)
         if not view.error:
             return view.state.value
         # an error of --model or --data holds for all runs
@@ -238,5 +239,6 @@ class TrainingProgress(_Bars):
         if view.state is JobState.DONE:
             self._bars.advance(self._all)
             self._bars.stop()
-            print(view.note, flush=True)
+            say(view.note)
+            sys.stdout.flush()
             self._bars.start()

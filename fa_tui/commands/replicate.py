@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -62,9 +61,9 @@ def replicate_command(
         words = [*command, *place]
         line = shlex.join(["fa-tui", *words])
         if not run:
-            print(line)
+            output.say(line)
             continue
-        print(f"fa-tui: {line}", file=sys.stderr)
+        output.complain(line)
         code = _run(words)
         if code:
             raise typer.Exit(code)

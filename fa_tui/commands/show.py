@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from fa_core.formats.rows import AuditRow
 from fa_core.report.second_reading import second_reading
-from fa_core.report.verdict import CONTROL
+from fa_core.report.verdict_text import verdict_words
 from fa_tui import options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.option_groups import ChosenOptions
@@ -46,10 +45,5 @@ def show_command(
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 \\
             --frozen-baseline 0.349
     """
-    verdict = _second_reading if protocol == "v2" else AuditRow.words
+    verdict = second_reading if protocol == "v2" else verdict_words
     raise typer.Exit(print_paths(paths, selection.chosen(), format, ViewState(sort=sort), verdict))
-
-
-def _second_reading(row: AuditRow) -> str:
-    """The successor's verdict for the table."""
-    return CONTROL if row.is_control else second_reading(row.report)

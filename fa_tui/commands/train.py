@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +16,7 @@ from fa_core.files.decode import Json, reason_of
 from fa_core.report.names import canonical_method
 from fa_core.training.plan import Recipe, check_names, plan_runs
 from fa_tui import options
+from fa_tui.commands import output
 from fa_tui.commands.progress import TrainingProgress, stoppable
 from fa_tui.option_groups import ThresholdOptions
 
@@ -117,7 +117,7 @@ def train_command(  # noqa: PLR0913 (options of a command)
         with stoppable():
             _train(plans, out, resolve_devices(device, jobs), threads, choice)
     except KeyboardInterrupt:
-        print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
+        output.complain(f"every complete epoch is in {out}; add --resume to go on")
         raise
 
 

@@ -8,8 +8,7 @@ from itertools import islice
 
 from fa_core.formats.rows import AuditRow, conditions_of, uneven
 from fa_core.option_values import listed
-from fa_core.report.beside import reference_text
-from fa_core.report.cause_text import failure_mode, floor_text
+from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
@@ -17,10 +16,8 @@ from fa_core.report.flips import flips_texts
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief
-from fa_core.report.verdict import CONTROL, NOT_MEASURED, TRUSTWORTHY
-from fa_core.report.verdict_cell import cell_legend
-from fa_core.report.verdict_text import counts_text, grounds_of, recorded_text
-from fa_core.sanitize import sanitize
+from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
+from fa_core.report.verdict_text import counted, counts_text, recorded_text
 from fa_tui.views.words import runs_words, with_seed
 
 EVIDENCE_LEGEND = (
@@ -113,35 +110,16 @@ def _has_more_batches(report: DiagnosticReport, letter: str) -> bool:
     return not samples or samples >= (used + 1) * report.batch_size
 
 
-class Standings:
-    """Counts of judged runs by standing.
-
-    Attributes:
-        counts: standing (`fa_core.report.verdict.standing`) → number of runs.
-    """
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._grounds: Counter[str] = Counter()
-
-    def add(self, row: AuditRow) -> None:
-        """Count a judged run."""
-        standing = row.standing()
-        self.counts[standing] += 1
-        if standing == TRUSTWORTHY:
-            self._grounds[grounds_of(row.report)] += 1
-
-    def text(self) -> str:
-        """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
-        counts = counts_text(self.counts, self._grounds)
-        return f"{runs_words(self.counts.total())}: {counts}"
+def all_counts_text(counts: Counter[tuple[str, str]]) -> str:
+    """``15 runs: 6 trustworthy (3 on a, b, c), 9 need walk-back``."""
+    return f"{runs_words(counts.total())}: {counts_text(counts)}"
 
 
 class Remarks:
     """Collects the remarks on judged runs."""
 
     def __init__(self) -> None:
-        self._standings = Standings()
+        self._judgements: Counter[tuple[str, str]] = Counter()
         self._doubts = Doubts()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
@@ -159,7 +137,7 @@ class Remarks:
             as_read: the run with the thresholds of its file.
         """
         report, name = row.report, with_seed(label, row)
-        self._standings.add(row)
+        self._judgements[counted(report)] += 1
         self._doubts.add(report, name)
         self._conditions[conditions_of(report)] += 1
         self._count_reasons(report)
@@ -174,13 +152,12 @@ class Remarks:
             self._causes.add(f"(b) fires: {'; '.join(filter(None, texts))}", name)
         if mode:
             self._modes.add(f"cause: {mode}", name)
-        if not row.is_control:
-            self._flips = flips_texts(report)
+        self._flips = flips_texts(report)
         for oddity in report.nonfinite.values():
             self._oddities.add(oddity, name)
         if report.coverage and report.recorded_differs:
             difference = recorded_text(report, as_read.report.thresholds)
-            self._oddities.add(sanitize(f"{difference} in {row.source}"), name)
+            self._oddities.add(f"{difference} in {row.source}", name)
 
     def _count_reasons(self, report: DiagnosticReport) -> None:
         """Count assumed baselines, and reasons of unmeasured diagnostics."""
@@ -191,18 +168,18 @@ class Remarks:
             self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
         for letter, reason in report.unmeasured.items():
             if letter in LETTERS and letter not in coverage:
-                self._counted[f"({letter}) not measured: {sanitize(reason)}"] += 1
+                self._counted[f"({letter}) not measured: {reason}"] += 1
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
-        counts = self._standings.counts
+        counts = self._judgements
         if not counts:
             yield "0 runs"
             return
-        yield self._standings.text()
-        if counts[NOT_MEASURED]:
+        yield all_counts_text(counts)
+        if counts[NOT_MEASURED, ""]:
             yield "`fa-tui audit` measures what is not measured"
-        yield cell_legend(controls=counts[CONTROL] > 0)
+        yield cell_legend(controls=counts[CONTROL, ""] > 0)
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         for reason, count in sorted(self._counted.items()):

@@ -5,7 +5,6 @@ Rows are judged while they are printed, so that only one report is in memory.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -24,10 +23,11 @@ from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, judged_text
 from fa_core.report.flips import flips_of
+from fa_core.report.verdict_text import verdict_words
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs
-from fa_tui.commands.output import as_printed, speaks_unicode
+from fa_tui.commands.output import complain, json_text, say, speaks_unicode
 from fa_tui.commands.verdict_remarks import Remarks
 from fa_tui.option_groups import Chosen, Criteria
 from fa_tui.views.filters import ViewState
@@ -61,7 +61,7 @@ _LEAST_NAME = 12
 _STYLES = {"✗": "bold", "?": "dim", "▫": "dim"}
 """Colour of a line by the first character of its letters."""
 
-Verdict = Callable[[AuditRow], str]
+Verdict = Callable[[DiagnosticReport], str]
 
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
@@ -109,8 +109,7 @@ def record(row: AuditRow) -> Json:
     known["margins_by_rule"] = report.margins_by_rule
     if row.is_control:
         known["control"] = True
-    else:
-        known["flips"] = [flip.to_dict() for flip in flips_of(report)]
+    known["flips"] = [flip.to_dict() for flip in flips_of(report)]
     known["intervals"] = intervals
     known["beside"] = _beside(report)
     found = recorded(row, report)
@@ -133,10 +132,10 @@ def numbers(row: AuditRow) -> list[str]:
     return cells
 
 
-def line(row: AuditRow, label: str, verdict: Verdict = AuditRow.words) -> list[str]:
+def line(row: AuditRow, label: str, verdict: Verdict = verdict_words) -> list[str]:
     """A row's cells under `HEADINGS`."""
     seed = "–" if row.seed is None else str(row.seed)
-    return [label, seed, row.cell(), *numbers(row), verdict(row)]
+    return [label, seed, row.report.cell(), *numbers(row), verdict(row.report)]
 
 
 def print_paths(
@@ -144,12 +143,12 @@ def print_paths(
     chosen: Chosen,
     form: str,
     look: ViewState,
-    verdict: Verdict = AuditRow.words,
+    verdict: Verdict = verdict_words,
 ) -> int:
     """Print the rows under the paths; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths, columns=chosen.log.given)
     if found.traces and not found.rows:
-        print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
+        complain(f"only traces over epochs, no audit; {inputs.TRACES_HINT}")
     rows = inputs.selected(found, chosen, look, may_be_none=True)
     print_rows(rows, form, chosen.criteria, verdict)
     if found.problems:
@@ -158,7 +157,7 @@ def print_paths(
 
 
 def print_rows(
-    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = AuditRow.words
+    rows: Sequence[AuditRow], form: str, criteria: Criteria, verdict: Verdict = verdict_words
 ) -> None:
     """Judge rows and print them in a form of `fa_tui.options.RowFormOption`.
 
@@ -174,7 +173,7 @@ def print_rows(
         _print_csv(rows, criteria)
     elif form == "markdown":
         for text in markdown(rows, criteria, verdict):
-            print(text)
+            say(text)
     else:
         _print_table(rows, criteria, verdict)
 
@@ -214,17 +213,16 @@ def _flat(record: Json) -> Json:
 
 def _print_json(rows: Iterable[AuditRow]) -> None:
     """Print the rows as a list, like `json.dump` with an indent of 1."""
-    ascii_only = not speaks_unicode()
     count = 0
     for row in rows:
-        text = json.dumps(as_printed(record(row)), indent=1, ensure_ascii=ascii_only)
+        text = json_text(record(row))
         print("," if count else "[", text.replace("\n", "\n "), sep="\n ", end="")
         count += 1
     print("\n]" if count else "[]")
 
 
 def markdown(
-    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = AuditRow.words
+    rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict = verdict_words
 ) -> Iterator[str]:
     """Print the judged rows as a Markdown table."""
     yield "| " + " | ".join(HEADINGS) + " |"
@@ -248,9 +246,11 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria, verdict: Verdict)
     if lines:
         _print_lines(console, lines)
     for remark in remarks.lines():
+        lines_of_it = [remark]
         if not console.is_terminal and len(remark) > _PIPE_WIDTH:
-            remark = "\n  ".join(wrap(remark, _PIPE_WIDTH - 2, break_on_hyphens=False))
-        print(remark)
+            lines_of_it = wrap(remark, _PIPE_WIDTH - 2, break_on_hyphens=False)
+        for number, text in enumerate(lines_of_it):
+            say(f"  {text}" if number else text)
 
 
 def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
@@ -265,7 +265,7 @@ def _print_lines(console: Console, lines: Sequence[Sequence[str]]) -> None:
             console.print(Text(layout.text(cells), style))
     else:
         for text in chain(head, map(layout.text, lines)):
-            print(text)
+            say(text)
     print()
 
 

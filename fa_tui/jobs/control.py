@@ -261,7 +261,7 @@ class JobControl:
         app.following.own_rows.difference_update(indices)
         name, doubt = session.label(indices[-1]), ""
         if len(arrived) == 1:
-            names, doubt = name, session.doubt(indices[-1])
+            names, doubt = name, session.judged(indices[-1]).words
         else:
             names = f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")

@@ -35,7 +35,7 @@ from fa_core.errors import FaError
 from fa_core.files.atomic import keep_old
 from fa_core.files.opening import real_path
 from fa_core.formats import scan
-from fa_core.formats.rows import AuditRow
+from fa_core.formats.rows import AuditRow, measured
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import AUDIT, is_run
 from fa_core.report.numbers import count_text
@@ -348,11 +348,12 @@ class Measuring:
             self._on_failed(f"{self.name(job_id)}: {why}")
             return
         if row.report.coverage:
-            from fa_core.audit.verify import verification  # imports NumPy
+            from fa_core.audit.verify import verifications  # imports NumPy
 
-            self._on_measured(Measured(index, row, again=verification(row, future.result())))
+            (again,) = verifications([(row, future.result())])
+            self._on_measured(Measured(index, row, again=again))
             return
-        row = msgspec.structs.replace(row, report=future.result())
+        row = measured(row, future.result())
         self._on_saving(index)
         try:
             done = Measured(index, row, saved=str(self.results.save(row)))

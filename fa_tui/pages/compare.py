@@ -263,7 +263,7 @@ different networks have no mean
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
         text = f"{entry.name} was not measured"
         if entry.kind == "verdict":
-            text = self.session.words(index)
+            text = self.session.judged(index).words
         elif value is not None:
             if column in entry.assumed:
                 assumed = f" (frozen baseline {baseline_text(row.report)})"

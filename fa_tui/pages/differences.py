@@ -130,7 +130,7 @@ lacks. Both are judged by the thresholds of the sliders.
             lines = [change_text(change) for change in run.numbers]
             for name, row in (("A", run.before), ("B", run.after)):
                 if row is not None:
-                    lines.append(f"{name}  {row.words()}")
+                    lines.append(f"{name}  {row.report.words}")
         self.about.set_lines(lines)
 
     def action_swap(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual import on
 
-from fa_core.report.verdict_cell import cell_legend
+from fa_core.report.verdict import cell_legend
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.words import Overview

@@ -184,7 +184,7 @@ def columns_of(session: Session) -> list[Column]:
         *(_of_axis(name) for name in own_axes(session.rows)),
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
-        Column("words", "verdict in words", 60, _worded, Session.words),
+        Column("words", "verdict in words", 60, _worded, lambda at, row: at.judged(row).words),
         Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
     ]
 
@@ -199,7 +199,7 @@ def _judged(session: Session, row: int) -> tuple[int, int]:
 
 def _worded(session: Session, row: int) -> tuple[str, int, int]:
     # of many rows no report is read
-    return session.standing(row), *_judged(session, row)
+    return session.judgement(row), *_judged(session, row)
 
 
 def _fitting(session: Session, name: str, cells: range) -> int:
@@ -309,7 +309,7 @@ def _source(session: Session, row: int) -> str:
 
 
 def _recorded(session: Session, row: int) -> str | None:
-    if session.recorded_differs(row):
+    if session.judged(row).recorded_differs:
         return session.rows[row].report.recorded_verdict
     return None
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
+from fa_core.analysis.seeds import LayerSpread, across_runs, first_parting
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import short

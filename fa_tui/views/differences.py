@@ -38,7 +38,7 @@ def difference_grid(runs: Sequence[RunDifference]) -> Grid:
 def _cell(row: AuditRow | None) -> str:
     if row is None:
         return NOTHING
-    return row.cell()
+    return row.report.cell()
 
 
 def change_text(change: NumberChange) -> str:

@@ -94,7 +94,7 @@ _WORDS: dict[str, Callable[[Session, int], str]] = {
     "source": own("source"),
     "key": own("key"),
     "run": _run,
-    "verdict": Session.words,
+    "verdict": lambda session, row: session.judged(row).words,
 }
 _JUDGEMENTS = {"trustworthy": TRUSTWORTHY, "walkback": WALKS_BACK, "undecided": UNDECIDED}
 """State → judgement: with controls and what is not measured they part the runs."""
@@ -104,7 +104,7 @@ _STATES = ("marked", "measured", *_JUDGEMENTS, "control", "differs", "nonfinite"
 def _is_in_state(state: str, session: Session, row: int) -> bool:
     """Whether a term ``is:state`` holds of a run."""
     if state in _JUDGEMENTS:
-        return session.standing(row) == _JUDGEMENTS[state]
+        return session.judgement(row) == _JUDGEMENTS[state]
     match state:
         case "marked":
             return row in session.marked
@@ -113,7 +113,7 @@ def _is_in_state(state: str, session: Session, row: int) -> bool:
         case "control":
             return session.rows[row].is_control
         case "differs":
-            return session.recorded_differs(row)
+            return session.judged(row).recorded_differs
     for quantity in QUANTITIES:
         value = value_of(quantity, session, row)
         if value is not None and not math.isfinite(value):
@@ -207,8 +207,12 @@ def how_to_use(name: str) -> str:
 
 
 def _term(term: str, axes: Collection[str]) -> Test:
-    if term.startswith("-") and len(term) > 1:
-        return partial(_fails, _term(term[1:], axes))
+    negations = len(term) - len(term[:-1].lstrip("-")) - 1
+    test = _plain_term(term[negations:], axes)
+    return partial(_fails, test) if negations % 2 else test
+
+
+def _plain_term(term: str, axes: Collection[str]) -> Test:
     found = _TERM.match(term)
     if not found:
         return partial(_names_hold, term.lower())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fa_core.formats.trace import TraceEpoch
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import short
-from fa_core.report.verdict_cell import cell_text
 from fa_tui.session import Session
 
 _EPOCHS_SHOWN = 4
@@ -24,11 +24,8 @@ def cell_so_far(session: Session, row: int, *, ascii_only: bool = False) -> str:
 
 def _letters(session: Session, epochs: Sequence[TraceEpoch], ascii_only: bool) -> str:
     """The four letters of one epoch, or of none."""
-    if not epochs:
-        return cell_text("", "", ascii_only=ascii_only)[1:]
-    report = epochs[0].report().with_thresholds(session.thresholds)
-    text = cell_text(report.flags, report.coverage, report.undecided, ascii_only=ascii_only)
-    return text[1:]
+    report = epochs[0].report() if epochs else DiagnosticReport()
+    return report.with_thresholds(session.thresholds).cell(ascii_only=ascii_only)[1:]
 
 
 def work_lines(session: Session, row: int) -> Iterator[tuple[str, str]]:

@@ -213,7 +213,7 @@ def _counted_flips(session: Session, flips: Sequence[Flip], limit: int) -> str:
 def flip_words(session: Session, flip: Flip) -> str:
     """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
     name = run_name(session, flip.row)
-    return f"{name} {change_words(flip)}, {session.words(flip.row)}"
+    return f"{name} {change_words(flip)}, {session.judged(flip.row).words}"
 
 
 _COMPARED_AT_MOST = 100
@@ -278,7 +278,6 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 
 _KEYS = {
-    "with --healthy and --degenerate": "of `fa-tui sweep` with --healthy and --degenerate",
     "give a frozen run, or its accuracy": "give one with the key w",
     "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",

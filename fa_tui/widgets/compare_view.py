@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fa_core.analysis.comparison import PARTS_AT
+from fa_core.analysis.seeds import PARTS_AT
 from fa_core.report.diagnostics import BIT
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity

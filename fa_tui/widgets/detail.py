@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.binding import Binding
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.cause_text import failure_mode
+from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
@@ -29,8 +29,7 @@ from fa_core.report.numbers import percent, short
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import WALKS_BACK
-from fa_core.report.verdict_cell import run_cell
-from fa_core.report.verdict_text import known_text, recorded_text, verdict_words
+from fa_core.report.verdict_text import known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
@@ -216,7 +215,7 @@ class RunPage:
         row = self._row
         report = self._report
         ellipsis = self._glyphs.ellipsis
-        mark = run_cell(report, control=row.is_control, ascii_only=self._glyphs.name == "ascii")
+        mark = report.cell(ascii_only=self._glyphs.name == "ascii")
         # the verdict is never cut
         room = self._width - len(mark) - 1
         name = self._say(report.method_name or row.method)
@@ -243,7 +242,7 @@ class RunPage:
         """The verdict in a few words, and in fewer."""
         report = self._report
         if not report.flags or self._row.is_control:
-            return [self._say(verdict_words(report, self._row.is_control))]
+            return [self._say(report.words)]
         fire = "fires" if len(report.flags) == 1 else "fire"
         short = f"needs {WALKS_BACK}"
         return [f"{short}: {', '.join(sorted(report.flags))} {fire}", short]
@@ -258,14 +257,14 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        return tone_of(self._report.standing(self._row.is_control))
+        return tone_of(self._report.claim)
 
     def _verdict(self) -> list[Row]:
         """The protocol's words for the verdict, its cause, and what the file recorded."""
         report = self._report
         lines: list[Row] = []
         if report.flags and not self._row.is_control:
-            words = verdict_words(report, self._row.is_control)
+            words = report.words
             known = known_text(report)
             if known != f"{LETTERS} measured":
                 words = f"{words}; {known}"
@@ -281,7 +280,7 @@ class RunPage:
 
     def _flips(self) -> list[Row]:
         """The thresholds that would change the judgement, in one line if there is room."""
-        flips = [] if self._row.is_control else flips_texts(self._report)
+        flips = flips_texts(self._report)
         for said in ("; ".join(flips), *flips[:1]):
             text = self._say(f"To flip this run: {said}")
             if flips and width_of(text) <= self._width:

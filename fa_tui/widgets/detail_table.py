@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from fa_core.report.cause_text import floor_text
+from fa_core.report.beside import floor_text
 from fa_core.report.diagnostic_record import DiagnosticRecord, record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY

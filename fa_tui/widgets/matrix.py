@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from rich.style import Style
@@ -9,7 +10,7 @@ from textual.binding import Binding
 from textual.geometry import Size
 
 from fa_core.report.quantities import QUANTITIES, Quantity
-from fa_core.report.verdict import CONTROL, WALKS_BACK
+from fa_core.report.verdict import CONTROL, MIXED, UNDECIDED, WALKS_BACK, common_judgement
 from fa_tui.session import Session
 from fa_tui.views.columns import NORMS
 from fa_tui.views.fitted import fitted
@@ -28,17 +29,18 @@ _LEAST_NAMES = 9
 
 
 def count_text(line: GridLine, session: Session) -> str:
-    """Walk-backs among a line's measured runs, and whether they disagree: ``1/3 MIXED``."""
-    measured = [row for row in line.runs() if session.coverage[row]]
-    if not measured:
+    """Walk-backs among a line's measured runs, and whether they disagree, or how many are
+    undecided: ``1/3 MIXED``, ``2/3 ~1``."""
+    counts = Counter(session.judgement(row) for row in line.runs() if session.coverage[row])
+    if not counts:
         return "-"
-    claims = [row for row in measured if not session.rows[row].is_control]
-    if not claims:
+    if counts.pop(CONTROL, 0) and not counts:
         return CONTROL
-    walked = sum(bool(session.flags[row]) for row in claims)
-    text = f"{walked}/{len(claims)}"
-    if 0 < walked < len(claims):
-        text += " MIXED"
+    text = f"{counts[WALKS_BACK]}/{counts.total()}"
+    if common_judgement(counts) == MIXED:
+        text += f" {MIXED}"
+    elif counts[UNDECIDED]:
+        text += f" ~{counts[UNDECIDED]}"
     return text
 
 
@@ -109,7 +111,7 @@ class Matrix(RunsView):
         self._mark_seeds()
         if self._column_looks:
             self._title_width += len("○ ")
-        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
+        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} {MIXED}")) + 2
         self.cells.set_runs(list(self._grid.places))
         self._fit()
         if kept is not None:
@@ -242,7 +244,7 @@ class Matrix(RunsView):
             return self._header()
         count = count_text(self._grid.lines[line], self.session)
         tone = "bad"
-        if count.endswith("MIXED"):
+        if count.endswith(MIXED) or "~" in count:
             tone = "warn"
         elif count.startswith(("0/", "-", CONTROL)):
             tone = "dim"

@@ -86,7 +86,7 @@ def verdict_row(session: Session, row: int, glyphs: Glyphs) -> Row:
     """A run's cell: the mark and the letters in the judgement's tone."""
     if not session.coverage[row] and session.is_trained(row):
         return [(cell_so_far(session, row, ascii_only=glyphs.name == "ascii"), "accent")]
-    own = tone_of(session.standing(row))
+    own = tone_of(session.judgement(row))
     pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
     return [(text, tone or own) for text, tone in pieces]
 

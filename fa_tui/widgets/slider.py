@@ -405,7 +405,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._set_pending(target)
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
-        """Move to the next value at which a run's letters change, or its judgement."""
+        """Move to the next value at which a diagnostic changes on a run, or its judgement."""
         flips = self._flips
         what = "no run flips"
         if verdict:

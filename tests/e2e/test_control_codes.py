@@ -1,8 +1,6 @@
 """Strings out of a file never steer the terminal."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -38,11 +36,3 @@ def test_the_explorer_paints_them_without_their_control_codes(hostile, open_expl
         terminal.press(key)
     assert b"stolen" in terminal.sent
     assert b"\x1b]0;stolen" not in terminal.sent
-
-
-@pytest.mark.parametrize("command", ["show", "check", "sweep"])
-def test_commands_print_them_escaped(hostile, command):
-    done = subprocess.run(
-        [sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False
-    )
-    assert b"\x1b]0" not in done.stdout + done.stderr

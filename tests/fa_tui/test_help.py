@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 import msgspec.toml
 import pytest
 
-from fa_core.analysis.comparison import PARTS_AT
+from fa_core.analysis.seeds import PARTS_AT
 from fa_core.formats import scan
 from fa_core.formats.rows import Problem
 from fa_core.report.diagnostics import DIAGNOSTICS

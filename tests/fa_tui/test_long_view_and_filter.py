@@ -70,7 +70,7 @@ async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_or
         await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "s", "s")
         await pilot.pause()
         shown = [
-            (app.session.rows[row].key, app.session.words(row))
+            (app.session.rows[row].key, app.session.judged(row).words)
             for row in app.explorer.page.view._shown
         ]
         command = app.explorer.page.shared().command

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from fa_core.analysis.difference import differences
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivity, verdict_curve
-from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
@@ -25,10 +24,11 @@ from fa_core.formats.table import AuditTable
 from fa_core.report.causes import failure_modes
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, mask_of
+from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.flips import flips_of, flips_texts
-from fa_core.report.judge import Judge
+from fa_core.report.method_style import method_style
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.reporting.markers import Markers
 from fa_core.reporting.sections.runs import verdict_table
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
@@ -38,9 +38,13 @@ from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.words import flip_text
+from fa_tui.widgets.detail import RunPage
 from fa_tui.widgets.run_cells import verdict_row
+from tests.fa_core.analysis.runs import timeline
 from tests.fa_tui.looks import stepped
 
+FACES = ("not measured", "passes", "fires", "undecided")
+STYLE = method_style("dfa")
 MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
 
 
@@ -123,13 +127,13 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for row, own, value, fired, open_ in zip(judged, states, values, fires, undecided, strict=True):
         report = row.report
         assert report.states == own
-        assert (report.judgement, row.standing()) == (value, value)
+        assert report.claim == value
         assert ("".join(sorted(report.flags)), "".join(sorted(report.undecided))) == (fired, open_)
         assert [one.state for one in records_of(report)] == list(own.values())
         signs = {"fires": "", "passes": "-", "undecided": "~", "not measured": "·"}
         cell = "".join(signs[own[letter]] or letter for letter in LETTERS)
-        assert row.cell() == MARKS[value] + cell
-        words = row.words()
+        assert row.report.cell() == MARKS[value] + cell
+        words = report.words
         assert [one.phrase in words for one in DIAGNOSTICS.values()] == [
             x in fired for x in LETTERS
         ]
@@ -137,7 +141,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
             {"walk-back": "needs walk-back: ", "undecided": "undecided on "}.get(value, value)
         )
         assert (f"undecided on {', '.join(open_)}" in words) == bool(open_)
-        assert (words in report.words) and words in str(report).partition("\n")[0]
+        assert words in str(report).partition("\n")[0]
         said = record(row)
         names = ("flags", "undecided", "judgement", "verdict")
         assert [said[name] for name in names] == [fired, open_, value, words]
@@ -150,19 +154,26 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
 
     counted = Counter(values)
     table = AuditTable.from_rows(found)
-    flags, open_letters = Judge([row.report for row in found]).at(limits)
-    assert list(flags) == table.flags(limits).tolist() == list(map(mask_of, fires))
-    assert list(open_letters) == table.undecided(limits).tolist()
-    assert table.undecided(limits).tolist() == list(map(mask_of, undecided))
-    assert table.standings(limits) == counted
+    flags, open_letters = table.flags(limits).tolist(), table.undecided(limits).tolist()
+    assert (flags, open_letters) == ([*map(mask_of, fires)], [*map(mask_of, undecided)])
+    assert table.judgements(limits) == counted
     for group in over_seeds(table, limits).groups:
-        assert group.verdicts == Counter(values[seed] for seed in group.seeds)
+        own = [values[seed] for seed in group.seeds]
+        assert group.verdicts == Counter(own)
+        assert (group.verdict == "MIXED") == ({"walk-back", "trustworthy"} <= set(own))
         for letter in LETTERS:
             own = Counter(states[seed][letter] for seed in group.seeds)
             assert group.fired[letter] == own["fires"]
             assert group.undecided.get(letter, 0) == own["undecided"]
             assert (letter in group.disagree) == bool(own["fires"] and own["passes"])
+    faces = Markers(table, limits, {}, {}, None, None)._looks
     for letter in LETTERS:
+        drawn = [None] * len(found)
+        for name, (_, are) in zip(FACES, faces(STYLE, BIT[letter]), strict=True):
+            for place in are.nonzero()[0]:
+                assert drawn[place] is None
+                drawn[place] = name
+        assert drawn == [one[letter] for one in states]
         hits = sum(letter in one for one in fires)
         left = sum(letter in one for one in undecided)
         every = sensitivity(table, letter, limits).every
@@ -180,10 +191,10 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert [one["judgement"] for one in records] == values
         assert [one["flags"] for one in records] == fires
     for text in (printed("table", found, limits), printed("markdown", found, limits)):
-        assert all(row.cell() in text.replace("\\", "") for row in judged)
+        assert all(row.report.cell() in text.replace("\\", "") for row in judged)
     assert f"{counted['trustworthy']} trustworthy" in printed("table", found, limits)
     grids = [block for block in verdict_table(table, limits) if hasattr(block, "rows")]
-    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.cell() for row in judged]
+    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.report.cell() for row in judged]
 
     cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset(), True)
     outcomes = {"walk-back": "failed", "trustworthy": "passed"}
@@ -201,9 +212,14 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     session = Session(found, thresholds=limits)
     tones = {"walk-back": "bad", "undecided": "warn", "trustworthy": "good"}
     for place, value in enumerate(values):
-        assert (session.standing(place), session.words(place)) == (value, judged[place].words())
+        assert (session.judgement(place), session.judged(place)) == (value, judged[place].report)
         ((sign, tone), *_) = verdict_row(session, place, UNICODE)
         assert (sign[0], tone) == (MARKS[value], tones.get(value, "dim"))
+        report, masks = judged[place].report, (flags[place], open_letters[place])
+        card = RunPage(found[place], 400, UNICODE).lines(limits, masks)
+        assert card[0][-1] == (report.cell(), tone)
+        said = "\n".join("".join(text for text, _ in line) for line in card)
+        assert report.words in said or not report.coverage
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
         expected = [place for place, own in enumerate(values) if own == value]
         assert Filter(f"is:{name}").rows(session) == expected
@@ -259,22 +275,17 @@ def test_epochs_are_judged_by_their_intervals():
 
 @settings(deadline=None, max_examples=60)
 @given(rows(), LIMITS, st.sampled_from(LETTERS))
-def test_states_and_judgements_change_at_the_points_alone(found, limits, letter):
+def test_judgements_change_at_the_deciding_points_alone(found, limits, letter):
     session = Session(found, thresholds=limits)
     one, places = DIAGNOSTICS[letter], range(len(found))
-    for points, seen in (
-        (session.points(letter), lambda at: [at.cell(row) for row in places]),
-        (session.deciding(letter), lambda at: [at.standing(row) for row in places]),
-    ):
-        # the middles of the grid; of (d) in percentage points, from below 0
-        middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]
-        if letter == "d":
-            middles = [-5.0, *(100 * middle for middle in middles)]
-        for low, high in itertools.pairwise(middles):
-            then, now = (
-                seen(session.but(thresholds=one.moved(limits, side))) for side in (low, high)
-            )
-            assert any(low < point < high for point in points) == (then != now)
+    # the middles of the grid; of (d) in percentage points, from below 0
+    middles = [tenth / 10 - 0.05 for tenth in range(1, 12)]
+    if letter == "d":
+        middles = [-5.0, *(100 * middle for middle in middles)]
+    for low, high in itertools.pairwise(middles):
+        sides = [session.but(thresholds=one.moved(limits, side)) for side in (low, high)]
+        then, now = ([at.judgement(row) for row in places] for at in sides)
+        assert any(low < point < high for point in session.deciding(letter)) == (then != now)
 
 
 def test_a_flip_is_named_by_the_state_after_it():

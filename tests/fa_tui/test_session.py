@@ -94,8 +94,8 @@ def published_rows(session: Session) -> list[AuditRow]:
 def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
     session = Session([AuditRow(source="s", key="k", method="m", report=report)])
-    assert not session.recorded_differs(0)
-    assert at(session, h_norm_explosion_ratio=200.0).recorded_differs(0)
+    assert not session.judged(0).recorded_differs
+    assert at(session, h_norm_explosion_ratio=200.0).judged(0).recorded_differs
 
 
 def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None:

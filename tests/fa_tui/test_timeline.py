@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import timeline
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.baseline import FrozenBaseline
@@ -21,6 +20,7 @@ from fa_tui.views.glyphs import UNICODE
 from fa_tui.views.looks import look_at
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import LOSS, SHOWN, epoch_chart, fire_point, points_of, scale_of
+from tests.fa_core.analysis.runs import timeline
 from tests.fa_tui.looks import app_on, opened, settled
 from tests.fa_tui.looks import below_tabs as screen_text
 from tests.fa_tui.scenes import epochs as epochs_of
@@ -39,7 +39,8 @@ async def _open(pilot: Any, *keys: str) -> Any:
 
 def test_the_chart_has_every_recorded_value_the_first_fires_and_the_thresholds() -> None:
     runs = [
-        timeline(trace("dfa", seed, rate), None, "ab", 0.5) for seed, rate in ((1, 2.0), (2, 1.6))
+        timeline(trace("dfa", seed, rate), frozen_baseline=0.5)
+        for seed, rate in ((1, 2.0), (2, 1.6))
     ]
     looks = [look_at(place, UNICODE) for place in range(2)]
     charts = {

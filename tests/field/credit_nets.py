@@ -123,6 +123,16 @@ class TensorHookDirect(DirectNet):
         return h
 
 
+class MeanErrorDirect(TensorHookDirect):
+    """Every sample gets the batch's mean error."""
+
+    def error(self, x):
+        return super().error(x).mean(0, keepdim=True).expand(len(x), C)
+
+    def credit(self, hidden, error):
+        return super().credit(hidden, error.mean(0, keepdim=True).expand_as(error))
+
+
 class FunctionDirect(DirectNet):
     """LightOn's identity layer."""
 

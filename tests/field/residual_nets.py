@@ -259,6 +259,21 @@ class UNet(Net):
         return self.up(torch.cat([h, self.mid(h)], 1))
 
 
+class AddedUNet(Net):
+    """Skips that are added; its layers are attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.down, self.mid = nn.Linear(5, D), nn.Linear(D, D), nn.Linear(D, D)
+        self.up, self.head = nn.Linear(D, D), nn.Linear(D, C)
+
+    def forward(self, x):
+        h = F.relu(self.embed(x))
+        low = F.relu(self.down(h))
+        low = F.relu(self.mid(low)) + low
+        return self.head(F.relu(self.up(low)) + h)
+
+
 class TwoBranches(Net):
     """Two trunks of the same depth, summed."""
 

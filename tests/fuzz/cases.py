@@ -181,7 +181,7 @@ def _opcodes(chance):
 
 @functools.cache
 def real_checkpoints():
-    """What training scripts write: state dicts alone and next to an optimizer, feedback, whole networks, exports."""
+    """What training scripts write: state dicts alone and next to an optimizer, feedback, whole networks."""
     import torch
     from safetensors.torch import save
     from torch import nn
@@ -207,9 +207,6 @@ def real_checkpoints():
             file = io.BytesIO()
             torch.save(value, file, _use_new_zipfile_serialization=kind)
             found[f"{name}-{'zip' if kind else 'old'}"] = file.getvalue()
-    file = io.BytesIO()
-    torch.export.save(torch.export.export(plain, (torch.ones(2, 3),)), file)
-    found["exported"] = file.getvalue()
     return found
 
 

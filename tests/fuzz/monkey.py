@@ -117,10 +117,12 @@ WORDS = [
     "/growth>5\r",
 ]
 WORDS.append(" m")
+WORDS += [f"/{sign * 40}\r" for sign in "-(['\""]
 """Keys that begin much, more often than chance would."""
 PASTES = (
     *("dfa", "0.349", "1e-9", "method:dfa flag:b", "a\nb\nc", "é漢字\u200d👩\u200d🔬", "\x1b[31m"),
     *("x" * 3000, "\x00\x07", ""),
+    *(sign * 1000 for sign in "-([{'\"=:.,9"),
 )
 PRESS, DRAG, MOVE, RELEASE = 0, 32, 35, 0
 WHEEL = (64, 65, 66, 67, 68)

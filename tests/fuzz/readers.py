@@ -49,7 +49,7 @@ def use(found, folder, *, form=False, draw=False):
         compare(row.report, row.report)
     if found.rows:
         table = AuditTable.from_rows(found.rows, found.problems)
-        assert table.standings().total() == len(table)
+        assert table.judgements().total() == len(table)
         to_csv(table).encode()
         with contextlib.suppress(FaError):
             sensitivities(table, THRESHOLDS)

@@ -10,7 +10,7 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.formats.trace import EPOCH, common_unit
-from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
+from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS, limit_of
 from fa_core.report.gamma import CREDIT
 from fa_core.report.numbers import (
     MISSING,
@@ -18,11 +18,13 @@ from fa_core.report.numbers import (
     brief_in,
     exact,
     factor_spread,
+    on_its_side,
     plain,
     spread,
     with_axes,
 )
 from fa_core.report.quantities import BY_NAME, JUDGED
+from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.report.verdict_text import grounds_text
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
@@ -41,7 +43,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         for note in (*group.notes, *_inexact(group)):
             notes.append((note, group_name(group)))
     if groups:
-        records = list(map(_seed_record, groups))
+        records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
@@ -52,12 +54,12 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         )
     if any(len(group.seeds) > 1 for group in groups):
         caption = "Range over seeds: min … max; n: of how many, where not of all."
-        yield Grid.of(list(map(_range_record, groups)), caption)
+        yield Grid.of([_range_record(one, analysis.thresholds) for one in groups], caption)
     yield from _credit_grid(groups)
     yield from bullets((*analysis.notes, *by_note(notes)))
 
 
-def _seed_record(group: SeedGroup) -> dict[str, str]:
+def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
     record = {"method": group.method}
     if group.collection:
         record["from"] = PurePath(group.collection).name
@@ -68,17 +70,19 @@ def _seed_record(group: SeedGroup) -> dict[str, str]:
     record["disagree"] = ", ".join(group.disagree) or "–"
     record["n"] = str(len(group.seeds))
     for number in AVERAGED:
-        record[number.heading] = stat_words(group.stats[number.stat])
+        limit = limit_of(number, thresholds)
+        record[number.heading] = stat_words(group.stats[number.stat], limit)
     return record
 
 
-def _range_record(group: SeedGroup) -> dict[str, str]:
+def _range_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
     record = {"method": full_name(group)}
     for number in AVERAGED:
         stat = group.stats[number.stat]
         ends = MISSING
         if stat.n:
-            low, high = (brief_in(end, _END_CELLS) for end in (stat.min, stat.max))
+            limit = limit_of(number, thresholds)
+            low, high = (brief_in(end, _END_CELLS, limit) for end in (stat.min, stat.max))
             ends = f"{low} … {high}"
         if stat.n not in (0, len(group.seeds)):
             ends += f" (n = {stat.n})"
@@ -152,26 +156,22 @@ def _basis(group: SeedGroup, letter: str) -> str:
     return words
 
 
-def stat_words(stat: Stat) -> str:
-    """Mean ± std, or geometric mean and factor; with the number of NaN or infinite values."""
+def stat_words(stat: Stat, limit: float | None = None) -> str:
+    """Mean ± std, or geometric mean and factor, on its side of a limit; with the number of NaN or
+    infinite values."""
     if stat.geometric_mean is None:
-        words = spread(stat.mean, stat.std)
+        words = spread(stat.mean, stat.std, limit)
     else:
-        words = factor_spread(stat.geometric_mean, stat.factor)
+        words = factor_spread(stat.geometric_mean, stat.factor, limit)
     if stat.nonfinite:
         words += f" ({stat.nonfinite} NaN/inf)"
     return words
 
 
-_GROUPED = (
-    "Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
-    "diagnostic fires, ~n: and is undecided on n; the gap between the groups; and the plateau: "
-    "thresholds at which no diagnostic of any run changes."
-)
-_UNGROUPED = (
-    "Threshold sensitivity: range (median) over runs of methods, controls left out, and on how "
-    "many of those measured the diagnostic fires, ~n: and is undecided on n; and the thresholds at "
-    "which no diagnostic of any run changes."
+_CAPTION = (
+    "Threshold sensitivity, controls left out: range (median) of the {runs}; on how many of those "
+    "measured the diagnostic fires, and behind ~ on how many it is undecided; {gap}and the "
+    "plateau: the thresholds around this one at which no diagnostic of any run changes."
 )
 
 
@@ -179,8 +179,10 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: ranges of the groups and the gap between them, or one range of all."""
     grouped = any(one.grouped for one in analysis)
     records = [_sensitivity_record(one, grouped) for one in analysis]
-    caption = _GROUPED if grouped else _UNGROUPED
-    yield Grid.of(records, caption, words=len(records[0]))
+    of = {"runs": "runs", "gap": ""}
+    if grouped:
+        of = {"runs": "runs of each group", "gap": "the gap between the groups; "}
+    yield Grid.of(records, _CAPTION.format(**of), words=len(records[0]))
     first = analysis[0]
     if any(one.healthy.runs or one.degenerate.runs for one in analysis):
         groups = f"Healthy: {_names(first.healthy)}. Degenerate: {_names(first.degenerate)}."
@@ -197,11 +199,11 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
 def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
     record = {"fires when": fires_when(one)}
     if grouped:
-        record["healthy (median) fires"] = group_range(one.healthy)
-        record["degenerate (median) fires"] = group_range(one.degenerate)
+        record["healthy (median) fires"] = group_range(one.healthy, one.threshold)
+        record["degenerate (median) fires"] = group_range(one.degenerate, one.threshold)
         record["gap"] = gap_words(one)
     else:
-        record["methods (median) fires"] = group_range(one.every)
+        record["methods (median) fires"] = group_range(one.every, one.threshold)
     record["plateau"] = plateau_words(one)
     return record
 
@@ -216,7 +218,7 @@ def fires_when(one: Sensitivity) -> str:
     return f"({one.letter}) {quantity.label} {sign} {exact(one.threshold)}{quantity.suffix}"
 
 
-def group_range(group: Spread) -> str:
+def group_range(group: Spread, limit: float) -> str:
     """``min..max (median) fired/measured ~undecided``."""
     if not group.measured:
         if group.runs:
@@ -227,9 +229,8 @@ def group_range(group: Spread) -> str:
         fires += f" ~{group.undecided}"
     if group.max is None:
         return f"NaN/inf {fires}"
-    low = brief_in(group.min, _RANGE_CELLS)
-    high = brief_in(group.max, _RANGE_CELLS)
-    median = brief_in(group.median, _RANGE_CELLS)
+    ends = (group.min, group.max, group.median)
+    low, high, median = (brief_in(end, _RANGE_CELLS, limit) for end in ends)
     return f"{low}..{high} ({median}) {fires}"
 
 
@@ -249,17 +250,12 @@ def gap_words(one: Sensitivity) -> str:
 
 
 def plateau_words(one: Sensitivity) -> str:
-    """The plateau as text; open ends are infinities."""
+    """The plateau as text, ``(11, 694)``; open ends are infinities."""
     if one.plateau is None:
         return MISSING
-    return interval_words(*one.plateau)
-
-
-def interval_words(lo: float | None, hi: float | None) -> str:
-    """``(11, 694)``; open ends are infinities."""
-    low = "−∞" if lo is None else brief(lo, 6)
-    high = "∞" if hi is None else brief(hi, 6)
-    return f"({low}, {high})"
+    pairs = zip(one.plateau, ("−∞", "∞"), strict=True)
+    ends = (x if end is None else on_its_side(end, one.threshold, brief, 6) for end, x in pairs)
+    return f"({', '.join(ends)})"
 
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:

@@ -8,11 +8,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-import numpy as np
-
 from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
-from fa_core.report.cause_text import failure_mode
+from fa_core.report.beside import failure_mode
 from fa_core.report.causes import backward_gain, cause_of_floor
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -32,9 +30,8 @@ from fa_core.report.quantities import JUDGED, named
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
-from fa_core.report.verdict_cell import cell_legend, run_cell
-from fa_core.report.verdict_text import counts_text, grounds_of, verdict_words
+from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
+from fa_core.report.verdict_text import counted, counts_text, verdict_words
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -98,10 +95,10 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Numbers of runs, their standings, and caveats."""
-    standings = table.standings(thresholds)
+    """Numbers of runs, their judgements, and caveats."""
+    judgements = table.judgements(thresholds)
     in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - standings[UNDECIDED]
+    doubtful = int(in_doubt.sum()) - judgements[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -110,23 +107,12 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     if seeds:
         contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
-    outcome = counts_text(standings, _grounds(table, thresholds))
+    reports = (row.report.with_thresholds(thresholds) for row in table.rows())
+    outcome = counts_text(Counter(map(counted, reports)))
     if doubtful:
         outcome += f"; {doubtful} of the others undecided on some diagnostic"
     yield Paragraph(f"{outcome}.")
     yield from _caveats(table, thresholds)
-
-
-def _grounds(table: AuditTable, thresholds: DiagnosticThresholds) -> Counter[str]:
-    """Grounds of the trustworthy runs, with their numbers of runs."""
-    open_or_fires = (table.flags(thresholds) | table.undecided(thresholds)) != 0
-    measured = table.coverage != 0
-    trusted = measured & ~open_or_fires & ~table.controls
-    grounds: Counter[str] = Counter()
-    for i in np.flatnonzero(trusted).tolist():
-        report = table.report(i).with_thresholds(thresholds)
-        grounds[grounds_of(report)] += 1
-    return grounds
 
 
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -161,13 +147,10 @@ def unmeasured_letters(table: AuditTable) -> dict[str, str]:
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
-    missing = {}
-    for method in table.methods:
-        coverage = table.coverage[table.method == method]
-        left = mask_of(LETTERS) & ~int(np.bitwise_or.reduce(coverage))
-        if left:
-            missing[method] = letters_of(left)
-    return missing
+    left = dict.fromkeys(table.methods, mask_of(LETTERS))
+    for method, coverage in zip(table.method, table.coverage.tolist(), strict=True):
+        left[method] &= ~coverage
+    return {method: letters_of(bits) for method, bits in left.items() if bits}
 
 
 def _unmeasured_note(method: str, letters: str) -> str:
@@ -207,7 +190,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
     record = {
         "run": run.name,
         LETTERS: _cell(run),
-        "verdict": verdict_words(report, run.is_control, short=True),
+        "verdict": verdict_words(report, short=True),
     }
     for number in _NUMBERS:
         text = judged_text(number, number.of(report), report.thresholds)
@@ -219,7 +202,7 @@ def _verdict_record(run: Run) -> dict[str, str]:
 
 
 def _cell(run: Run) -> str:
-    cell = run_cell(run.report, control=run.is_control)
+    cell = run.report.cell()
     if run.report.evidence:
         cell += "*"
     return cell + _if_assumed(run, ", d assumed")
@@ -259,9 +242,10 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     runs = shown_runs(table, thresholds)
     caption = (
         "Margin to flip: how far each number is from its threshold: over or under it, it fires; "
-        "above or below it, it passes; (a) and (b) as a factor. γ_L: backward gain at the deepest "
-        "layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: scale ((a), (b)) or direction "
-        "((d) alone), then drift or noise of the gradient, if judged."
+        "above or below it, it passes, or with ~ is undecided; (a) and (b) as a factor. γ_L: "
+        "backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. mode: "
+        "scale ((a), (b)), depth unused ((d) alone) or direction (there deep Γ is within its "
+        "null), then drift or noise of the gradient, if judged."
     )
     if table.assumed[: len(runs)].any():
         caption += " ?: by an assumed frozen baseline."
@@ -284,6 +268,8 @@ def _room(run: Run, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
     doubt = "?" if run.report.kinds.get(record.letter) == ASSUMED else ""
+    if record.state == UNDECIDED:
+        doubt += " ~"
     return (record.brief_distance or "fires always") + doubt
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -11,29 +12,34 @@ from torch import Tensor
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import reading
-from fa_core.files.opening import free_ram, is_folder, open_file
+from fa_core.files.opening import check_room, is_folder, open_file
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"])
 
 READ_AS = ("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP")
 """The formats that Pillow decodes by itself; for EPS, for example, it starts Ghostscript."""
 
-MOST_PIXELS = 1 << 25
-"""Limit per image, before and after resizing; most cameras stay below it."""
+COPIES, DECODED = 30, 6
+"""Bytes of memory per pixel of an image that is kept (itself, the stack, and two tensors of
+float32), and of one that is decoded and resized."""
 
-COPIES = 10
-"""Bytes of memory per byte of an image: the image, the stack, and two tensors of float32."""
+BLOCK = 4096
+"""Least bytes that a file takes on a disk."""
 
 Pixels = NDArray[np.uint8]
 
 
-def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[str]]:
+def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Tensor, list[str]]:
     """Read ``DIR/CLASS/IMAGE``.
 
     Args:
         folder: DIR.
         size: of the square: the shorter side is resized to it, and the centre cut out; None = keep
             the images, which then must have one size.
+        typed: whether the user typed the size.
 
     Returns:
         Bytes (N, 3, H, W), labels (N,), and the class names in the order of their numbers.
@@ -50,18 +56,29 @@ def read_images(folder: Path, size: int | None) -> tuple[Tensor, Tensor, list[st
         raise UnreadableInput(what, where=folder, hint="write DIR/CLASS/IMAGE.png")
     images: list[Pixels] = []
     labels = []
+    with reading(folder):
+        there = sum(max(BLOCK, path.stat().st_size) for path, _ in files)
+        if size is not None:
+            check_room(COPIES * len(files) * size**2, None if typed else there, _SMALLER)
+    needed = 0
     for path, label in files:
-        image = _pixels(path, size)
-        if not images:
-            first = image
-            _check_room(folder, len(files), first)
-        if image.shape != first.shape:
-            what = f"images of several sizes, {_size(first)} and {_size(image)}"
+        with reading(path, "no image that is read here"), open_file(path) as file:
+            image, after = _opened(file, size)
+            before = image.width * image.height
+            needed += DECODED * (before + after.width * after.height)
+            needed += COPIES * min(before, before if size is None else size**2)
+            check_room(needed, there, _SMALLER)
+            pixels = _pixels(image, after, size)
+        images.append(pixels)
+        if pixels.shape != images[0].shape:
+            what = f"images of several sizes, {_size(images[0])} and {_size(pixels)}"
             raise UnreadableInput(what, where=path, hint="add a size: imagefolder:DIR,size=224")
-        images.append(image)
         labels.append(label)
     stacked = torch.from_numpy(np.stack(images))
     return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
+
+
+_SMALLER = "add a smaller size: imagefolder:DIR,size=224"
 
 
 def _size(image: Pixels) -> str:
@@ -83,48 +100,38 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
     return names, files
 
 
-def _check_room(folder: Path, count: int, first: Pixels) -> None:
-    """Check that memory can hold `count` images of the size of the first.
+class _Shape(NamedTuple):
+    width: int
+    height: int
+
+
+def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, _Shape]:
+    """An image that is not decoded yet, and its shape after resizing.
 
     Raises:
-        UnreadableInput: says the memory they need.
+        ValueError: of another format.
     """
-    needed = COPIES * count * first.nbytes
-    if needed > free_ram():
-        what = f"{count} images of {_size(first)} need {needed / 1e9:.3g} GB of memory"
-        hint = "add a smaller size: imagefolder:DIR,size=224"
-        raise UnreadableInput(what, where=folder, hint=hint)
-
-
-def _pixels(path: Path, size: int | None) -> Pixels:
-    """One image, (H, W, 3)."""
     from PIL import Image, UnidentifiedImageError  # matplotlib brings it
 
-    with reading(path, "no image that is read here"), open_file(path) as file:
-        try:
-            image = Image.open(file, formats=READ_AS)
-        except UnidentifiedImageError:
-            raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
-        wide, high = image.size
-        _check_pixels(wide, high)
-        if size is None:
-            return np.asarray(image.convert("RGB"))
-        shorter = min(wide, high)
-        wide = size * wide // shorter
-        high = size * high // shorter
-        _check_pixels(wide, high)
-        resized = image.convert("RGB").resize((wide, high), Image.Resampling.BILINEAR)
-    left = round((wide - size) / 2)
-    top = round((high - size) / 2)
-    box = (left, top, left + size, top + size)
-    return np.asarray(resized.crop(box))
+    try:
+        image = Image.open(file, formats=READ_AS)
+    except UnidentifiedImageError:
+        raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
+    wide, high = image.size
+    if size is None:
+        return image, _Shape(0, 0)
+    shorter = min(wide, high)
+    return image, _Shape(size * wide // shorter, size * high // shorter)
 
 
-def _check_pixels(wide: int, high: int) -> None:
-    """Check the size of an image before it is decoded: a small file may have a very large one.
+def _pixels(image: Image.Image, after: _Shape, size: int | None) -> Pixels:
+    """The pixels of an image, (H, W, 3)."""
+    from PIL.Image import Resampling
 
-    Raises:
-        ValueError: more than `MOST_PIXELS`.
-    """
-    if wide * high > MOST_PIXELS:
-        raise ValueError(f"{wide}×{high} pixels; up to {MOST_PIXELS:,} are read")
+    image = image.convert("RGB")
+    if size is None:
+        return np.asarray(image)
+    resized = image.resize(after, Resampling.BILINEAR)
+    left = round((after.width - size) / 2)
+    top = round((after.height - size) / 2)
+    return np.asarray(resized.crop((left, top, left + size, top + size)))

@@ -10,17 +10,27 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.files.decode import reading
-from fa_core.files.opening import check_room, open_file, real_path, size_of, typed_path
-from fa_core.option_values import check_data_set, import_callable
+from fa_core.files.inert import zip_entries
+from fa_core.files.opening import (
+    check_room,
+    is_folder,
+    open_file,
+    real_path,
+    size_of,
+    typed_path,
+)
+from fa_core.option_values import check_data_set, import_callable, listed
 from fa_core.plugins import DATA, load_plugin, plugins
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
 from fa_core.zoo.data.data_spec import Scaling, at_least, option, parse_folder, parse_options
@@ -46,49 +56,45 @@ def load_npz(spec: str, text: str) -> DataSet:
         raise UsageError("npz needs a file", hint="write npz:FILE")
     path = real_path(typed_path(text))
     with reading(path, "not an .npz archive of numbers"), open_file(path) as file:
-        archive = np.load(file, allow_pickle=False)
+        entries = {entry.filename.removesuffix(".npy"): entry for entry in zip_entries(file)}
         for names in _SPELLINGS:
-            if set(names) <= set(archive.files):
-                _check_arrays(archive.zip, names, size_of(file))
-                arrays = [archive[name] for name in names]
+            if set(names) <= entries.keys():
+                arrays = _arrays(file, [entries[name] for name in names])
                 return from_arrays(f"npz:{path}", *arrays)
-        found = ", ".join(archive.files[:MOST_NAMED]) or "nothing"
+        found = listed(entries)
     hint = f"needs {', '.join(NAMES)}"
-    raise UnreadableInput(f"holds {found}", where=path, hint=hint)
+    raise UnreadableInput(f"holds {found or 'nothing'}", where=path, hint=hint)
 
-
-MOST_NAMED = 20
-"""Most arrays that a message names."""
 
 _FLOATS = 8
 """Bytes per number for its conversion to a scaled float32."""
 
 
-def _check_arrays(archive: zipfile.ZipFile, names: Iterable[str], size: int) -> None:
-    """Check the headers of arrays before they take memory; a header may state any shape.
-
-    Args:
-        archive: an opened ``.npz`` file.
-        names: the arrays.
-        size: of the file, in bytes.
+def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[Any]]:
+    """Arrays of an archive, within the memory for such a file; a header may state any shape.
 
     Raises:
-        ValueError: an array is shorter than its header states.
-        UnreadableInput: too large for such a file; see `check_room`.
+        ValueError: not an array of numbers, or shorter than its header states.
+        UnreadableInput: see `check_room`.
     """
-    needed = 0
-    for name in names:
-        entry = archive.getinfo(f"{name}.npy")
-        with archive.open(entry) as member:
-            read = np.lib.format.read_array_header_1_0
-            if np.lib.format.read_magic(member) != (1, 0):
-                read = np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(member)
-        count = math.prod(shape)
-        if count * dtype.itemsize > entry.file_size:
-            raise ValueError(f"{name} is shorter than its shape {shape}")
-        needed += count * (dtype.itemsize + _FLOATS)
-    check_room(needed, size, "save it with np.savez, which does not compress")
+    needed, arrays = 0, []
+    with zipfile.ZipFile(file) as archive:
+        for entry in entries:
+            with archive.open(entry) as member:
+                # the only version for numbers; others state the length of a header of any size
+                if np.lib.format.read_magic(member) != (1, 0):
+                    raise ValueError(f"{entry.filename} is no array of numbers")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+            count = math.prod(map(abs, shape))
+            if count * dtype.itemsize > entry.file_size:
+                raise ValueError(f"{entry.filename} is shorter than its shape {shape}")
+            needed += count * (dtype.itemsize + _FLOATS)
+        hint = "save it with np.savez, which does not compress"
+        check_room(needed, size_of(file), hint)
+        for entry in entries:
+            with archive.open(entry) as member:
+                arrays.append(np.lib.format.read_array(member, allow_pickle=False))
+    return arrays
 
 
 @dataclass(frozen=True)
@@ -168,13 +174,14 @@ class ImageOptions(Scaling, Resizing):
     """Options of ``imagefolder``."""
 
 
-def load_images(spec: str, text: str, train: bool = False) -> DataSet:
+def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -> DataSet:
     """Images in a folder per class: DIR/train/CLASS; DIR/test/CLASS, DIR/val/CLASS or DIR/CLASS.
 
     Args:
         spec: the whole data spec.
         text: the folder and options, e.g. ``DIR,size=32,mean=0.5,std=0.25``.
         train: whether to read the training part, which is empty otherwise.
+        typed: whether the user typed the spec.
 
     Returns:
         (N, 3, H, W) in [0, 1], or standardised; classes are numbered in the order of their names.
@@ -187,12 +194,12 @@ def load_images(spec: str, text: str, train: bool = False) -> DataSet:
     place = root
     for part in ("val", "test"):
         folder = root / part
-        if folder.is_dir():
+        if is_folder(folder):
             place = folder
-    x, y, classes = read_images(place, options.size)
+    x, y, classes = read_images(place, options.size, typed)
     train_x, train_y = x[:0], y[:0]
     if train:
-        train_x, train_y, train_classes = read_images(root / "train", options.size)
+        train_x, train_y, train_classes = read_images(root / "train", options.size, typed)
         if train_classes != classes:
             raise UnreadableInput("holds other classes than the training part", where=place)
     return DataSet(
@@ -241,7 +248,9 @@ def load_test_data(
     """As `load_data`, for measuring: test batches are accepted, and `train` may be left out."""
     name, _, rest = spec.partition(":")
     if name == "imagefolder":
-        return load_images(spec, rest, train)
+        return load_images(spec, rest, train, allow_code)
+    if name == "synthetic":
+        return load_synthetic(spec, rest, allow_code)
     if name in DATA_LOADERS:
         return DATA_LOADERS[name](spec, rest)
     check_data_set(spec)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fa_core.errors import UsageError
-from fa_core.files.opening import free_ram
-from fa_core.report.numbers import brief
+from fa_core.files.decode import reading
+from fa_core.files.opening import check_room
 from fa_core.zoo.data.data_spec import at_least, option, parse_options
 from fa_core.zoo.data.dataset import DataSet
 
@@ -51,7 +51,7 @@ NOISE = 0.1
 """Standard deviation of the noise on ambient values."""
 
 
-def load_synthetic(spec: str, text: str) -> DataSet:
+def load_synthetic(spec: str, text: str, typed: bool = True) -> DataSet:
     """Gaussian inputs labelled by a random three-layer teacher.
 
     x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
@@ -64,13 +64,15 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     Args:
         spec: the whole data spec.
         text: its options, e.g. ``"alpha=0.5,input=16"``.
+        typed: whether the user typed the spec.
 
     Returns:
         train_x (50000, input or D) or (50000, c, s, s), test_x likewise with 10000, labels in 0..9.
         Drawn with NumPy in float64 and labelled before rounding to float32, so that machines agree.
 
     Raises:
-        UsageError: unknown option, a value out of range, too little memory, or D is not c·s².
+        UsageError: unknown option, a value out of range, or D is not c·s².
+        UnreadableInput: too little memory, or more samples than a file may ask for.
 
     Source: docs/protocol.md §7.
     """
@@ -81,9 +83,11 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     samples = train + options.test
     # checked in advance: memory fills up gradually, and the system would kill the process
     needed = _needed_bytes(samples, options.input, options.ambient)
-    if needed > free_ram():
-        what = f"needs {brief(needed / 1e9, 3)} GB of memory"
-        raise UsageError(what, where=spec, hint="ask for fewer or smaller samples")
+    with reading(spec):
+        hint = "ask for fewer or smaller samples"
+        if not typed:
+            hint = f"type it yourself if you want it: --data {spec}"
+        check_room(needed, None if typed else 0, hint)
     rng = np.random.Generator(np.random.PCG64(options.seed))
     weights = [
         _scaled_normal(rng, options.input, WIDTH),
@@ -129,8 +133,8 @@ def _needed_bytes(samples: int, inputs: int, ambient: int) -> int:
     # latents and map in float64, each with two copies for its rounding
     per_input = 3 * samples + 3 * ambient + 2 * WIDTH
     drawn = 8 * inputs * per_input
-    # samples in float32
-    seen = 4 * samples * ambient
+    # samples in float32, and the teacher's values, which take time
+    seen = 4 * samples * (ambient + WIDTH)
     # one step of `seen_through_map` in float64: mapped, noise, their sum
     step = 24 * min(samples, ROWS) * ambient
     return drawn + seen + step

@@ -150,8 +150,8 @@ class Method(nn.Module, ABC):
     Attributes:
         name: the canonical name.
         draws_feedback: whether the credit depends on random draws (see `fresh`).
-        linear_feedback: whether the credit of every layer is a product with the buffers alone.
-            `torch.vmap` over `credit` then computes many draws at once.
+        linear_feedback: whether the credit of every layer is a product with the buffers alone, so
+            that many draws cost little.
         free_at_L: whether a_L is the true gradient by construction; deep Γ leaves l = L out then.
         no_credit: the reason why a rule without credit has none.
         trains: False for a control that is never trained.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from fa_core.errors import UnreadableInput
 from fa_core.files.decode import Json
 
 TEXT = frozenset(Path(__file__).with_name("hub_keys.txt").read_text().split())
@@ -38,9 +39,15 @@ DROPPED = {
 
 ELSEWHERE = {
     *("backbone", "backbone_config", "backbone_kwargs", "use_pretrained_backbone"),
-    *("use_timm_backbone", "quantization_config"),
+    "use_timm_backbone",
 }
 """Keys that lead to weights or code of others, whatever their value."""
+
+
+DEQUANTISE = (
+    "dequantise the weights and save them as float32 "
+    "(transformers: model.dequantize().save_pretrained(FOLDER)), or take the original ones"
+)
 
 
 def known_keys(described: object) -> Json:
@@ -48,6 +55,7 @@ def known_keys(described: object) -> Json:
 
     Raises:
         ValueError: it leads to weights or code outside its folder, or is no object.
+        UnreadableInput: of quantised weights.
     """
     if not isinstance(described, dict):
         raise ValueError("it holds no object")
@@ -56,6 +64,9 @@ def known_keys(described: object) -> Json:
         if key in LABELS:
             kept[key] = value
         elif key not in DROPPED and not key.startswith("_"):
+            if value and key == "quantization_config":
+                kind = value.get("quant_method") if isinstance(value, dict) else value
+                raise UnreadableInput(f"its weights are quantised ({kind})", hint=DEQUANTISE)
             if value and key in ELSEWHERE:
                 raise ValueError(f"{key} leads to weights or code outside this folder")
             kept[key] = _known(key, value)

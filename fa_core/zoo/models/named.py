@@ -45,8 +45,12 @@ CONFIG = "config.json"
 LARGEST_CONFIG = 1 << 22
 """Its largest size, in bytes."""
 
-LARGEST_SIZE = 1 << 24
-"""Its largest integer: transformers makes lists of some lengths before it builds anything."""
+LARGEST_SIZE, ANY_SIZE = 1 << 24, 1 << 16
+"""Its largest integer, and what any checkpoint may have: transformers makes lists of layers and
+labels before it builds anything."""
+
+SIZELESS = ("position", "theta", "token", "window", "length", "seq")
+"""Parts of keys whose integers are no number of layers, labels or weights."""
 
 
 class Weights(NamedTuple):
@@ -116,10 +120,7 @@ def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., objec
     if kind:
         return partial(_LIBRARIES[kind], name)
     maker: Callable[..., object]
-    if ":" in name:
-        maker = import_callable(name, "--model")
-    else:
-        maker = load_plugin(plugins(MODELS)[name])
+    maker = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
     return maker
 
 
@@ -174,7 +175,7 @@ def _from_folder(name: str, weights: Weights | None) -> object:
         )
     with reading(folder / CONFIG, "is no configuration"):
         described = loads(read_file(folder / CONFIG, LARGEST_CONFIG))
-        _check_sizes(described)
+        _check_sizes(described, weights)
         handed_on = json.dumps(known_keys(described))
     transformers = _library("transformers")
     # it reads a folder, so it gets a private copy: no other process can change that meanwhile
@@ -205,22 +206,26 @@ def _from_folder(name: str, weights: Weights | None) -> object:
     )
 
 
-def _check_sizes(value: object, name: str = "it") -> None:
-    """Check that no integer of a configuration exceeds `LARGEST_SIZE`.
+def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> None:
+    """Check that no integer of a configuration exceeds what its weights can have: eight bytes of
+    them stand for one of whatever is counted.
 
     Raises:
         ValueError: names the integer.
     """
     if isinstance(value, dict):
         for key, member in value.items():
-            _check_sizes(member, key)
+            _check_sizes(member, weights, key)
     elif isinstance(value, list):
         for member in value:
-            _check_sizes(member, name)
-    elif isinstance(value, int) and value > LARGEST_SIZE:
-        raise ValueError(
-            f"{name} is {value:,}, and no size of a network is beyond {LARGEST_SIZE:,}"
-        )
+            _check_sizes(member, weights, name)
+    elif isinstance(value, (int, float)):
+        most = LARGEST_SIZE
+        if weights is not None and not any(part in name for part in SIZELESS):
+            most = min(most, max(ANY_SIZE, weights.size // 8))
+        if value > most:
+            what = f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"
+            raise ValueError(what)
 
 
 def _built(build: Callable[[], object], weights: Weights | None) -> object:

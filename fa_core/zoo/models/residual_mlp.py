@@ -128,7 +128,7 @@ class ResMLP(ResidualMLP):
 class WideResMLP(ResidualMLP):
     """`ResMLP` with wider blocks and PyTorch's initialisation.
 
-    Formerly ``resmlp``, before that had the published block; see `fa_core.zoo.models.arch_of`.
+    Formerly ``resmlp``, before that had the published block; its manifests still say so.
 
     Args:
         input_dim, d, L, terminal_ln, num_classes: as for `ResMLP`.

@@ -1,5 +1,6 @@
 """Small tables and traces for tests, one keyword per measured number."""
 
+from fa_core.analysis.timeline import Replay
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
@@ -51,3 +52,9 @@ def trace(method="dfa", seed=42, *, first=1, key=None, source="runs", **series):
         epochs.append(TraceEpoch(epoch=first + n, **fields))
     key = key or f"{method}_s{seed}"
     return Trace(source=source, key=key, method=method, seed=seed, epochs=epochs)
+
+
+def timeline(one, *options, frozen_baseline=None, **more):
+    """One trace, replayed alone."""
+    [found] = Replay([one], [frozen_baseline]).timelines(*options, **more)
+    return found

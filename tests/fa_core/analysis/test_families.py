@@ -11,6 +11,7 @@ def setup(**recipe):
         "recipe": {"epochs": 16, "lam": 0.0, **recipe},
         "arch": "resmlp",
         "arch_args": {"d": 128},
+        "data": "digits",
     }
 
 
@@ -48,7 +49,13 @@ def test_a_recorded_difference_that_no_axis_names_parts_runs_too(other):
         assert len(families(table(plain, penalised))) == joined
 
 
-def test_runs_of_different_files_are_not_joined():
-    one = seeds_of("dfa", 1.0, 2.0, source="one.json")
-    two = seeds_of("dfa", 1.0, 2.0, source="two.json", axes={"lam": 0.1})
-    assert families(table(*one, *two)) == []
+def test_the_same_runs_in_two_folders_are_two_families():
+    runs = [
+        row(seed=seed, source=f"{home}/dfa_lam{lam}_s{seed}", axes={"lam": lam})
+        for home in ("one", "two")
+        for lam in (0.0, 0.1)
+        for seed in (1, 2)
+    ]
+    found = families(table(*runs))
+    assert [one.axes for one in found] == [{"from": "one"}, {"from": "two"}]
+    assert [one.rows for one in found] == [(0, 1, 2, 3), (4, 5, 6, 7)]

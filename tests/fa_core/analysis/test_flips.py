@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fa_core.analysis.threshold_sweep import plateau, verdict_curve
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_core.report.verdict import UNDECIDED, WALKS_BACK
 from tests.fa_core.analysis.runs import row, table
 
 numbers = st.one_of(
@@ -84,21 +83,6 @@ def test_plateau_is_the_widest_interval_of_equal_states(runs, letter, limit):
         assert states_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
     if math.isfinite(lo):
         assert states_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
-
-
-@given(tables, letters)
-def test_counts_equal_those_of_single_reports(runs, letter):
-    curve = verdict_curve(runs, letter, DEFAULT)
-    assert len(curve.fired) == len(curve.walk_backs) == len(curve.points) + 1
-    for limit in probes(runs, letter):
-        thresholds = moved(letter, limit)
-        reports = [runs.report(i).with_thresholds(thresholds) for i in range(len(runs))]
-        assert curve.at(limit) == (
-            sum(letter in report.flags for report in reports),
-            sum(letter in report.undecided for report in reports),
-            sum(report.judgement == WALKS_BACK for report in reports),
-            sum(report.judgement == UNDECIDED for report in reports),
-        )
 
 
 def test_a_nan_threshold_is_refused():

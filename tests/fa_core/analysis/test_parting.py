@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.comparison import PARTS_AT, across_runs, first_parting
+from fa_core.analysis.seeds import PARTS_AT, across_runs, first_parting
 
 norms = st.floats(1e-12, 1e12)
 curves = st.lists(st.lists(norms, min_size=1, max_size=6), min_size=1, max_size=5)

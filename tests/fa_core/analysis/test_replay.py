@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Replay, by_condition, timeline
+from fa_core.analysis.timeline import Replay, by_condition
 from fa_core.formats import TraceEpoch
 from fa_core.report.thresholds import DiagnosticThresholds
-from tests.fa_core.analysis.runs import trace
+from tests.fa_core.analysis.runs import timeline, trace
 
 numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
 accs = st.one_of(st.none(), st.floats(0, 1))
@@ -49,7 +49,7 @@ def test_runs_are_judged_together_as_each_alone(given, limits, stop_on):
     baselines = [baseline for _, baseline in given]
     replay = Replay(runs, baselines)
     alone = [
-        timeline(one, limits, stop_on, baseline)
+        timeline(one, limits, stop_on, frozen_baseline=baseline)
         for one, baseline in zip(runs, baselines, strict=True)
     ]
     assert repr(replay.timelines(limits, stop_on)) == repr(alone)

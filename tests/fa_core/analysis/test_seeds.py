@@ -37,11 +37,6 @@ def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic():
     assert group.verdicts == {"trustworthy": 1, "walk-back": 1}
 
 
-def test_a_diagnostic_may_disagree_while_the_verdict_does_not():
-    group = group_of(row(seed=1, growth=100.0, cosine=0.1), row(seed=2, growth=100.0, cosine=0.9))
-    assert (group.verdict, group.disagree) == ("walk-back", "c")
-
-
 def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other():
     strong = seeds_of("dfa", 0.3625, 0.363, 0.3635, of="acc", baseline=0.349, axes={"lam": 1e-2})
     weak = row(acc=0.3721, baseline=0.349, axes={"lam": 1e-3})

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import by_method, timeline, timelines
+from fa_core.analysis.timeline import by_method, timelines
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
-from tests.fa_core.analysis.runs import row, table, trace
+from tests.fa_core.analysis.runs import row, table, timeline, trace
 
 
 def crossing(seed=42, a=None, b=None, epochs=100, first=1, acc=0.3076, seconds=None):
@@ -106,7 +106,8 @@ def test_a_trace_says_which_input_is_missing():
         assert words in said
     found = timeline(crossing(b=2, epochs=5, acc=None))
     assert (found.stop.acc, found.final_acc) == (None, None)
-    assert any("no test accuracy" in note for note in found.skipped)
+    said = " ".join(found.skipped)
+    assert "no test accuracy" in said and "(a), (b) judged by the number alone" in said
 
 
 def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact():

@@ -65,10 +65,15 @@ def test_s1_walks_back_a_negative_mean_gamma_over_all_layers_as_the_field_report
 
 
 def test_what_is_missing_is_said():
-    found = decision_utility(table(row(growth=1.0), row(seed=2)))
+    found = decision_utility(table(row(growth=1.0, partial_stream="blocks.1"), row(seed=2)))
     said = " ".join(found.skipped)
     assert found.runs == 1
-    for words in ("1 unmeasured", "no accuracy on 1 of 1", "no Γ on 1 of 1"):
+    for words in (
+        "(a) undecided on 1 of 1",
+        "1 unmeasured",
+        "no accuracy on 1 of 1",
+        "no Γ on 1 of 1",
+    ):
         assert words in said
     for letter in "bd":
         assert f"({letter}) not measured" in said

@@ -123,7 +123,6 @@ class TestResume:
         before = out.read_text()
         second = self.again(rows, out, seen)
         assert seen == []
-        assert second.skipped == 2
         assert second.rows == first.rows
         assert out.read_text() == before
 
@@ -195,7 +194,6 @@ class TestFrozenBaseline:
         run([described("bp")], out, adjust=given)
         assert scan([out]).rows[0].report.frozen_baseline_acc == 0.3
         result = run([described("bp")], out, resume=True)
-        assert result.skipped == 1
         assert result.rows[0].report.frozen_baseline_acc is None
 
 
@@ -226,11 +224,8 @@ def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(tmp_pa
         audit([bare(tmp_path)], tmp_path / "out.json", how=Measuring(CPU))
 
 
-def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(tmp_path):
+def test_a_checkpoint_that_is_gone_is_told_before_data_are_asked_for(tmp_path):
     row = bare(tmp_path)
-    Path(row.checkpoint).write_bytes(b"\x80\x02.")
-    with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: damaged checkpoint"):
-        audit([row], how=Measuring(CPU))
     Path(row.checkpoint).unlink()
     with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: is not there any more"):
         audit([row], how=Measuring(CPU))

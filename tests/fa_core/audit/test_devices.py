@@ -85,7 +85,7 @@ def test_cores_are_shared_out_between_workers_and_many_runs_are_worth_several(
 def test_why_there_is_no_gpu_is_said_and_one_that_idles_is_named(cards, monkeypatch):
     idle = "measured on the CPU beside a GPU"
     assert devices.why_no_cuda() == devices.idle_gpu(["cuda:0", "cpu"]) == ""
-    assert devices.idle_gpu(["cpu"]) == f"{idle} (Card a): --device or the settings say so"
+    assert devices.idle_gpu(["cpu"]) == f"{idle} (/dev/nvidia0): --device or the settings say so"
     monkeypatch.setattr(devices, "ask_torch", lambda: TorchAnswer("2.13+cpu"))
     why = "torch 2.13+cpu can use none, though there is /dev/nvidia0"
     assert devices.why_no_cuda() == f"no GPU: {why}"

@@ -19,9 +19,12 @@ ENGINE = Path(__file__).parent
 
 CLIENT = """
 import sys, time
+from pathlib import Path
 from fa_core.audit.jobs import Job
 from fa_core.audit.pool import Pool
 say = lambda view: print(view.state.value, *pool.pids(), flush=True)
+from fa_core.formats.run_progress import ProgressFiles
+ProgressFiles().begin(Path(sys.argv[1]).with_name("run"), "measuring")
 pool = Pool(["cpu"], say)
 pool.submit(Job(id="0", checkpoint=sys.argv[1]))
 time.sleep(600)
@@ -37,7 +40,7 @@ def gone(pid):
 
 
 @pytest.mark.parametrize("fault", ["stuck", "endless"])
-def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path, fault):
+def test_a_killed_client_leaves_no_worker_no_folder_and_no_progress(tmp_path, fault):
     temporary, checkpoint = tmp_path / "temporary", tmp_path / "dfa_s1.json"
     temporary.mkdir()
     checkpoint.write_text(json.dumps({"fault": fault}))
@@ -62,3 +65,4 @@ def test_a_killed_client_leaves_no_worker_and_no_folder(tmp_path, fault):
         time.sleep(0.05)
     assert gone(worker)
     assert list(temporary.iterdir()) == []
+    assert list((tmp_path / "run").iterdir()) == []

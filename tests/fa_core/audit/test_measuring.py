@@ -191,11 +191,6 @@ class TestCredit:
         assert measured(run, null_draws=again.null_draws).credit["null"] == recorded.credit["null"]
         assert recorded.credit["null"]["draws"] == 7
 
-    def test_more_is_measured_where_it_was_asked_for(self, run):
-        report = measured(run, credit="full", batch_size=16, precision=True)
-        assert {"rho", "nudge", "null"} <= set(report.credit)
-        assert report.reference_precision.samples == 16
-
     def test_feedback_that_was_not_saved_gives_a_reason_and_no_number(self, tmp_path):
         run = make_run(tmp_path / "dfa_s42", "dfa", credit=False)
         missing = {"gamma": "its feedback was not saved with the run"}
@@ -266,10 +261,6 @@ def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(r
     # the last block is trained by what its matrix makes of the gradient at h_L
     assert own.credit["free_layers"] == [] and "null" not in own.credit
     assert own.credit["gamma_L"] is None and f"h_{layers - 1}" in own.unmeasured["gamma"]
-    assert all(
-        abs(rho - gamma) < 0.3
-        for rho, gamma in zip(own.credit["rho"][:-1], own.credit["gamma"][:-1], strict=True)
-    )
     short = measured(run, model="own_nets:net", credit="gamma").credit
     assert (
         "rho" not in short
@@ -377,19 +368,19 @@ class TestOutOfMemory:
     @pytest.fixture
     def small_device(self, monkeypatch):
         def limit(most, error, message):
-            real = loading.network_for
+            real = loading.loaded
 
-            def network_for(*args, **kwargs):
-                net = real(*args, **kwargs)
+            def loaded(*args):
+                net, taken = real(*args)
 
                 def refuse(module, inputs):
                     if len(inputs[0]) > most:
                         raise error(message)
 
                 net.register_forward_pre_hook(refuse)
-                return net
+                return net, taken
 
-            monkeypatch.setattr(loading, "network_for", network_for)
+            monkeypatch.setattr(loading, "loaded", loaded)
 
         return limit
 

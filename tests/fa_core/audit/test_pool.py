@@ -54,10 +54,10 @@ def test_a_killed_worker_fails_one_job_with_signal_and_last_words_and_is_replace
     assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
     view = told.wait_for(lambda view: view.job.id == "killed" and view.state is JobState.FAILED)
     assert Path(view.log).read_text().count("about to be killed") == 1
-    assert pool.submit(job("chatty")).result(30).method_name == "chatty"
+    assert done(pool, "chatty").method_name == "chatty"
     log = told.wait_for(lambda view: view.job.id == "chatty" and view.log).log
     assert "must not reach the client" in Path(log).read_text()
-    pool.submit(job("smaller")).result(30)
+    done(pool, "smaller")
     assert "halved to 64" in told.wait_for(lambda view: view.job.id == "smaller" and view.note).note
     pool.close()
     assert pool.log_dir.exists()
@@ -170,7 +170,7 @@ def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(mak
         assert f"/runs/gone-{number}: the network failed" in error
         assert (f"{STRIKES} times in a row" in error) == (number >= STRIKES)
     assert len(list(pool.log_dir.iterdir())) == STRIKES
-    assert pool.submit(job("later")).result(30).notes == "cuda:0"
+    assert done(pool, "later").notes == "cuda:0"
 
 
 def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool):
@@ -201,13 +201,13 @@ def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
 
 def test_a_running_job_stops_at_its_next_batch_and_its_worker_lives_on(make_pool, told):
     pool = make_pool(grace=60.0)
-    pid = pool.submit(job("first")).result(30).provenance["pid"]
+    pid = done(pool, "first").provenance["pid"]
     endless = pool.submit(job("endless"))
     told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
     assert pool.cancel("endless")
     with pytest.raises(JobCancelled):
         endless.result(30)
-    assert pool.submit(job("after")).result(30).provenance["pid"] == pid
+    assert done(pool, "after").provenance["pid"] == pid
     assert told.states("endless")[-1] is JobState.CANCELLED
 
 
@@ -218,7 +218,7 @@ def test_a_job_that_does_not_stop_is_killed_after_the_grace_time(make_pool, told
     pool.cancel("stuck")
     with pytest.raises(JobCancelled):
         stuck.result(30)
-    assert pool.submit(job("after")).result(30).method_name == "after"
+    assert done(pool, "after").method_name == "after"
 
 
 def test_a_failed_job_and_a_cancelled_one_can_be_retried(make_pool, told):
@@ -239,7 +239,7 @@ def test_a_failed_job_and_a_cancelled_one_can_be_retried(make_pool, told):
 
 def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
     pool = make_pool()
-    pid = pool.submit(job("first")).result(30).provenance["pid"]
+    pid = done(pool, "first").provenance["pid"]
     stuck, queued = pool.submit(job("stuck")), pool.submit(job("queued"))
     told.wait_for(lambda view: view.job.id == "stuck" and view.total == 2)
     pool.close()
@@ -255,7 +255,7 @@ def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path
     seen = []
     monkeypatch.setenv(MEASURE, "faults:measure")
     with Pool(["cpu"], lambda view: seen.append(len(pool.jobs()))) as pool:
-        pool.submit(job("a")).result(30)
+        done(pool, "a")
     assert seen and set(seen) == {1}
 
 
@@ -268,7 +268,7 @@ def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_lib
     (folder / "faults.py").write_text((Path(__file__).parent / "faults.py").read_text())
     pool = make_pool()
     monkeypatch.chdir(folder)
-    assert pool.submit(job("dfa")).result(30).provenance["cwd"] == str(folder)
+    assert done(pool, "dfa").provenance["cwd"] == str(folder)
 
 
 def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
@@ -294,6 +294,11 @@ def test_the_client_never_imports_torch_or_ray():
         "sys.exit(bool({'torch', 'numpy', 'ray'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def done(pool, name):
+    """The report of a job."""
+    return pool.submit(job(name)).result(30)
 
 
 def job(name):

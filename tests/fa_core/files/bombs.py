@@ -241,13 +241,29 @@ def png(wide, high):
     return file.getvalue()
 
 
-def npz(shape, there):
-    """Four arrays of bytes, of a shape and of so many zeros."""
+def npy(shape, there):
+    """An array of bytes, of a shape and of so many zeros."""
     header = (
         str({"descr": "|u1", "fortran_order": False, "shape": shape}).encode().ljust(117) + b"\n"
     )
-    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
-    return zipped({f"{name}.npy": data for name in ("train_x", "train_y", "test_x", "test_y")})
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(there)
+
+
+def npz(data, **others):
+    """Four arrays, all of them one unless others are given."""
+    return zipped({f"{name}.npy": others.get(name, data) for name in NAMES})
+
+
+def two_names(data):
+    """An archive whose first array has a second entry, under its name without the ending."""
+    return zipped({"train_x": data, **{f"{name}.npy": npy((9,), 9) for name in NAMES}})
+
+
+def folders(levels):
+    """Lists of which each holds the one before it twice, as a resume file."""
+    twice = b"".join(b"]" + get(0) + b"a" + get(0) + b"a" + put(0) for _ in range(levels))
+    pickle = PROTOCOL + b"]" + put(0) + twice + b"."
+    return zipped({"a/data.pkl": pickle, "a/byteorder": b"little"}, zipfile.ZIP_STORED)
 
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
@@ -258,6 +274,8 @@ def shared_labels():
     return PROTOCOL + keep(nones(20_000), 0) + b"}(" + data + text("labels") + b"]u."
 
 
+NPZ, IMAGES = "npz:{}/a.npz", "a/cat.png"
+NAMES = ("train_x", "train_y", "test_x", "test_y")
 DATA = {
     "an EPS under another name": ("imagefolder:{}", "a/cat.png", lambda: EPS),
     "a long thin image": ("imagefolder:{},size=224", "a/cat.png", lambda: png(1, 65_000)),
@@ -266,8 +284,23 @@ DATA = {
         "a/cat.png",
         lambda: png(9, 9),
     ),
-    "compressed arrays": ("npz:{}/a.npz", "a.npz", lambda: npz((60_000_000,), 60_000_000)),
-    "arrays shorter than their shape": ("npz:{}/a.npz", "a.npz", lambda: npz((1 << 40,), 10)),
+    "compressed arrays": (NPZ, "a.npz", lambda: npz(npy((60_000_000,), 60_000_000))),
+    "arrays shorter than their shape": (NPZ, "a.npz", lambda: npz(npy((1 << 40,), 10))),
+    "an array of a negative shape": (
+        NPZ,
+        "a.npz",
+        lambda: npz(npy((300_000_000,), 300_000_000), test_y=npy((-(1 << 40),), 9)),
+    ),
+    "two names of one array": (NPZ, "a.npz", lambda: two_names(npy((1 << 30,), 1 << 30))),
+    "the header of an array": (
+        NPZ,
+        "a.npz",
+        lambda: npz(b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 30) + b" " * (1 << 30)),
+    ),
+    "ten images of one colour": ("imagefolder:{}", IMAGES, lambda: png(5790, 5790)),
+    "ten images to be resized": ("imagefolder:{},size=8", IMAGES, lambda: png(9_000, 9_000)),
+    "small images enlarged by a file": ("imagefolder:{},size=9000", IMAGES, lambda: png(9, 9)),
+    "samples of a file": ("synthetic:train=60000000,input=1", "none", bytes),
     "a wide synthetic sample": (
         "synthetic:ambient=16777215,train=1,test=1,input=16",
         "none",
@@ -284,6 +317,8 @@ HUB = {
     "a network of a thousand million blocks": '"n_layer":1000000000',
     "a network of layers that are nearly too wide": '"n_embd":16777216',
     "a network of many words": '"vocab_size":16777216',
+    "a network of many classes": '"num_labels":16777216',
+    "a network of endless blocks": '"n_layer":9223372036854775808',
 }
 
 
@@ -296,6 +331,16 @@ def configuration(sizes):
 TOML = {
     "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
+    "a long key of TOML": lambda: b"a." * 32_000 + b"b = 1\n",
+    "many tables of TOML": lambda: b"".join(b"[" + b"a." * 60 + b"b%d]\n" % n for n in range(8000)),
+}
+
+RESUME = {
+    "bytes of a resume file": lambda: zipped(
+        {"a/data.pkl": b"c__builtin__\nbytearray\n(L20000000000L\ntR.", "a/byteorder": b"little"},
+        zipfile.ZIP_STORED,
+    ),
+    "lists within a resume file": lambda: folders(60),
 }
 
 
@@ -319,9 +364,22 @@ def read_file(path):
 
 
 def read_settings(path):
+    from fa_core.analysis.claims import read_claims
+    from fa_core.errors import UnreadableInput
     from fa_tui.settings import load_settings
 
     load_settings(path)
+    with contextlib.suppress(UnreadableInput):
+        read_claims(path)
+
+
+def read_resume(path):
+    import torch
+
+    from fa_core.training.run_files import load_state, resuming
+
+    with resuming(path):
+        load_state(path, torch.device("cpu"))
 
 
 def bombs(folder):
@@ -338,6 +396,8 @@ def bombs(folder):
         yield name, folder / name / "config.json", partial(configuration, sizes), read_hub
     for name, build in TOML.items():
         yield name, folder / name / "settings.toml", build, read_settings
+    for name, build in RESUME.items():
+        yield name, folder / name / "resume.pt", build, read_resume
 
 
 def read_data(spec, path):
@@ -346,6 +406,9 @@ def read_data(spec, path):
     if path.name == "test_batch":
         for number in range(1, 6):
             path.with_name(f"data_batch_{number}").write_bytes(path.read_bytes())
+    for number in range(9):
+        if path.suffix == ".png":
+            path.with_name(f"{number}.png").write_bytes(path.read_bytes())
     load_data(spec)
 
 

@@ -106,7 +106,7 @@ def test_a_file_of_a_run_folder_with_a_repeated_key_is_a_problem(tmp_path, name)
     files[name] = files[name].replace('"seed"', '"\\u0073eed": 2, "seed"')
     for file, text in files.items():
         (tmp_path / file).write_text(text)
-    problems = [problem.message for problem in scan([tmp_path], lone_raises=False).problems]
+    problems = [problem.message for problem in scan([tmp_path]).problems]
     assert any(name in said and "'seed' stands more than once" in said for said in problems)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import collections
-import functools
 import importlib
 import os
 import pickle
@@ -10,7 +9,6 @@ import struct
 import sys
 import zipfile
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -84,23 +82,17 @@ def touched(name):
 
 HOSTILE = {
     "os.system": lambda: Reduced(os.system, ("touch proof",)),
-    "builtins.eval": lambda: Reduced(eval, ("open('proof', 'w')",)),
     "importlib": lambda: Reduced(importlib.import_module, (TRAP,)),
     "getattr chain": lambda: Reduced(
         Reduced(getattr, (Reduced(importlib.import_module, (TRAP,)), "run")), ("x",)
     ),
-    "partial of partial": lambda: functools.partial(functools.partial(touched, "partial")),
-    "torch.hub": lambda: Reduced(torch.hub.load_state_dict_from_url, ("file:///etc/passwd",)),
     "a function of its own": lambda: Reduced(touched, ("called",)),
     "__setstate__": lambda: Reduced(Described, (), {"a": 1}),
-    "__new__ with arguments": lambda: Reduced(Described, (1,)),
     "append": lambda: Reduced(Described, (), None, iter([1])),
     "__setitem__": lambda: Reduced(Described, (), None, None, iter([("a", 1)])),
     "a setter of the state": lambda: Reduced(Described, (), "state", None, None, touched),
     "a property set from slots": lambda: Reduced(Property, (), (None, {"value": 1})),
-    "a property set from the state": lambda: Reduced(Property, (), {"value": 1}),
     "__setattr__": lambda: Reduced(Set, (), (None, {"value": 1})),
-    "attributes of a class": lambda: Reduced(type, ("Made", (Described,), {})),
     "state of a tensor": lambda: Reduced(
         torch._utils._rebuild_parameter, (WEIGHTS["w"], True, None), {"a": 1}
     ),
@@ -249,45 +241,30 @@ def doubling(levels):
 
 MALFORMED = {
     "a size beyond the storage": state_dict(tensor(size=(3, 3))),
-    "an offset beyond the storage": state_dict(tensor(offset=1)),
     "a negative stride": state_dict(tensor(stride=(-3, 1))),
-    "a negative size": state_dict(tensor(size=(-2, 3))),
     "fewer strides than sizes": state_dict(tensor(stride=(1,))),
     "sizes that are text": state_dict(tensor(size=("2", "3"))),
     "a size of 2**62": state_dict(tensor(size=(2**62, 2**62), stride=(0, 0))),
-    "a size of 2**200": state_dict(tensor(size=(2**200,), stride=(0,))),
-    "a terabyte of one number": state_dict(tensor(size=(2**38,), stride=(0,))),
     "a storage beyond its entry": state_dict(tensor(of=storage(7))),
-    "a storage of negative size": state_dict(tensor(of=storage(-6))),
     "a storage that is not there": state_dict(tensor(of=storage(key="1"))),
-    "a storage called by a list": state_dict(tensor(of=storage(key=["0"]))),
     "a storage of no known kind": state_dict(tensor(of=storage(kind="eval"))),
     "a tensor without a storage": state_dict(tensor(of=b"K\x01")),
-    "a tensor of a placeholder": state_dict(tensor(of=b"cos\nsystem\n")),
     "a storage in as many bytes as a number": state_dict(
         tensor(of=b"ctorch.storage\n_load_from_bytes\n\x8a\x05\0\0\0\0\x40\x85R")
     ),
-    "a set of a number": b"\x80\x02cbuiltins\nset\nK\x05\x85R.",
-    "an ordered mapping of a number": b"\x80\x02ccollections\nOrderedDict\nK\x05\x85R.",
-    "a tensor without arguments": state_dict(b"ctorch._utils\n_rebuild_tensor_v2\n)R"),
     "a sparse tensor": state_dict(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
     "parameters within parameters": state_dict(
         b"ctorch._utils\n_rebuild_parameter\n(" * 20000 + b"N" + b"tR" * 20000
     ),
     "bytes of 2**40": b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x.",
     "a bytearray of 2**40": b"\x80\x05\x96" + struct.pack("<Q", 2**40) + b"x.",
-    "text of 2**40": b"\x80\x04\x8d" + struct.pack("<Q", 2**40) + b"x.",
-    "a frame of 2**40": b"\x80\x04\x95" + struct.pack("<Q", 2**40) + b"N.",
+    "a storage called by a list": state_dict(tensor(of=storage(key=["0"]))),
+    "names that are no text": b"\x80\x04K\x01K\x02\x93.",
     "a memo of 2**32": b"\x80\x02Nr\xff\xff\xff\xff.",
-    "a number of 2**31 bytes": b"\x80\x02\x8b\xff\xff\xff\x7fx.",
     "a buffer from outside": b"\x80\x05\x97.",
     "an extension": b"\x80\x02\x82\x01.",
     "a persistent id of text": b"\x80\x02Pstorage\n.",
-    "a persistent id of a number": b"\x80\x02K\x01Q.",
-    "tuples within tuples as a key": b"\x80\x02})" + b"\x85" * 50_000 + b"Ns.",
     "lists within lists": b"\x80\x02" + b"]" * 30_000 + b"a" * 29_999 + b".",
-    "mappings within mappings": b"\x80\x02" + b"}K\x01" * 30_000 + b"N" + b"s" * 30_000 + b".",
-    "a list within itself": b"\x80\x02]q\0h\0a.",
     "modules doubled forty times": b"\x80\x02" + doubling(40) + b".",
     "a module within itself": b"\x80\x02"
     + module(b"}" + text("w") + tensor() + b"s", b"}" + text("self") + b"h\x09s").replace(
@@ -296,15 +273,7 @@ MALFORMED = {
     + b".",
     "a call of text": b"\x80\x02" + text("os.system") + b")R.",
     "a new object of a number": b"\x80\x02K\x01)\x81.",
-    "keys of a number": b"\x80\x02K\x01(" + text("a") + b"K\x01u.",
-    "members of a tuple": b"\x80\x02)(K\x01e.",
-    "an empty stack": b"\x80\x02.",
-    "no mark": b"\x80\x02t.",
-    "no memo": b"\x80\x02h\x07.",
-    "no opcode": b"\x80\x02\xff.",
     "no end": b"\x80\x02}",
-    "a protocol of 200": b"\x80\xc8}.",
-    "names that are no text": b"\x80\x04K\x01K\x02\x93.",
     "text that is no UTF-8": b"\x80\x02X\x02\0\0\0\xff\xfe.",
 }
 
@@ -352,30 +321,3 @@ def test_shared_storages_stay_shared(tmp_path):
     found = load_checkpoint(tmp_path / "a.pt").tensors
     assert found["a"].data_ptr() == found["b"].data_ptr()
     assert found["c"].data_ptr() == found["a"][1].data_ptr()
-
-
-def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
-        archive.writestr("serialized_exported_program.json", "{}")
-    said = r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"
-    with pytest.raises(UnreadableInput, match=said):
-        load_checkpoint(tmp_path / "a.pt2")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({}, "holds a dict, not a state dict"),
-        ([torch.zeros(1)], "holds a list, not a state dict"),
-        ({"epoch": 1, "lr": 0.1}, r"no state dict \(it holds 'epoch', 'lr'\)"),
-        (nn.Parameter(torch.ones(2)), r"a torch\._utils\._rebuild_parameter, not a state dict"),
-        ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
-        ({"w": torch.eye(3).to_sparse()}, "not plain and dense .*dequantize.* or .*to_dense"),
-    ],
-)
-def test_a_file_without_tensors_that_can_be_used_says_what_it_holds(content, message, tmp_path):
-    path = tmp_path / "dfa_s1.pt"
-    torch.save(content, path)
-    with pytest.raises(UnreadableInput, match=message) as caught:
-        load_checkpoint(path)
-    assert str(caught.value).startswith(str(path))

@@ -30,18 +30,17 @@ def trainer(folder, epochs=2):
 
 
 def events(path, at, tensors=False):
-    """An event file in TensorBoard's framing; the checksums, which no reader here looks at, are 0."""
+    """An event file in TensorBoard's framing, with checksums of 0; None begins a session there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     records = [b"\x09" + struct.pack("<d", 1.0) + _bytes(3, b"brain.Event:2")]
     for step, scalars in at.items():
         values = b""
-        for tag, value in scalars.items():
+        for tag, value in (scalars or {}).items():
             number = struct.pack("<f", value)
             held = _bytes(8, b"\x08\x01" + _bytes(4, number)) if tensors else b"\x15" + number
             values += _bytes(1, _bytes(1, tag.encode()) + held)
-        records.append(
-            b"\x09" + struct.pack("<d", 2.0) + b"\x10" + _varint(step) + _bytes(5, values)
-        )
+        rest = _bytes(4, b"\x08\x01") if scalars is None else _bytes(5, values)
+        records.append(b"\x09" + struct.pack("<d", 2.0) + b"\x10" + _varint(step) + rest)
     path.write_bytes(
         b"".join(struct.pack("<Q", len(data)) + bytes(4) + data + bytes(4) for data in records)
     )

@@ -77,6 +77,15 @@ def test_a_truncated_checkpoint_says_so(tmp_path, make, missing):
         scan([path])
 
 
+@pytest.mark.parametrize("name", ["a.pt", "pytorch_model.bin"])
+def test_a_pointer_in_place_of_weights_says_so(tmp_path, name):
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+    with pytest.raises(UnreadableInput, match="git lfs pull"):
+        scan([tmp_path / name])
+    (problem,) = scan([tmp_path]).problems
+    assert "git lfs pull" in problem.message
+
+
 def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path):
     run = manifest(tmp_path / "run")
     safetensors(run / "model.safetensors")

@@ -1,6 +1,6 @@
 """Logs: which columns are read, how entries become epochs, and what each number rests on."""
 
-import math
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -37,9 +37,6 @@ def test_every_documented_name_is_read_and_no_other():
             assert columns_of([column], {}) == {column: (field, layer)}
     others = "acc accuracy val_acc test-acc Test_Acc growth h_3 h_L g_norm h__norm gamma_0 fa/h_x"
     assert columns_of(others.split(), {}) == {}
-
-
-def test_the_monitors_names_come_before_others():
     names = ["step", "test_acc", "fa/acc", "fa/step"]
     assert columns_of(names, {}) == {"fa/step": ("step", None), "fa/acc": ("test_acc", None)}
 
@@ -53,12 +50,8 @@ def test_a_given_column_is_read_and_its_layers_in_natural_order(tmp_path):
     assert (trace.unit, accuracies(trace)) == ("step", {5: 0.5})
     assert trace.epochs[0].residual_norms == [2.0**layer for layer in range(1, 11)]
     assert not trace.epochs[0].evidence
-
-
-def test_a_log_without_the_given_column_is_read_by_its_documented_one(tmp_path):
-    path = logs.lines(tmp_path / "a.jsonl", {"epoch": 1, "test_acc": 0.5, "val_acc": 0.25})
-    assert accuracies(read(path, "acc=val_acc")) == {1: 0.25}
-    assert accuracies(read(path, "acc=other")) == {1: 0.5}
+    other = logs.lines(tmp_path / "a.jsonl", {"epoch": 1, "test_acc": 0.5})
+    assert accuracies(read(other, "acc=val/acc")) == {1: 0.5}
 
 
 @pytest.mark.parametrize("item", ["acc", "acc=", "x=y", "acc=a_*", "h=*_*", ""])
@@ -92,32 +85,53 @@ def test_other_tables_in_a_folder_are_left_alone(tmp_path, text):
     assert ([trace.key for trace in found.traces], found.problems) == (["fa_s1"], [])
 
 
-def test_a_nameless_column_has_no_name(tmp_path):
-    rows = [",epoch,test_acc", *(f"{row},{row},0.{row}" for row in (1, 2))]
-    trace = read(logs.put(tmp_path / "dfa_s1.csv", "\n".join(rows) + "\n"))
-    assert accuracies(trace) == {1: 0.1, 2: 0.2}
-    assert (trace.epochs[0].growth_bound, trace.notes) == (None, ())
+READ = """
+epoch,test_acc|1,.25|2,.5                                       {1: 0.25, 2: 0.5}
+,epoch,test_acc|7,1,.25|8,2,.5                                  {1: 0.25, 2: 0.5}
+Unnamed: 0,epoch,test_acc|7,1,.25                               {1: 0.25}
+"epoch";"test_acc"|"1";"0.25"                                   {1: 0.25}
+epoch\ttest_acc|1\t0.25                                         {1: 0.25}
+epoch,test_acc|3,.5|2,.25|1,.125                                {1: 0.125, 2: 0.25, 3: 0.5}
+epoch,test_acc|1,.1|2,.2|3,.3|4,.4|2,.25|3,.5                   {1: 0.1, 2: 0.25, 3: 0.5}
+epoch,loss,test_acc|1,2,|2,1,|1,,.25|2,,.5                      {1: 0.25, 2: 0.5}
+epoch,test_acc,x|1,.25,9|epoch,x,test_acc|2,9,.5                {1: 0.25, 2: 0.5}
+epoch,test_acc,loss|1,.25,|1,nan,2|1,NA,1|1,None,|1,-,          {1: 0.25}
+fa/step,loss,fa/acc|nan,2,nan|10,nan,.25|,1,|20,,.5             {10: 0.25, 20: 0.5}
+epoch,test_acc,x,x|1,.25,1,2                                    {1: 0.25}
+{"epoch": "1", "test_acc": "0.25"}|{"epoch": "1", "test_acc": "NA"} {1: 0.25}
+[{"epoch": 1, "test_acc": 0.25}, {"epoch": 2, "test_acc": 0.5}]   {1: 0.25, 2: 0.5}
+epoch,test_acc|1,"0,25"                                         test_acc is '0,25', not a number
+epoch;test_acc|1;0,25                                           test_acc is '0,25', not a number
+epoch,test_acc|1,25%                                            test_acc is '25%', not a number
+step,test_acc|"1,000",.25                                       step is '1,000', not a number
+{"epoch": [1, 2], "test_acc": [0.1, 0.2]}                       epoch is '[1, 2]', not a number
+{"epoch": 1, "test_acc": 0.5, "residual_norms": 2.0}            $.residual_norms: Expected
+{"epoch": 1, "test_acc": 0.5, "residual_norms": {"a": 1.0}}     $.residual_norms: Expected
+epoch,test_acc|1,0,25                                           line 2: 3 cells under 2 headings
+epoch,test_acc,test_acc|1,.25,.5                                test_acc heads two columns
+test_acc,loss|.25,1                                             no column is named epoch or step
+epoch,val_acc|1,.25                                             no column has a name that is read
+"""
+"""A log with | between lines, and its accuracies, or what is said of it."""
 
 
-def test_rows_of_an_epoch_are_merged_and_neither_nan_nor_an_empty_cell_replaces_a_number(
-    tmp_path,
-):
-    rows = ["epoch,step,fa/acc,fa/growth,loss", "0,9,0.3,1.5,NaN", "0,9,NaN,,2.0", "1,19,NaN,1.5,"]
-    first, second = read(logs.put(tmp_path / "dfa_s1.csv", "\n".join(rows) + "\n")).epochs
-    assert (first.test_acc, first.growth_bound, first.loss) == (0.3, 1.5, 2.0)
-    assert math.isnan(second.test_acc or 0.0)
-    assert second.growth_bound == 1.5
-
-
-def test_text_is_a_number_if_it_is_one_and_a_missing_one_is_empty(tmp_path):
-    path = logs.lines(
-        tmp_path / "a.jsonl", {"epoch": "1", "test_acc": "0.25"}, {"epoch": "1", "test_acc": "NA"}
-    )
-    assert accuracies(read(path)) == {1: 0.25}
+@pytest.mark.parametrize("line", READ.strip().splitlines())
+def test_what_is_logged_is_read_or_named_for_what_it_is(tmp_path, line):
+    text, expected = map(str.strip, re.split(r"  +| (?={1: 0.25}$)", line, maxsplit=1))
+    text = text.replace("|", "\n").replace("\\t", "\t") + "\n"
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"):
+        path = tmp_path / "dfa_s1.csv"
+        path.write_text(text, encoding=encoding)
+        if expected.startswith("{"):
+            assert str(accuracies(read(path))) == expected
+        else:
+            with pytest.raises(UnreadableInput) as refusal:
+                scan([path])
+            assert expected in str(refusal.value)
 
 
 def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
-    text = "epoch,test_acc,note\n1,0.5,x\n2,oops,\n3,0.7,\n3,0.75,\n,0.1,\n5,61,\n4,0.8"
+    text = "epoch,test_acc,note\n1,0.5,x\n2,oops,\n3,0.7,\n3,0.75,\n,0.1,\n5,61,\n7\n4,0.8"
     path = logs.put(tmp_path / "dfa_s1.csv", text)
     found = scan([path])
     (trace,) = found.traces
@@ -126,10 +140,17 @@ def test_broken_cells_and_rows_are_said_and_the_rest_is_kept(tmp_path):
         "logged more than once, the last counts: epoch 3",
         "logged, not used: note",
     )
-    skipped, wrong, percent = (problem.message for problem in found.problems)
+    short, wrong, skipped, percent = (problem.message for problem in found.problems)
+    assert short == f"{path}: line 8: fewer cells than headings; the row is skipped"
+    assert "line 3: test_acc is 'oops', not a number" in wrong
     assert skipped == f"{path}: line 6: no epoch; the entry is skipped"
-    assert "line 3: $.test_acc: Expected `float | null`, got `str`" in wrong
     assert "line 7: headline_acc is 61.0; accuracies are fractions: divide by 100" in percent
+
+
+def test_what_a_log_held_before_it_went_back_is_said(tmp_path):
+    rows = [{"epoch": epoch, "test_acc": 0.5} for epoch in (1, 2, 3, 2)]
+    trace = read(logs.lines(tmp_path / "a.jsonl", *rows))
+    assert trace.notes == ("logged before the log went back, left out: epoch 3",)
 
 
 def test_entries_are_numbered_by_step_where_epochs_do_not_number_them(tmp_path):
@@ -153,7 +174,7 @@ def test_runs_of_one_log_are_told_apart(tmp_path):
     assert found[3].axes == {"lam": 0.1}
 
 
-def test_layers_in_columns_of_their_own_are_the_stream_a_bound_or_a_proxy(tmp_path):
+def test_layers_in_columns_of_their_own_are_the_stream_or_a_proxy(tmp_path):
     path = tmp_path / "dfa_s1.jsonl"
     h = {"fa/h_0": 1.0, "fa/h_1": 3.0, "fa/h_2": 6.0}
     g = {"fa/g_0": 1.0, "fa/g_1": 0.5, "fa/g_2": 0.25}
@@ -161,18 +182,9 @@ def test_layers_in_columns_of_their_own_are_the_stream_a_bound_or_a_proxy(tmp_pa
     assert evidence(path, **h, **g) == whole
     assert evidence(path, **h, **g, **{"fa/h_L": 6.0, "fa/g_L": 0.25}) == whole
     part = {"h_0_norm": 1.0, "h_3_norm": 8.0, "g_2_norm": 0.25}
-    assert evidence(path, **part) == ([8.0], [0.25], 2.0, {"a": "bound", "b": "proxy"})
-    bounded = ([16.0], [], 2.0, {"a": "bound"})
-    assert evidence(path, h_0_norm=1.0, h_1_norm=2.0, h_L_norm=16.0, L=4) == bounded
+    assert evidence(path, **part) == ([8.0], [0.25], None, {"b": "proxy"})
     deep = {"fa/h_L": 16.0, "fa/g_L": 0.5, "fa/growth": 4.0}
     assert evidence(path, **deep) == ([16.0], [0.5], 4.0, {})
-    assert evidence(path, h_norms=[1.0, 2.0, 4.0], g_2_norm=0.1) == (
-        [1.0, 2.0, 4.0],
-        [0.1],
-        None,
-        {},
-    )
-    assert evidence(path, h_norms=[1.0, 2.0, 4.0], g_1_norm=0.1)[3] == {"b": "proxy"}
 
 
 def test_a_trainers_history_is_a_trace_and_its_last_state_is_the_run(tmp_path):
@@ -223,6 +235,26 @@ def test_event_files_of_a_run_that_was_started_again_are_one_run(tmp_path, newes
         assert accuracies(trace) == pytest.approx({1: 0.1, 2: 0.5, 3: 0.75})
 
 
+def test_folders_below_a_runs_events_are_parts_of_it_unless_they_name_a_run(tmp_path):
+    run, file = tmp_path / "dfa_s1", "events.out.tfevents.1"
+    logs.events(run / file, {1: {"fa/acc": 0.5}})
+    logs.events(run / "acc_val" / file, {1: {"acc": 0.25}})
+    logs.events(run / "bp_s1" / file, {1: {"fa/acc": 0.75}})
+    found = {trace.key: trace for trace in scan([tmp_path]).traces}
+    assert found.keys() == {"dfa_s1", "bp_s1"}
+    assert found["dfa_s1"].notes == ("logged, not used: acc_val/acc",)
+    assert accuracies(read(run / "acc_val", "acc=acc")) == {1: 0.25}
+    (problem,) = scan([run / "acc_val"]).problems
+    assert "no column has a name that is read: step, acc" in problem.message
+
+
+def test_steps_that_a_restarted_writer_purges_are_void(tmp_path):
+    first = {step: {"fa/acc": step / 8} for step in (1, 2, 3, 4)}
+    logs.events(tmp_path / "events.out.tfevents.1", first)
+    logs.events(tmp_path / "events.out.tfevents.2", {3: None, 5: {"fa/acc": 0.75}})
+    assert accuracies(read(tmp_path)) == {1: 0.125, 2: 0.25, 5: 0.75}
+
+
 def test_what_is_read_of_event_files_has_a_limit_in_all(tmp_path, monkeypatch):
     for part in range(3):
         logs.events(tmp_path / f"events.out.tfevents.{part}", {part: {"fa/acc": 0.5}})
@@ -244,12 +276,3 @@ def test_loggers_own_files_are_refused_with_what_to_export(tmp_path):
     assert "history().to_csv('log.csv')" in found[1].message
     with pytest.raises(UnreadableInput, match=r"SQLite database.* export each run as CSV"):
         scan([photos])
-
-
-@pytest.mark.parametrize("norms", [True, 2.0, "x", {}, {"a": 1.0}])
-def test_norms_that_are_no_list_of_layers_are_refused_by_name(norms, tmp_path):
-    entry = {"epoch": 1, "test_acc": 0.5, "residual_norms": norms}
-    found = scan([logs.lines(tmp_path / "dfa_s1.jsonl", {"epoch": 2, "test_acc": 0.5}, entry)])
-    (problem,) = found.problems
-    assert "residual_norms" in problem.message
-    assert accuracies(found.traces[0]) == {2: 0.5}

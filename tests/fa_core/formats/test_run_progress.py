@@ -1,6 +1,5 @@
 """The progress file of a run: who works on it, how far it is, and how it is known to have died."""
 
-import json
 import os
 import subprocess
 import sys
@@ -90,16 +89,6 @@ def test_no_file_and_what_is_no_progress_file_is_none(tmp_path, content):
     assert read_progress(tmp_path) is None
     (tmp_path / PROGRESS).write_text(content)
     assert read_progress(tmp_path) is None
-
-
-def test_names_from_the_file_cannot_steer_the_terminal(tmp_path):
-    with ProgressFiles() as files:
-        files.begin(tmp_path, "training")
-        data = json.loads((tmp_path / PROGRESS).read_text())
-    data |= {"host": "\x1b[2Jhost", "ended": "\x1b]0;title\x07gone"}
-    (tmp_path / PROGRESS).write_text(json.dumps(data))
-    found = read_progress(tmp_path)
-    assert "\x1b" not in found.host + found.ended
 
 
 def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path):

@@ -44,7 +44,7 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
         assert chosen.measured(column).tolist() == [value is not None for value in expected]
     assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
     assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
-    assert chosen.standings(limits) == Counter(report.standing(False) for report in judged)
+    assert chosen.judgements(limits) == Counter(report.claim for report in judged)
 
 
 def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
@@ -78,5 +78,5 @@ def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):
 
 def test_a_table_of_nothing_answers_everything():
     empty = AuditTable.from_rows([])
-    assert (len(empty), empty.standings(), empty.methods, empty.flags().shape) == (0, {}, [], (0,))
+    assert (len(empty), empty.judgements(), empty.methods, empty.flags().shape) == (0, {}, [], (0,))
     assert len(assuming(empty, 0.3).select([])) == 0

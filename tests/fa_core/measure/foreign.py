@@ -81,40 +81,6 @@ class LastOfAnotherClass(Kept):
         return self.ro(h)
 
 
-class AddsItself(Kept):
-    x = (16, 8)
-    log = None
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(4)
-        )
-
-    def forward(self, x):
-        h = self.keep(self.embed(x))
-        for block in self.blocks:
-            h = self.keep(h + block(h))
-            self.log = h.detach().norm(dim=1).mean()
-        return self.head(h)
-
-
-class DetachedBetween(Kept):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-        self.blocks = nn.ModuleList(MLP() for _ in range(3))
-
-    def forward(self, x):
-        h = self.keep(self.embed(x))
-        for block in self.blocks:
-            h = self.keep(block(h.detach()))
-        return self.head(h)
-
-
 class EncMapDec(Kept):
     x = (16, 8)
 
@@ -136,95 +102,6 @@ class EncMapDec(Kept):
         return self.ro(h)
 
 
-class BasicBlock(nn.Module):
-    def __init__(self, a, b, stride):
-        super().__init__()
-        self.c1, self.b1 = nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b)
-        self.c2, self.b2 = nn.Conv2d(b, b, 3, 1, 1, bias=False), nn.BatchNorm2d(b)
-        self.short = nn.Sequential()
-        if stride > 1 or a != b:
-            self.short = nn.Sequential(nn.Conv2d(a, b, 1, stride, bias=False), nn.BatchNorm2d(b))
-
-    def forward(self, x):
-        h = self.b2(self.c2(F.relu(self.b1(self.c1(x)))))
-        h += self.short(x)
-        return F.relu(h)
-
-
-class CifarResNet(Kept):
-    x = (16, 3, 8, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.c, self.b = nn.Conv2d(3, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4)
-        self.layer1 = nn.Sequential(BasicBlock(4, 4, 1), BasicBlock(4, 4, 1))
-        self.layer2 = nn.Sequential(BasicBlock(4, 8, 2), BasicBlock(8, 8, 1))
-        self.fc = nn.Linear(8, CLASSES)
-
-    def forward(self, x):
-        h = self.keep(F.relu(self.b(self.c(x))))
-        for block in (*self.layer1, *self.layer2):
-            h = self.keep(block(h))
-        return self.fc(F.adaptive_avg_pool2d(h, 1).flatten(1))
-
-
-class ViT(Kept):
-    x = (16, 16)
-
-    def __init__(self):
-        super().__init__()
-        self.pe = nn.Linear(4, D)
-        self.cls, self.pos = nn.Parameter(torch.randn(1, 1, D)), nn.Parameter(torch.randn(1, 5, D))
-        self.blocks = nn.ModuleList(Attending() for _ in range(3))
-        self.norm, self.head = nn.LayerNorm(D), nn.Linear(D, CLASSES)
-
-    def forward(self, x):
-        h = (
-            torch.cat([self.cls.expand(len(x), -1, -1), self.pe(x.view(len(x), 4, 4))], 1)
-            + self.pos
-        )
-        self.keep(h)
-        for block in self.blocks:
-            h = self.keep(block(h))
-        return self.head(self.norm(h)[:, 0])
-
-
-class TorchEncoder(Kept):
-    x = "ids"
-
-    def __init__(self):
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(D, 2, 16, dropout=0.1, batch_first=True)
-        self.emb, self.enc = (
-            nn.Embedding(11, D),
-            nn.TransformerEncoder(layer, 3, enable_nested_tensor=False),
-        )
-        self.head = nn.Linear(D, CLASSES)
-
-    def forward(self, ids):
-        h = self.keep(self.emb(ids))
-        keep = ids != 0
-        for layer in self.enc.layers:
-            h = self.keep(layer(h, src_key_padding_mask=~keep))
-        return self.head((h * keep[..., None]).sum(1) / keep.sum(1, keepdim=True))
-
-
-class TiedGPT(Kept):
-    x = "ids"
-
-    def __init__(self):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(11, D), nn.Embedding(16, D)
-        self.h = nn.ModuleList(Attending(causal=True) for _ in range(3))
-        self.ln_f = nn.LayerNorm(D)
-
-    def forward(self, ids):
-        h = self.keep(self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
-        for block in self.h:
-            h = self.keep(block(h))
-        return (self.ln_f(h) @ self.wte.weight.T)[:, -1]
-
-
 class Bert(Kept):
     x = "ids"
 
@@ -239,49 +116,6 @@ class Bert(Kept):
         for block in self.layer:
             h = self.keep(block(h))
         return self.head(h[:, 0])
-
-
-class EncoderDecoder(Kept):
-    """Source ids and target ids: the stream is the decoder's."""
-
-    x = "pair"
-
-    def __init__(self):
-        super().__init__()
-        self.emb = nn.Embedding(11, D)
-        self.encoder = nn.ModuleList(Attending() for _ in range(4))
-        self.decoder = nn.ModuleList(Attending(causal=True, cross=True) for _ in range(2))
-        self.enc_norm, self.norm, self.head = (
-            nn.LayerNorm(D),
-            nn.LayerNorm(D),
-            nn.Linear(D, CLASSES),
-        )
-
-    def forward(self, src, tgt):
-        memory = self.emb(src)
-        for block in self.encoder:
-            memory = block(memory)
-        memory = self.enc_norm(memory)
-        h = self.keep(self.emb(tgt))
-        for block in self.decoder:
-            h = self.keep(block(h, memory))
-        return self.head(self.norm(h)[:, -1])
-
-
-class Flat(Kept):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        rows = [(nn.Linear(8 if i == 0 else D, D), nn.BatchNorm1d(D), nn.ReLU()) for i in range(4)]
-        self.net = nn.Sequential(*(module for row in rows for module in row), nn.Linear(D, CLASSES))
-
-    def forward(self, x):
-        for place, module in enumerate(self.net):
-            x = module(x)
-            if place % 3 == 2:
-                self.keep(x)
-        return x
 
 
 class OneChild(Kept):
@@ -334,104 +168,14 @@ class ConvFlat(Kept):
         return self.f2(h)
 
 
-class InPlaceAdds(Kept):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Linear(8, D), nn.Linear(D, CLASSES)
-        self.blocks = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(D), nn.Linear(D, D), nn.ReLU()) for _ in range(3)
-        )
-
-    def forward(self, x):
-        h = self.keep(self.embed(x))
-        for block in self.blocks:
-            h += block(h)
-            self.keep(h)
-        return self.head(h)
-
-
 GUESSED = [
     LastOfAnotherClass,
-    AddsItself,
-    InPlaceAdds,
-    DetachedBetween,
     EncMapDec,
-    CifarResNet,
-    ViT,
-    TorchEncoder,
-    TiedGPT,
     Bert,
-    EncoderDecoder,
-    Flat,
     ConvFlat,
     OneChild,
     ListWithOutput,
 ]
-
-
-class UNet(nn.Module):
-    x = (16, 3, 8, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.stem, self.down1, self.down2 = (
-            nn.Conv2d(3, 4, 3, padding=1),
-            nn.Conv2d(4, 4, 3, 2, 1),
-            nn.Conv2d(4, 4, 3, 2, 1),
-        )
-        self.up2, self.up1 = nn.ConvTranspose2d(4, 4, 2, 2), nn.ConvTranspose2d(8, 4, 2, 2)
-        self.out = nn.Linear(8, CLASSES)
-
-    def forward(self, x):
-        a = F.relu(self.stem(x))
-        b = F.relu(self.down1(a))
-        c = F.relu(self.down2(b))
-        b = torch.cat([b, F.relu(self.up2(c))], 1)
-        a = torch.cat([a, F.relu(self.up1(b))], 1)
-        return self.out(a.mean((2, 3)))
-
-
-class Trunks(nn.Module):
-    x = (16, 8)
-
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Linear(8, D)
-        self.left = nn.Sequential(*(MLP() for _ in range(3)))
-        self.right = nn.Sequential(*(MLP() for _ in range(3)))
-        self.head = nn.Linear(D, CLASSES)
-
-    def forward(self, x):
-        h = self.stem(x)
-        return self.head(self.left(h) + self.right(h))
-
-
-class Catted(Trunks):
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(2 * D, CLASSES)
-
-    def forward(self, x):
-        h = self.stem(x)
-        return self.head(torch.cat([self.left(h), self.right(h)], 1))
-
-
-class Spiking(nn.Module):
-    """Neurons that keep their potential from call to call."""
-
-    x = (16, 8)
-    kept = None
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.inner, self.head = nn.Linear(8, D), nn.Linear(D, D), nn.Linear(D, CLASSES)
-
-    def forward(self, x):
-        h = self.embed(x)
-        self.kept = self.inner(h) if self.kept is None else 0.9 * self.kept.detach() + self.inner(h)
-        return self.head(torch.tanh(self.kept))
 
 
 class OverTheBatch(nn.Module):
@@ -460,6 +204,4 @@ class SequenceFirst(nn.Module):
 def inputs(kind, size=16):
     if kind.x == "ids":
         return torch.randint(1, 11, (size, 6))
-    if kind.x == "pair":
-        return {"src": torch.randint(1, 11, (size, 7)), "tgt": torch.randint(1, 11, (size, 5))}
     return torch.randn(size, *kind.x[1:])

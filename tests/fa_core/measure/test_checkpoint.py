@@ -1,35 +1,22 @@
 import struct
 import zipfile
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import fitted
 
 
-@pytest.fixture
-def weights():
-    return {"head.weight": torch.arange(6.0).reshape(2, 3), "head.bias": torch.zeros(2)}
-
-
-def test_safetensors_come_with_their_metadata(tmp_path, weights):
-    path = tmp_path / "dfa.bin"
-    save_file(weights, path, {"method": "dfa", "seed": "42"})
-    checkpoint = load_checkpoint(path)
-    assert torch.equal(checkpoint.tensors["head.weight"], weights["head.weight"])
+def test_safetensors_come_with_their_metadata(tmp_path):
+    weight = torch.arange(6.0).reshape(2, 3)
+    save_file({"head.weight": weight}, tmp_path / "dfa.bin", {"method": "dfa", "seed": "42"})
+    checkpoint = load_checkpoint(tmp_path / "dfa.bin")
+    assert torch.equal(checkpoint.tensors["head.weight"], weight)
     assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
-
-
-@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
-def test_prefixes_of_wrapped_networks_are_taken_off(tmp_path, weights, prefix):
-    torch.save({prefix + name: tensor for name, tensor in weights.items()}, tmp_path / "a.pt")
-    checkpoint = load_checkpoint(tmp_path / "a.pt")
-    assert set(fitted(checkpoint, weights).tensors) == set(weights)
-    assert fitted(checkpoint, {**weights, "more": weights["head.bias"] + 1}) is checkpoint
 
 
 def test_a_torchscript_program_is_not_run(tmp_path):
@@ -37,6 +24,17 @@ def test_a_torchscript_program_is_not_run(tmp_path):
     torch.jit.save(torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)), path)
     with pytest.raises(UnsafeCheckpoint, match=r"TorchScript.*torch\.jit\.load"):
         load_checkpoint(path)
+
+
+def test_a_program_of_torch_export_names_the_line_that_saves_its_weights(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    net = nn.Linear(2, 2)
+    torch.export.save(torch.export.export(net, (torch.zeros(1, 2),)), "a.pt2")
+    with pytest.raises(UnreadableInput, match=r"is a program of torch\.export") as caught:
+        load_checkpoint(tmp_path / "a.pt2")
+    exec(caught.value.hint.removeprefix("save its weights: "))
+    saved = load_checkpoint(tmp_path / "weights.pt").tensors
+    assert torch.equal(saved["weight"], net.weight)
 
 
 @pytest.mark.parametrize("kept", [9, 20, 40, -1, -60])
@@ -57,64 +55,50 @@ def test_a_truncated_file_is_one_line(tmp_path, kind, kept):
 @pytest.mark.parametrize(
     ("head", "words"),
     [
+        (b"", "is empty"),
+        (b"weights\n", "is no checkpoint"),
         (b"\x00\x00\x00 ftypisom", "is no checkpoint"),
-        (struct.pack("<Q", 1 << 30) + b"{" + b" " * 100, "header.*too large"),
+        (struct.pack("<Q", 1 << 30) + b"{" + b" " * 100, r"header.*too large"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer, .*; .*git lfs pull"),
+        (b"/annex/objects/SHA256E-s9--0.pt\n", "git-annex pointer.*git annex get"),
+        (b"<!DOCTYPE html><html>", "web page.*download it again"),
+        (b"GGUF\x03\0\0\0", "GGUF"),
+        (b"\x89HDF\r\n\x1a\n", "HDF5.*from_numpy"),
+        (b"\x08\x07\x12\x07pytorch\x1a", "ONNX graph"),
+        (b"\x1f\x8b\x08\0", "archive; unpack it"),
     ],
 )
-def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path, head, words):
-    path = tmp_path / "video.pt"
-    with path.open("wb") as file:
+def test_what_is_no_checkpoint_says_from_its_head_what_it_is_and_what_helps(tmp_path, head, words):
+    with (tmp_path / "a.pt").open("wb") as file:
         file.write(head)
-        file.truncate(2 << 30)
+        file.truncate(2 << 30 if head else 0)
     with pytest.raises(UnreadableInput, match=words):
-        load_checkpoint(path)
+        load_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize(("entry", "words"), [("a.txt", "torch.save did not"), ("w.npy", "NumPy")])
+def test_another_zip_archive_says_what_it_is(tmp_path, entry, words):
+    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+        archive.writestr(entry, "x")
+    with pytest.raises(UnreadableInput, match=words):
+        load_checkpoint(tmp_path / "a.pt")
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("content", "message"),
     [
-        (lambda path: path.write_bytes(b""), "is empty"),
-        (lambda path: path.write_text("weights\n" * 9), "is no checkpoint"),
-        (
-            lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"),
-            "torch.save did not write",
-        ),
+        ({}, "holds an empty state dict; save it on the process that has the weights"),
+        ({"model": {}, "epoch": 1}, "holds an empty state dict"),
+        ([torch.zeros(1)], "holds a list, not a state dict"),
+        ({"epoch": 1, "lr": 0.1}, r"no state dict \(it holds 'epoch', 'lr'\)"),
+        (nn.Parameter(torch.ones(2)), r"a torch\._utils\._rebuild_parameter, not a state dict"),
+        ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
+        ({"w": torch.eye(3).to_sparse()}, r"w is sparse; .*to_dense"),
+        ({"w": torch.ones(1).expand(1 << 30)}, "w is no plain tensor .*larger than its file"),
     ],
-    ids=["empty", "text", "other zip"],
 )
-def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
-    path = tmp_path / "a.pt"
-    make(path)
-    with pytest.raises(UnreadableInput, match=words):
-        load_checkpoint(path)
-
-
-class TestParts:
-    """Several modules in one flat mapping."""
-
-    def test_a_network_next_to_its_loss_is_taken_from_lightning(self, tmp_path, weights):
-        flat = {f"model.{name}": tensor for name, tensor in weights.items()} | {
-            "loss.weight": torch.ones(3)
-        }
-        torch.save({"state_dict": flat, "epoch": 3}, tmp_path / "a.ckpt")
-        found = fitted(load_checkpoint(tmp_path / "a.ckpt"), weights)
-        assert list(found.tensors) == list(weights)
-        assert found.taken == "weights from 'state_dict.model'; not used: state_dict.loss, epoch"
-        named = fitted(load_checkpoint(tmp_path / "a.ckpt", "model"), weights)
-        assert (named.tensors.keys(), named.taken) == (found.tensors.keys(), found.taken)
-
-    def test_of_a_student_and_its_teacher_either_may_be_named(self, tmp_path, weights):
-        flat = {f"teacher.{name}": tensor + 1 for name, tensor in weights.items()}
-        flat |= {f"student.net.{name}": tensor for name, tensor in weights.items()}
-        save_file(flat, tmp_path / "a.safetensors")
-        found = fitted(load_checkpoint(tmp_path / "a.safetensors"), weights)
-        assert torch.equal(found.tensors["head.weight"], weights["head.weight"])
-        said = (
-            "weights from 'student'; 'teacher' fits too (--weights teacher); names without 'net.'"
-        )
-        assert found.taken == said
-        named = fitted(load_checkpoint(tmp_path / "a.safetensors", "teacher"), weights)
-        assert torch.equal(named.tensors["head.weight"], weights["head.weight"] + 1)
-        assert named.taken == "weights from 'teacher'; not used: student"
-        with pytest.raises(UsageError, match=r"holds no --weights ema; it holds student, teacher"):
-            load_checkpoint(tmp_path / "a.safetensors", "ema")
+def test_a_file_without_tensors_that_can_be_used_says_what_it_holds(content, message, tmp_path):
+    torch.save(content, tmp_path / "dfa_s1.pt")
+    with pytest.raises(UnreadableInput, match=message) as caught:
+        load_checkpoint(tmp_path / "dfa_s1.pt")
+    assert str(caught.value).startswith(str(tmp_path / "dfa_s1.pt"))

@@ -94,6 +94,8 @@ def test_a_block_that_changes_the_shape_has_no_identity(batches):
     found = depth_ablation(Stack(nn.Linear(6, 8), blocks, nn.Linear(16, 4)), batches, TAPS)
     first, second = found.accuracy_without
     assert first is None and second is not None
+    images = [(torch.randn(4, 3, 8, 8), torch.arange(4))]
+    assert depth_ablation(build("smallcnn", image=8), images).accuracy_without == [None] * 3
 
 
 def test_the_block_that_is_used_most_is_named(batches):

@@ -63,8 +63,8 @@ def test_every_batch_has_draws_of_its_own():
         Seen.inputs.clear()
         diagnose(Seen(), given)
         for column in torch.stack(Seen.inputs).T.tolist():
-            # the proofs of the first batch repeat its draws
-            assert len(set(column)) >= len(column) - 2 >= 3
+            # the proofs repeat the draws of the first batch
+            assert len(set(column)) >= len(column) - 3 >= 3
 
 
 @pytest.mark.parametrize("kind", [Residual, Drawing])
@@ -80,10 +80,8 @@ def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
     expected = [x for x, _ in Loader()]
     disturb(4)
     report = diagnose(net, Loader())
-    # a changed first batch follows the first, and the first itself is run again at the end
-    first, _, *others, again = seen
-    assert torch.equal(first, again)
-    assert len(others) == 2 and all(map(torch.equal, [first, *others], expected))
+    # the first batch is run again at the end, with some samples changed
+    assert len(seen) > len(expected) and all(map(torch.equal, seen, expected))
     assert report.notes == ("" if kind is Residual else DREW)
 
 

@@ -142,7 +142,7 @@ def test_a_dead_stream_a_gradient_that_does_not_arrive_and_one_class_are_said():
         "all 128 predictions are class 3",
     ):
         assert said in report.notes and said in str(report)
-    assert "a" in report.undecided and report.standing() == "undecided"
+    assert "a" in report.undecided and report.judgement == "undecided"
     said = "(a) undecided: growth per block 0 (limit 50); ‖h_1‖, ‖h_2‖ are 0: no block has"
     assert said in str(report)
     few = diagnose(dead(), [(x[:2], y[:2]) for x, y in data], taps="embed, blocks.*")

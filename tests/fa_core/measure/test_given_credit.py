@@ -10,7 +10,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError
-from fa_core.measure.credit import NEEDS_DIRECTIONS, credit_quality
+from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
 from fa_core.report.causes import failure_modes
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
@@ -57,7 +57,6 @@ def test_gamma_of_a_function_is_in_the_report_with_the_null_of_shuffled_samples(
     assert failure_modes(unused).failure == "depth unused"
 
     record = credit_quality(net, direct, *data[0], directions=0).to_dict()
-    record = {name: value for name, value in record.items() if name not in NEEDS_DIRECTIONS}
     # by a stream of its own there is no tail for nudge
     assert {**record, "nudge": 0, "missing": 0} == {**report.credit, "nudge": 0, "missing": 0}
 
@@ -93,7 +92,12 @@ def test_labels_of_tokens_have_gamma_and_neither_rho_nor_nudge():
 
 
 def given(*credit):
-    return lambda model, x, y: [None, *credit]
+    """Credit of every label."""
+
+    def function(model, x, y):
+        return [None, *(a * (1 + y[: len(a), None]) if torch.is_tensor(a) else a for a in credit)]
+
+    return function
 
 
 FINE = torch.ones(16, 6)
@@ -104,6 +108,7 @@ REFUSED = {
     "NaN": (given(FINE, FINE * math.nan, FINE), "a_2 has NaN or inf"),
     "zeros": (given(FINE, FINE, 0 * FINE), "a_3 is 0 in every sample"),
     "a number": (given(FINE, 1.0, FINE), "a_2 is a float"),
+    "constants": (lambda model, x, y: [None, FINE, FINE, FINE], "at h_1, h_2, h_3 does not follow"),
     "nothing": (given(None, None, None), "it returned a list of 4"),
     "it raises": (lambda model, x: [], "TypeError"),
 }
@@ -120,7 +125,7 @@ def test_a_function_may_train_on_gradients_and_leaves_none_behind():
     def local(model, x, y):
         model(x).logsumexp(1).sum().backward()
         assert all(p.grad is not None for p in model.parameters())
-        return [None, FINE, FINE, None]
+        return given(FINE, FINE, None)(model, x, y)
 
     net = Hookable(Residual())
     report = diagnose(net, batches(1), taps=TAPS, credit=local)

@@ -83,23 +83,6 @@ def test_blocks_and_what_feeds_them_are_found(case):
     assert guess(net, torch.randn(2, 5)) == expected
 
 
-class Towers(nn.Module):
-    def __init__(self, *depths):
-        super().__init__()
-        towers = [nn.Sequential(*(block(5) for _ in range(depth))) for depth in depths]
-        self.left, self.right = towers
-        self.head = nn.Linear(10, 4)
-
-    def forward(self, x):
-        return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
-
-
-def test_two_trunks_are_refused_and_both_are_named():
-    for depths in ((3, 3), (2, 3)):
-        with pytest.raises(TapError, match=r"no single stream.* by 'left.\*' or 'right.\*'"):
-            diagnose(Towers(*depths), batches(1))
-
-
 class InPlace(Stack):
     def states(self, x):
         h = self.embed(x)

@@ -1,13 +1,16 @@
 import sys
+import types
+from collections import OrderedDict
 
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from torch.nn.utils import parametrizations, spectral_norm, weight_norm
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.checkpoint_network import load_tensors, network_for
+from fa_core.measure.checkpoint_network import loaded, network_for
 from fa_core.report.manifest import Manifest
 from fa_core.zoo.models import build
 
@@ -29,39 +32,32 @@ def resmlp(**options):
 @pytest.mark.parametrize("terminal_ln", [True, False])
 def test_a_built_in_network_is_recognised_from_its_tensors(saved, terminal_ln):
     net = resmlp(terminal_ln=terminal_ln).eval()
-    found = network_for(saved(net.state_dict())).eval()
-    x = torch.randn(5, 6)
-    assert torch.equal(found(x), net(x))
-    assert found.arch_args == net.arch_args
+    for prefix in ("", "algo.student.net."):
+        state = {prefix + name: tensor for name, tensor in net.state_dict().items()}
+        found = network_for(saved(state)).eval()
+        x = torch.randn(5, 6)
+        assert torch.equal(found(x), net(x))
+        assert found.arch_args == net.arch_args
 
 
 @pytest.mark.parametrize(
     ("args", "kind", "said"),
     [
-        (
-            {"d": 9},
-            UnreadableInput,
-            r"\(8, 6\) in the file and \(9, 6\) in the network \(and \d+ more",
-        ),
-        ({"d": 10**7}, UnreadableInput, r"\(8, 6\) in the file and \(10000000, 6\) in the network"),
+        ({"d": 9}, UnreadableInput, r"shape torch.Size\(\[8, 6\]\) .*\[9, 6\].*"),
+        ({"d": 10**7}, UnreadableInput, r"current model is torch.Size\(\[10000000, 6\]\)"),
         (
             {"L": 300_000},
             UnknownNetwork,
             r"manifest\.json: L is 300000, and the file has 12 tensors",
         ),
-        (
-            {"d": 10**18},
-            UnknownNetwork,
-            r"d is 1000000000000000000; give a whole number from 1 to 16777216",
-        ),
+        ({"d": 10**18}, UnknownNetwork, r"give a whole number from 1 to 16777216"),
         ({"d": None}, UnknownNetwork, r"manifest\.json: resmlp: .*; give whole numbers"),
     ],
 )
 def test_a_manifest_of_another_network_is_refused_before_it_takes_memory(saved, args, kind, said):
     net = resmlp()
-    manifest = Manifest(
-        method="dfa", arch="resmlp", arch_args={**net.arch_args, **args}, data="synthetic", seed=1
-    )
+    args = {**net.arch_args, **args}
+    manifest = Manifest(method="dfa", arch="resmlp", arch_args=args, data="synthetic", seed=1)
     with pytest.raises(kind, match=said):
         network_for(saved(net.state_dict()), manifest)
 
@@ -95,75 +91,324 @@ def test_half_precision_weights_become_float32_unless_measured_as_they_are(saved
     assert {p.dtype for p in network_for(checkpoint, as_is=True).parameters()} == {kind}
 
 
+@pytest.fixture
+def lab(monkeypatch):
+    module = types.ModuleType("my_lab_nets")
+    monkeypatch.setitem(sys.modules, "my_lab_nets", module)
+    return module
+
+
+@pytest.fixture
+def load(tmp_path, lab):
+    """Save what a network's file holds, and load it into the network."""
+
+    def load(content, make, weights=None):
+        torch.save(content, tmp_path / "a.pt")
+        lab.make = make
+        checkpoint = load_checkpoint(tmp_path / "a.pt", weights)
+        network, taken = loaded(checkpoint, None, "my_lab_nets:make", False)
+        return network, taken.taken
+
+    return load
+
+
+class Net(nn.Module):
+    def __init__(self, change=lambda layer: None, layer=nn.Linear):
+        super().__init__()
+        self.embed, self.head = layer(4, 5), nn.Linear(5, 3)
+        change(self.embed)
+
+
+class Lazy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = (
+            nn.LazyConv1d(4, 1),
+            nn.LazyBatchNorm1d(),
+            nn.Linear(4, 3),
+        )
+
+    def forward(self, x):
+        return self.head(self.norm(self.embed(x)).mean(2))
+
+
+def ran():
+    net = Lazy()
+    net(torch.randn(2, 3, 5))
+    return net
+
+
+class Extra(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.seen = [3, {"a": torch.ones(2)}]
+
+    def get_extra_state(self):
+        return self.seen
+
+    def set_extra_state(self, state):
+        self.seen = [*state, "set"]
+
+
+class Versioned(nn.Linear):
+    """Its weights of before version 2 are divided by ten."""
+
+    _version = 2
+
+    def _load_from_state_dict(self, state, prefix, versions, *rest):
+        if versions.get("version", 1) < 2:
+            state[f"{prefix}weight"] = state[f"{prefix}weight"] / 10
+        super()._load_from_state_dict(state, prefix, versions, *rest)
+
+
+class Renamed(Net):
+    def _load_from_state_dict(self, state, prefix, *rest):
+        for name in [name for name in state if name.startswith(f"{prefix}fc.")]:
+            state[name.replace("fc.", "head.")] = state.pop(name)
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
+class OwnLoading(Net):
+    def load_state_dict(self, state):  # not lenient, and returns nothing
+        super().load_state_dict({name.replace("fc.", "head."): one for name, one in state.items()})
+
+
+class Uncopied(Net):
+    def __init__(self):
+        super().__init__()
+        self.library, self.kept = sys, self.embed(torch.ones(4))
+
+
+def fc(state):
+    return {name.replace("head.", "fc."): one for name, one in state.items()}
+
+
+OWN = {
+    "weight norm of old names": (
+        lambda: Net(weight_norm),
+        lambda: Net(parametrizations.weight_norm),
+        OrderedDict,
+    ),
+    "weight norm, old": (lambda: Net(weight_norm), lambda: Net(weight_norm), OrderedDict),
+    "spectral norm, old": (lambda: Net(spectral_norm), lambda: Net(spectral_norm), dict),
+    "spectral norm": (*[lambda: Net(parametrizations.spectral_norm)] * 2, OrderedDict),
+    "lazy layers": (ran, Lazy, OrderedDict),
+    "no counters of batches": (
+        ran,
+        Lazy,
+        lambda s: {name: one for name, one in s.items() if "tracked" not in name},
+    ),
+    "extra states": (*[lambda: Net(layer=Extra)] * 2, OrderedDict),
+    "versions": (*[lambda: Net(layer=Versioned)] * 2, lambda state: state),
+    "names of an earlier version": (Net, Renamed, fc),
+    "a load_state_dict of its own": (Net, OwnLoading, fc),
+    "what cannot be copied": (Net, Uncopied, OrderedDict),
+}
+
+
+@pytest.mark.parametrize("around", [lambda net: net, nn.DataParallel])
+@pytest.mark.parametrize("kind", OWN)
+def test_a_network_loads_what_its_own_load_state_dict_takes(kind, around, load):
+    trained, make, change = OWN[kind]
+    torch.manual_seed(0)
+    before = trained()
+    theirs = make()
+    theirs.load_state_dict(change(before.state_dict()))
+    ours, _ = load({"net": change(around(before).state_dict())}, make)
+    for name, one in theirs.state_dict().items():
+        assert str(one) == str(ours.state_dict()[name]), name
+
+
+def test_a_mapping_of_other_shapes_leaves_lazy_layers_as_they_are(load):
+    right, wrong = ran().state_dict(), ran().state_dict()
+    wrong |= {"embed.weight": torch.ones(4, 9, 1), "head.bias": torch.ones(7)}
+    net, said = load({"model": wrong, "other": right}, Lazy)
+    assert torch.equal(net.embed.weight, right["embed.weight"])
+    assert said == "weights from 'other'; not used: model"
+
+
+def test_an_extra_state_is_handed_over_as_plain_data_or_not_at_all(load):
+    make = lambda: Net(layer=Extra)  # noqa: E731
+    net, _ = load(make().state_dict(), make)
+    assert [type(one) for one in net.embed.seen] == [int, dict, str]
+    strange = {**make().state_dict(), "embed._extra_state": types.SimpleNamespace(a=1)}
+    net, said = load(strange, make)
+    assert said == "not used: embed._extra_state"
+    assert load(strange, Net)[1] == said
+
+
+def prefixed(prefix, state, add=0.0):
+    return {prefix + name: tensor + add for name, tensor in state.items()}
+
+
+class Inside(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.backbone = Net()
+
+
+def pair(state):
+    return {
+        "state": {
+            **prefixed("algo.student.net.", state),
+            **prefixed("algo.teacher.net.", state, 1),
+            "loss.w": torch.ones(2),
+        }
+    }
+
+
+TWO = (
+    "weights from 'state.algo.student.net'; "
+    "'state.algo.teacher.net' fits too (--weights state.algo.teacher.net)"
+)
+PLACES = [
+    (Net, lambda s: s, None, ""),
+    (Net, lambda s: prefixed("module.", s), None, "names without 'module.'"),
+    (
+        Net,
+        lambda s: {"model_state": prefixed("module.enc.net.", s)},
+        None,
+        "weights from 'model_state'; names without 'module.enc.net.'",
+    ),
+    (
+        Net,
+        lambda s: {name.replace(".", "._orig_mod."): one for name, one in s.items()},
+        None,
+        "names without '_orig_mod.'",
+    ),
+    (
+        Inside,
+        lambda s: prefixed("module.", s),
+        None,
+        "names without 'module.'; names with 'backbone.'",
+    ),
+    (lambda: nn.DataParallel(Net()), lambda s: [s], None, "weights from '0'; names with 'module.'"),
+    (Net, pair, None, TWO),
+    (Net, pair, "teacher", "weights from 'state.algo.teacher'; names without 'net.'"),
+    (
+        Net,
+        lambda s: {"a": {"student": s, "teacher": {"net": prefixed("", s, 1)}}},
+        "teacher",
+        "weights from 'a.teacher.net'",
+    ),
+    (
+        Net,
+        lambda s: {"state_dict": {**prefixed("model.", s), "loss.w": torch.ones(3)}, "epoch": 3},
+        None,
+        "weights from 'state_dict.model'; not used: epoch",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "content", "weights", "said"), PLACES)
+def test_weights_are_found_at_every_level_and_what_was_taken_is_said(
+    make, content, weights, said, load
+):
+    state = Net().state_dict()
+    net, note = load(content(state), make, weights)
+    assert note == said
+    found = {
+        name.removeprefix("module.").removeprefix("backbone."): one
+        for name, one in net.state_dict().items()
+    }
+    for name, tensor in state.items():
+        assert torch.equal(found[name], tensor + float(weights == "teacher"))
+
+
+def test_a_name_that_is_not_there_says_which_are(load):
+    with pytest.raises(UsageError, match=r"no --weights ema; it holds student, teacher"):
+        load({**prefixed("student.", Net().state_dict()), "teacher.w": torch.ones(1)}, Net, "ema")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_tensors_beside_the_weights_never_refuse_a_file(load):
+    state = Net().state_dict()
+    others = {
+        "sparse": torch.eye(4).to_sparse(),
+        "csr": torch.eye(4).to_sparse_csr(),
+        "quantised": torch.quantize_per_tensor(torch.randn(4), 0.1, 0, torch.qint8),
+        "meta": torch.empty(3, device="meta"),
+        "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "jagged": torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+        "conj": torch.ones(3, dtype=torch.complex64).conj(),
+    }
+    plain = {
+        "float8": torch.ones(3).to(torch.float8_e4m3fn),
+        "expanded": torch.ones(1).expand(1 << 30),
+        "empty": torch.empty(0),
+    }
+    for name, tensor in {**others, **plain}.items():
+        for beside in ([tensor], tensor):
+            said = load({"model": state, name: beside}, Net)[1]
+            assert said == f"weights from 'model'; not used: {name}"
+    for name, tensor in others.items():
+        assert load({**state, name: tensor}, Net)[1] == f"not used: {name}"
+        with pytest.raises(UnreadableInput, match=r"a\.pt: embed.bias is "):
+            load({**state, "embed.bias": tensor}, Net)
+
+
+def without(state, name):
+    return {other: tensor for other, tensor in state.items() if other != name}
+
+
 @pytest.mark.parametrize(
-    ("kind", "why"),
+    ("change", "said"),
     [
-        (torch.int8, "no scale is known"),
-        (torch.complex64, "no imaginary part"),
+        (lambda s: without(s, "head.bias"), r"do not fit.*Missing key\(s\).*: \"head.bias\"$"),
+        (lambda s: prefixed("module.", without(s, "head.bias")), r"Missing .*: \"head.bias\"$"),
+        (lambda s: {**s, "scale": torch.ones(1)}, r"Unexpected key\(s\).*: \"scale\"$"),
+        (lambda s: {**s, "head.bias": torch.ones(9)}, r"size mismatch for head.bias"),
+        (lambda s: {**s, "head.bias": torch.ones(3).to(torch.int8)}, "head.bias is stored as int8"),
+        (lambda s: {k: one.to(torch.complex64) for k, one in s.items()}, "stored as complex64"),
+        (lambda s: {"embed.lora_A.weight": torch.ones(4, 4)}, r"adapter \(LoRA\).*merge_and_un"),
+        (
+            lambda s: prefixed(
+                "base_model.model.", {**s, "embed.lora_B.default.weight": s["head.bias"]}
+            ),
+            "adapter",
+        ),
+        (
+            lambda s: {
+                **s,
+                "embed.weight": torch.zeros(10, 1, dtype=torch.uint8),
+                "embed.weight.quant_state.bitsandbytes__nf4": torch.zeros(9, dtype=torch.uint8),
+            },
+            r"quantised \(bitsandbytes nf4.*dequantise",
+        ),
+        (lambda s: {**s, "embed.qweight": torch.zeros(1, dtype=torch.int32)}, "GPTQ or AWQ"),
+        (lambda s: {**s, "embed.weight_scale_inv": torch.ones(1)}, "is quantised; dequantise"),
+        (lambda s: Lazy().state_dict(), "of a lazy layer that never ran; .*first pass"),
     ],
 )
-def test_weights_that_are_no_floats_are_refused_and_never_taken_by_their_value(saved, kind, why):
-    net = resmlp()
-    weights = {name: (100 * tensor).to(kind) for name, tensor in net.state_dict().items()}
-    said = rf"embed.weight is stored as {str(kind)[6:]} \(and \d+ more.*{why}"
-    with pytest.raises(UnreadableInput, match=said) as raised:
-        network_for(saved(weights))
-    assert raised.value.hint and "\n" not in str(raised.value)
+def test_what_does_not_fit_says_why_and_what_helps(change, said, load):
+    state = Net().state_dict()
+    with pytest.raises(UnreadableInput, match=said) as caught:
+        load(change(state), Lazy if "lazy" in said else Net)
+    assert "\n" not in str(caught.value)
 
 
-def test_buffers_and_parameters_that_are_integers_in_the_network_too_stay_so(tmp_path):
-    class Counting(nn.Module):
+def test_integers_of_a_network_stay_so_and_tied_weights_may_be_missing(load):
+    class Tied(nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm = nn.BatchNorm1d(3)
+            self.a, self.b, self.c = (nn.Linear(2, 2, bias=False) for _ in range(3))
+            self.b.weight, self.c.weight.data = self.a.weight, self.a.weight.data
             self.table = nn.Parameter(torch.tensor([1, 2]), requires_grad=False)
 
-    trained, fresh = Counting(), Counting()
-    trained.norm.num_batches_tracked += 7
-    trained.table.add_(1)
-    load_tensors(fresh, trained.state_dict(), tmp_path)
-    assert int(fresh.norm.num_batches_tracked) == 7 and fresh.table.tolist() == [2, 3]
-
-
-def test_missing_and_unknown_tensors_are_named(tmp_path):
-    tensors = {"weight": torch.zeros(2, 2), "scale": torch.zeros(1)}
-    said = r"1 missing \(bias\), 1 that the network does not have \(scale\)"
-    with pytest.raises(UnreadableInput, match=said):
-        load_tensors(nn.Linear(2, 2), tensors, tmp_path)
-
-
-def test_tied_weights_and_batch_counters_may_be_missing(tmp_path):
-    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False), nn.BatchNorm1d(2))
-    net[1].weight = net[0].weight
-    tensors = {
-        name: torch.ones_like(tensor)
-        for name, tensor in net.state_dict().items()
-        if name != "1.weight" and "tracked" not in name
-    }
-    load_tensors(net, tensors, tmp_path)
-    assert torch.equal(net[1].weight, torch.ones(2, 2))
+    net, _ = load({"a.weight": torch.ones(2, 2), "table": torch.tensor([2, 3])}, Tied)
+    assert torch.equal(net.c.weight, torch.ones(2, 2)) and net.table.tolist() == [2, 3]
 
 
 class TestTheUsersOwnNetwork:
-    @pytest.fixture(autouse=True)
-    def lab(self, tmp_path, monkeypatch):
-        (tmp_path / "my_lab_nets.py").write_text(
-            "import torch\n"
-            "def make(): return torch.nn.Linear(3, 2)\n"
-            "def needs(width): return torch.nn.Linear(width, 2)\n"
-            "def wrong(): return 7\n"
-            "def features():\n"
-            "    net = make()\n"
-            "    net.register_buffer('drawn', torch.randn(4), persistent=False)\n"
-            "    return net\n"
-        )
-        monkeypatch.chdir(tmp_path)
-        yield
-        sys.modules.pop("my_lab_nets", None)
-
     def test_draws_what_is_not_saved_the_same_each_time_and_leaves_the_callers_generator(
-        self, saved
+        self, saved, lab
     ):
+        def features():
+            net = nn.Linear(3, 2)
+            net.register_buffer("drawn", torch.randn(4), persistent=False)
+            return net
+
+        lab.features = features
         checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
         drawn = []
         for seed in (1, 2):
@@ -173,7 +418,8 @@ class TestTheUsersOwnNetwork:
             assert torch.equal(torch.get_rng_state(), before)
         assert torch.equal(*drawn)
 
-    def test_goes_before_the_manifest(self, saved):
+    def test_goes_before_the_manifest(self, saved, lab):
+        lab.make = lambda: nn.Linear(3, 2)
         manifest = Manifest(method="dfa", arch="resmlp", data="synthetic", seed=1)
         checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
         network = network_for(checkpoint, manifest, "my_lab_nets:make")
@@ -189,6 +435,7 @@ class TestTheUsersOwnNetwork:
             ("my_lab_nets.make", "not module:callable"),
         ],
     )
-    def test_that_cannot_be_built_says_why(self, saved, name, words):
+    def test_that_cannot_be_built_says_why(self, saved, lab, name, words):
+        lab.needs, lab.wrong = lambda width: nn.Linear(width, 2), lambda: 7
         with pytest.raises(UsageError, match=words):
             network_for(saved({"weight": torch.ones(2, 3)}), model=name)

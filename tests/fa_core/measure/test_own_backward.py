@@ -137,18 +137,6 @@ def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule, taps):
     assert "Γ of its own vector" in str(report)
 
 
-def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them():
-    net, data = Net("plain"), batches()
-    expected = diagnose(net, data, taps=TAPS)
-    for block in net.blocks:
-        block.register_forward_hook(
-            lambda _, given, h: h.register_hook(lambda g: torch.roll(g, 1, 1)) and None
-        )
-    report = diagnose(net, data, taps=TAPS)
-    assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-6)
-    assert report.provenance["custom_backward"] == ["tensor hook"]
-
-
 class Squared(torch.autograd.Function):
     """Its backward is the derivative."""
 
@@ -174,7 +162,7 @@ def test_a_true_backward_and_a_watching_hook_make_an_ordinary_network():
 def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why():
     class Odd(Net):
         def states(self, x):
-            return super().states(x if x.sum() < 1e9 else 2 * x)
+            return super().states(x * x.new_tensor([float(row.norm()) for row in x])[:, None])
 
     net, data = Odd("fa"), batches()
     report = run_diagnosis(net, data, PassOptions(taps=TAPS)).report()
@@ -184,7 +172,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why():
     reasons = [report.unmeasured["b"], report.unmeasured["c"], report.credit["missing"]["gamma"]]
     for reason in reasons:
         assert reason.startswith("its backward pass is its own (LinearGrad)")
-        assert "depends on the values of a batch" in reason
+        assert "does not stay in torch" in reason
     assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
     with pytest.raises(Exception, match="cannot be traced"):
         reference_precision(net, data[0], taps=TAPS)

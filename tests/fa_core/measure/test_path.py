@@ -351,5 +351,5 @@ def test_only_the_first_pass_that_overwrites_its_stream_is_repeated():
     net, calls = in_place(), []
     net.head.register_forward_pre_hook(lambda module, given: calls.append(1))
     diagnose(net, DATA, taps=TAPS)
-    # and two passes prove the stream
+    # and two prove the samples
     assert len(calls) == len(DATA) + 3

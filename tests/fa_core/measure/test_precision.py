@@ -6,7 +6,7 @@ from torch import nn
 
 from fa_core import diagnose, load_audits
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.cause_text import failure_mode, floor_text
+from fa_core.report.beside import failure_mode, floor_text
 from fa_core.report.causes import cause_of_floor
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import ReferencePrecision

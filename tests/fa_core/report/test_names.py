@@ -1,12 +1,17 @@
 """What a run is called, by its key or path; names of many runs."""
 
+import re
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.formats import scan
+from fa_core.formats.rows import measured, row_of_file
+from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import (
     canonical_method,
     differing_axes,
@@ -64,6 +69,15 @@ method=dfa,seed=42/model.pt                             dfa 42
 lr=0.1,method=state_bridge,seed=42,lam=0.01/best.pt     state_bridge 42 lam=0.01
 method=dfa/seed=3/last.ckpt                             dfa 3
 mine/d=64,seed=3/last.ckpt                              mine 3 d=64
+runs/method=dfa/lr=0.1/seed=3/checkpoints/last.ckpt     dfa 3
+seed_3/dfa/best.pt                                      dfa 3
+exp_s42/sign_symmetry/model_best.pth.tar                sign_symmetry 42
+dfa_s1/plots/model.pt                                   dfa 1
+dfa/fold0/model_best.pth.tar                            dfa - fold=0
+dfa/resnet20/seed_7/checkpoint.pth.tar                  dfa 7 arch=resnet20
+lam=0.1/dfa_s3.pt                                       dfa 3 lam=0.1
+mine_s1/fa_log.csv                                      mine 1
+runs/dfa/mine_s3.pt                                     mine 3
 """
 """Path, method, seed and axes."""
 
@@ -76,6 +90,44 @@ def test_a_path_says_method_seed_and_axes_by_its_own_name_or_its_folders():
         assert [*found, *sorted(f"{k}={v}" for k, v in axes.items())] == expected, path
     assert name_of("").method == "unknown" and name_of("a\nb_s1").method == "a_b"
     assert split_key(f"dfa_s{'9' * 19}")[1] is None
+
+
+ROLES = """
+dfa/s3/best.pt dfa/s3/last.pt dfa/s3/epoch_10.pt                     dfa/s3/best.pt
+dfa/s4/epoch_9.pt dfa/s4/epoch_10.pt                                 dfa/s4/epoch_10.pt
+rule/model_best.pth.tar rule/checkpoint.pth.tar                      rule/model_best.pth.tar
+fa/checkpoint-500/pytorch_model.bin fa/checkpoint-1000/model.pt      fa/checkpoint-1000/model.pt
+fa/checkpoint-500/model.pt fa/pytorch_model.bin                      fa/pytorch_model.bin
+ep/best.pt ep/checkpoints/last.ckpt                                  ep/best.pt
+dfa/model_1.pt dfa/model_2.pt                     dfa/model_1.pt dfa/model_2.pt
+dfa_s1.pt dfa_s2.pt best.pt                       best.pt dfa_s1.pt dfa_s2.pt
+"""
+"""Checkpoints in a folder, and those of them that are runs."""
+
+
+@pytest.mark.parametrize("line", ROLES.strip().splitlines())
+def test_several_roles_of_one_run_are_one_run_unless_they_are_named(tmp_path, line):
+    paths, taken = (part.split() for part in re.split("  +", line))
+    for path in paths:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(tmp_path / path, "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\x02}.")
+    (tmp_path / "link").symlink_to(tmp_path / paths[0].partition("/")[0])
+    rows = scan([tmp_path]).rows
+    assert sorted(row.source for row in rows) == [str(tmp_path / path) for path in taken]
+    named = [str(tmp_path / path) for path in paths]
+    assert [row.source for row in scan([*named, tmp_path]).rows] == named
+    left = {Path(path).name for path in {*paths} - {*taken}}
+    assert all(name in rows[0].report.notes for name in left)
+    assert measured(rows[0], DiagnosticReport(notes="x")).report.notes.endswith("x")
+
+
+def test_a_folder_of_hydras_is_called_as_its_overrides_say(tmp_path):
+    said = tmp_path / "multirun" / "2024-01-01" / "0" / ".hydra" / "overrides.yaml"
+    said.parent.mkdir(parents=True)
+    said.write_text("- +method=dfa\n- 'seed=42'\n- optim/lr=0.1\n")
+    row = row_of_file(str(said.parent.parent / "checkpoints" / "last.ckpt"))
+    assert (row.method, row.seed) == ("dfa", 42)
 
 
 def test_a_key_that_is_written_is_read_as_the_run_it_was_written_for():
@@ -117,7 +169,12 @@ def test_no_name_of_a_file_brings_control_codes_or_other_kinds_of_value(path):
         kinds = {name: type(value) for name, value in axes.items()}.items()
         assert (
             kinds
-            <= {"lam": float, "d": int, "L": int, "epoch": int, "arch": str, "of": str}.items()
+            <= {
+                **dict.fromkeys(("d", "L", "epoch", "fold"), int),
+                "lam": float,
+                "arch": str,
+                "of": str,
+            }.items()
         )
 
 

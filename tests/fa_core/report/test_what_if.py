@@ -8,14 +8,13 @@ import pytest
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.formats.table import AuditTable
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.reporting.records import to_csv
-from tests.fa_core.analysis.runs import row, trace
+from tests.fa_core.analysis.runs import row, timeline, trace
 from tests.fa_core.strategies import assuming
 
 MEASURED = {"growth": 2.0, "g_L": 0.1, "cosine": 0.1, "acc": 0.36}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import timeline
 from fa_core.formats import load_audits
 from fa_core.report.method_style import METHOD_STYLES
 from fa_core.reporting.blocks import Figure
@@ -20,7 +19,7 @@ from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
 from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, rendered
-from tests.fa_core.analysis.runs import row, seeds_of, table, trace
+from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
 
 SIGNS = [
     "hollow: passes",

@@ -9,66 +9,47 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from fa_core.errors import UsageError
-from fa_core.formats.rows import AuditRow
-from fa_core.report.manifest import CREDIT, MANIFEST, WEIGHTS, Manifest
-from fa_core.zoo.methods import make_method
-from fa_core.zoo.models import build
+from fa_core.report.manifest import WEIGHTS
 from fa_tui.commands.audit import in_part
+from tests.fa_core.audit.runs_for_tests import make_run, small_net
+from tests.fa_core.rows import row_of
 
-ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
-DATA = "synthetic:input=8,train=256,test=1280"
 
-
-def fa_tui(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def fa_tui(words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program in a folder, on the processor."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", "import sys; from fa_tui.cli import main; sys.exit(main())"]
+    if words.startswith(("audit", "verify")) and "--device" not in words:
+        words += " --device cpu"
     return subprocess.run(
-        [*command, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-        check=False,
+        [*command, *words.split()], capture_output=True, text=True, cwd=cwd, env=environment
     )
-
-
-def make_run(folder: Path, method: str, blow_up: float = 1.0) -> Path:
-    folder.mkdir(parents=True)
-    net = build("resmlp", **ARGS, seed=42)
-    manifest = Manifest(method=method, arch="resmlp", arch_args=net.arch_args, data=DATA, seed=42)
-    (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
-    state = {
-        name: t * blow_up if name.startswith("blocks") else t
-        for name, t in net.state_dict().items()
-    }
-    save_file(state, folder / WEIGHTS)
-    feedback = dict(make_method(method, net, 42).state_dict())
-    if feedback:
-        save_file(feedback, folder / CREDIT)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three good runs and one with a broken file."""
+    """Three good runs, one of which grows, and one with a broken file."""
     folder = tmp_path_factory.mktemp("campaign")
-    for method, blow_up in (("bp", 1.0), ("dfa", 100.0), ("frozen", 1.0), ("fa", 1.0)):
-        make_run(folder / "runs" / f"{method}_s42", method, blow_up)
-    weights = folder / "runs" / "fa_s42" / WEIGHTS
-    weights.write_bytes(weights.read_bytes()[:-40])
+    _, dfa, _, fa = (
+        make_run(folder / "runs" / f"{method}_s42", method) / WEIGHTS
+        for method in ("bp", "dfa", "frozen", "fa")
+    )
+    grown = {
+        name: tensor * (100.0 if name.startswith("blocks") else 1.0)
+        for name, tensor in load_file(dfa).items()
+    }
+    save_file(grown, dfa)
+    fa.write_bytes(fa.read_bytes()[:-40])
     return folder
 
 
 @pytest.fixture(scope="module")
 def audited(campaign: Path) -> subprocess.CompletedProcess[str]:
-    return fa_tui(
-        "audit", "runs", "--out", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign
-    )
+    return fa_tui("audit runs --out audit.json --format json", campaign)
 
 
 def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
@@ -92,7 +73,7 @@ def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
 
 
 def test_audit_writes_a_table_that_show_reads(audited, campaign):
-    shown = fa_tui("show", "audit.json", "--format", "json", cwd=campaign)
+    shown = fa_tui("show audit.json --format json", campaign)
     printed, again = json.loads(audited.stdout), json.loads(shown.stdout)
     for row in (*printed, *again):
         row.pop("source")
@@ -101,36 +82,23 @@ def test_audit_writes_a_table_that_show_reads(audited, campaign):
 
 
 def test_a_resumed_audit_measures_only_what_is_missing(audited, campaign):
-    resumed = fa_tui(
-        "audit",
-        "runs",
-        "--out",
-        "audit.json",
-        "--device",
-        "cpu",
-        "--resume",
-        "--format",
-        "json",
-        cwd=campaign,
-    )
+    resumed = fa_tui("audit runs --out audit.json --resume --format json", campaign)
     assert "1 run to measure, 3 measured before" in resumed.stderr
     assert len(json.loads(resumed.stdout)) == 3
 
 
 def test_verify_agrees_with_what_was_just_measured(audited, campaign):
-    verified = fa_tui("verify", "audit.json", "--device", "cpu", cwd=campaign)
+    verified = fa_tui("verify audit.json", campaign)
     assert verified.returncode == 0, verified.stderr
     assert verified.stdout.count("agrees") == 3
 
 
-def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
+def test_verify_sees_one_changed_bit(audited, campaign):
     weights = campaign / "runs" / "bp_s42" / WEIGHTS
     content = weights.read_bytes()
     try:
         weights.write_bytes(content[:-4] + bytes([content[-4] ^ 1]) + content[-3:])
-        verified = fa_tui(
-            "verify", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign
-        )
+        verified = fa_tui("verify audit.json --format json", campaign)
     finally:
         weights.write_bytes(content)
     assert verified.returncode == 1
@@ -139,32 +107,16 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
     assert outcome["bp"]["differences"][0]["name"] == "provenance.hashes.weights"
 
 
-def test_notes_are_written_into_the_reports(campaign, tmp_path):
-    out = tmp_path / "out.json"
-    asked = ("--credit", "none", "--device", "cpu", "--notes", "made up")
-    done = fa_tui("audit", "runs/bp_s42", "--out", out, *asked, cwd=campaign)
+def test_notes_and_the_precision_go_into_the_table_and_a_verification(campaign):
+    asked = "--precision --credit none --notes made-up --out firm.json"
+    done = fa_tui(f"audit runs/bp_s42 runs/frozen_s42 {asked}", campaign)
     assert done.returncode == 0, done.stderr
-    (report,) = json.loads(out.read_text())["reports"].values()
-    assert report["notes"] == "made up"
-
-
-def test_the_precision_goes_into_the_table_and_a_verification(campaign, tmp_path):
-    asked = ("--precision", "--credit", "none", "--device", "cpu")
-    done = fa_tui(
-        "audit",
-        "runs/bp_s42",
-        "runs/frozen_s42",
-        "--out",
-        tmp_path / "firm.json",
-        *asked,
-        cwd=campaign,
-    )
-    assert done.returncode == 0, done.stderr
-    reports = json.loads((tmp_path / "firm.json").read_text())["reports"]
-    assert len(reports["bp_s42"]["reference_precision"]["cosine"]) == 4
-    # the frozen run's accuracy came after bp was measured, and bp's margin has an interval all the same
-    assert "margin_pp" in reports["bp_s42"]["intervals"]
-    verified = fa_tui("verify", tmp_path / "firm.json", "--device", "cpu", cwd=campaign)
+    report = json.loads((campaign / "firm.json").read_text())["reports"]["bp_s42"]
+    assert report["notes"] == "made-up"
+    assert len(report["reference_precision"]["cosine"]) == 4
+    # the frozen run's accuracy came after bp was measured, and its margin has an interval all the same
+    assert "margin_pp" in report["intervals"]
+    verified = fa_tui("verify firm.json", campaign)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
@@ -185,98 +137,60 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     )
     code = "import torch, my_lab; torch.save({'model': my_lab.net().state_dict()}, 'mine_s7.pt')"
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    options = ("--data", "my_lab:data", "--device", "cpu", "--out", "out.json", "--format", "json")
-    own = ("--model", "my_lab:net", "--loss", "my_lab:loss", "--credit", "my_lab:credit")
-    done = fa_tui("audit", "mine_s7.pt", *own, "--taps", "0,1", *options, cwd=tmp_path)
+    own = "--model my_lab:net --loss my_lab:loss --credit my_lab:credit"
+    asked = "--data my_lab:data --format json --out"
+    done = fa_tui(f"audit mine_s7.pt {own} --taps 0,1 {asked} out.json", tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
     (report,) = json.loads((tmp_path / "out.json").read_text())["reports"].values()
     assert report["credit"]["null"]["of"] == "samples shuffled"
-    without = fa_tui(
-        "audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path
-    )
-    assert without.returncode == 0
-    assert "taps guessed: '0,1'" in without.stderr
-    again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
-    assert again.returncode == 3
-    assert " ".join([*own, "--data", "my_lab:data"]) in again.stderr
-    typed = fa_tui(
-        "verify",
-        "out.json",
-        "--device",
-        "cpu",
-        *own,
-        "--data",
-        "my_lab:data",
-        cwd=tmp_path,
-    )
+    without = fa_tui(f"audit mine_s7.pt --model my_lab:net {asked} w.json", tmp_path)
+    assert (without.returncode, "taps guessed: '0,1'" in without.stderr) == (0, True)
+    again = fa_tui("verify out.json", tmp_path)
+    assert (again.returncode, f"{own} --data my_lab:data" in again.stderr) == (3, True)
+    typed = fa_tui(f"verify out.json {own} --data my_lab:data", tmp_path)
     assert (typed.returncode, "agrees" in typed.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("words", "code", "said"),
     [
-        (["audit", "runs"], 2, "--out"),
-        (["audit", "nowhere", "--out", "o.json"], 3, "nowhere"),
-        (["audit", "runs", "--out", "o.json", "--device", "cuda:9"], 2, "devices here"),
-        (["audit", "runs", "--out", "."], 2, "is a folder"),
-        (["audit", "runs", "--out", "o.json", "--address", "auto"], 2, "add --engine ray"),
-        (["audit", "runs", "--out", "o.json", "--jobs", "0", "--device", "cpu"], 2, "--jobs 0"),
-        (["audit", "runs", "--out", "o.json", "--data", "nope"], 2, "data set 'nope'"),
-        (["audit", "runs", "--out", "o.json", "--loss", "bcee"], 2, "loss 'bcee'; did you mean"),
-        (["audit", "runs", "--out", "o.json", "--batches", "0"], 2, "--batches 0"),
-        (
-            ["audit", "runs", "--out", "o.json", "--model", "json"],
-            2,
-            "--model 'json' is not module:callable",
-        ),
-        (
-            [
-                "train",
-                "--method",
-                "bp",
-                "--out",
-                "bare_s1.safetensors",
-                "--data",
-                "synthetic:train=256,test=1280",
-            ],
-            2,
-            "is a file, not a folder",
-        ),
-        (["audit", "bare_s1.safetensors", "--out", "o.json", "--device", "cpu"], 2, "--data SPEC"),
-        (["verify", "bare_s1.safetensors"], 3, "nothing recorded"),
+        ("audit runs", 2, "--out"),
+        ("audit nowhere --out o.json", 3, "nowhere"),
+        ("audit runs --out o.json --device cuda:9", 2, "devices here"),
+        ("audit runs --out .", 2, "is a folder"),
+        ("audit runs --out o.json --address auto", 2, "add --engine ray"),
+        ("audit runs --out o.json --jobs 0", 2, "--jobs 0"),
+        ("audit runs --out o.json --data nope", 2, "data set 'nope'"),
+        ("audit runs --out o.json --loss bcee", 2, "loss 'bcee'; did you mean"),
+        ("audit runs --out o.json --batches 0", 2, "--batches 0"),
+        ("audit runs --out o.json --model json", 2, "--model 'json' is not module:callable"),
+        ("train --method bp --out bare_s1.safetensors --data synthetic", 2, "is a file, not a fol"),
+        ("audit bare_s1.safetensors --out o.json", 2, "--data SPEC"),
+        ("verify bare_s1.safetensors", 3, "nothing recorded"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, arguments, code, words):
-    save_file(build("resmlp", **ARGS, seed=1).state_dict(), campaign / "bare_s1.safetensors")
-    done = fa_tui(*arguments, cwd=campaign)
-    assert done.returncode == code, done.stderr
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, words, code, said):
+    save_file(small_net(1).state_dict(), campaign / "bare_s1.safetensors")
+    done = fa_tui(words, campaign)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign, tmp_path):
-    run, out = campaign / "runs" / "bp_s42", tmp_path / "few.json"
-    few = fa_tui("audit", run, "--out", out, "--batches", "7", "--norm-batches", "99")
+def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign):
+    few = fa_tui("audit runs/bp_s42 --out few.json --batches 7 --norm-batches 99", campaign)
     assert "(c) not measured: only 7 eval batches, drift needs at least 8 (1 run)" in few.stdout
     assert "(a) and (b) use all 7 eval batches, not the 99 asked for" in few.stderr
 
 
-def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign, tmp_path):
-    runs = ("runs/bp_s42", "runs/dfa_s42")
-    options = ("--device", "cpu", "--credit", "none")
-    parts = [tmp_path / f"part-{number}.json" for number in (1, 2)]
-    for number, part in enumerate(parts, 1):
-        assert (
-            fa_tui(
-                "audit", *runs, "--shard", f"{number}/2", "--out", part, *options, cwd=campaign
-            ).returncode
-            == 0
-        )
-    shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
-    fa_tui("audit", *runs, "--out", tmp_path / "whole.json", *options, cwd=campaign)
-    whole = json.loads(fa_tui("show", tmp_path / "whole.json", "--format", "json").stdout)
+def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign):
+    for out, asked in (("1.json", "--shard 1/2"), ("2.json", "--shard 2/2"), ("whole.json", "")):
+        done = fa_tui(f"audit runs/bp_s42 runs/dfa_s42 --credit none --out {out} {asked}", campaign)
+        assert done.returncode == 0, done.stderr
+    shown, whole = (
+        json.loads(fa_tui(f"show {files} --format json", campaign).stdout)
+        for files in ("1.json 2.json", "whole.json")
+    )
     for row in (*shown, *whole):
         del row["source"]
     assert [row["method"] for row in shown] == ["bp", "dfa"] and shown == whole
@@ -284,13 +198,7 @@ def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign
 
 def test_runs_of_a_seed_stay_in_one_part_with_their_frozen_baseline():
     rows = [
-        AuditRow(
-            source=name,
-            key=name,
-            method=name.partition("_")[0],
-            seed=int(name[-1]),
-            checkpoint=name,
-        )
+        row_of(name, checkpoint=name)
         for name in ("bp_s1", "bp_s2", "bp_s3", "frozen_s1", "dfa_s1", "dfa_s2")
     ]
     parts = [[row.key for row in in_part(rows, f"{number}/2")] for number in (1, 2)]

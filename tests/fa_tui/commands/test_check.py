@@ -85,8 +85,8 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
         (
             {"random_targets": FIRES},
             "--require abd",
-            0,
-            "1 run: 0 trustworthy, 0 need walk-back, 1 control",
+            4,
+            "1 run: 0 trustworthy, 0 need walk-back, 1 control; nothing was judged",
         ),
     ],
 )
@@ -114,11 +114,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
 ) -> None:
     path = written(tmp_path, bp=BOUND, dfa=PROVEN, ep=BOUND | DEEP)
     report = DiagnosticReport(**BOUND)
-    assert (report.flags, report.undecided, report.residual_stream_exploded) == (
-        frozenset(),
-        {"a"},
-        None,
-    )
+    assert report.states["a"] == "undecided"
     assert "(a) undecided: growth per block 8.2 [bound]" in str(
         report
     ) and "trustworthy" not in str(report)
@@ -137,7 +133,7 @@ def test_a_bound_that_does_not_fire_is_undecided_on_every_surface(
     assert loaded.undecided(DiagnosticThresholds(h_norm_explosion_ratio=5.0)).tolist() == [0, 0, 0]
     session = Session([*loaded.rows()])
     assert [session.cell(row) for row in range(3)] == ["~~···", "✗a···", "~~··-"]
-    assert session.words(2) == "undecided on a"
+    assert session.judged(2).words == "undecided on a"
 
 
 def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,7 +149,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ]
     session = Session([*load_audits([path]).rows()])
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
-    assert [session.words(row) for row in (1, 2)] == ["control", "control"]
+    assert [session.judged(row).words for row in (1, 2)] == ["control", "control"]
     assert [
         Filter(f"is:{state}").rows(session) for state in ("trustworthy", "walkback", "control")
     ] == [

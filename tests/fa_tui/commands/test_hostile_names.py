@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -61,7 +63,24 @@ MARKUP = [
 OTHERS = ["$\\frac{$", "%s %d {0}", "\ud800half", "[bold red]rich[/]", "a\nb\tc"]
 NAMES = [*CONTROLS, *SEQUENCES, *TURNING, *FORMULAS, *MARKUP, *OTHERS]
 
-STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|^\\s*::", re.MULTILINE
+)
+FOLDERS = [
+    b"dfa\xff",
+    b"a\n::error::x",
+    b"::error file=a::x",
+    b"ep\x1b]52;c;aGk=\x07",
+    b"\xc2\x9b2J",
+]
+
+
+FORMS = [
+    *(["show", "--format", form] for form in ("table", "json", "csv", "markdown")),
+    *([command, "--format", form] for command in ("seeds", "sweep") for form in ("table", "json")),
+    *(["check", "--h-norm-explosion-ratio", "1", "--format", form] for form in ("text", "json")),
+    ["utility"],
+]
 
 
 @pytest.fixture(scope="module")
@@ -89,25 +108,36 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_there_are_sixty_names() -> None:
-    assert len(set(NAMES)) >= 60
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folders whose names are no UTF-8, no single line or a command of a runner."""
+    place = tmp_path_factory.mktemp("folders")
+    run = Path(__file__).parents[3] / "sample_runs" / "main" / "bp_s42"
+    for name in FOLDERS:
+        shutil.copytree(run, place / os.fsdecode(name))
+    return place
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        *(["show", "--format", form] for form in ("table", "json", "csv", "markdown")),
-        *(
-            [command, "--format", form]
-            for command in ("seeds", "sweep")
-            for form in ("table", "json")
-        ),
-        ["check", "--h-norm-explosion-ratio", "1"],
-        ["utility"],
-        ["show", "--filter", "nothing:\x1b[2J"],
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("words", FORMS, ids=" ".join)
+def test_no_name_of_a_folder_steers_a_terminal_or_a_runner(
+    words: list[str], folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([words[0], str(folders), *words[1:]])
+    said = capsys.readouterr()
+    assert said.out
+    assert STEERING.findall(said.out + said.err) == []
+
+
+@pytest.mark.parametrize("kind", [".md", ".html", ".svg", ".csv", ".tex"])
+def test_every_report_is_written_of_folders_of_any_name(
+    kind: str, folders: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / f"out{kind}"
+    assert main(["report", str(folders), "--out", str(out)]) == 0
+    assert STEERING.findall(out.read_text()) == []
+
+
+@pytest.mark.parametrize("words", FORMS, ids=" ".join)
 def test_no_command_prints_what_steers_a_terminal(
     words: list[str], table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

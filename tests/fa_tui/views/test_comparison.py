@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fa_core.analysis.comparison import across_runs
+from fa_core.analysis.seeds import across_runs
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_tui.session import Session

@@ -40,7 +40,7 @@ def test_a_recorded_verdict_differs_as_the_report_says(
     session = Session(rows)
     for index, row in enumerate(rows):
         assert session.rows[index].report.recorded_verdict == recorded
-        assert session.recorded_differs(index) == (
+        assert session.judged(index).recorded_differs == (
             recorded != row.report.verdict and row.report.recorded_differs
         )
 

@@ -13,7 +13,6 @@ from fa_core.zoo.data import load_data
         ("synthetic:alfa=1", "unknown option of synthetic 'alfa'; did you mean alpha"),
         ("synthetic:alpha=2", r"alpha=2 lies outside \[0, 1\]"),
         ("synthetic:ambient=999999999999", "may be 1,048,576 at most"),
-        ("synthetic:train=999999999999", r"needs 3\.07e6 GB of memory; ask for fewer"),
         ("synthetic:input=many", "input=many cannot be used"),
         ("synthetic:16", "'16' is not key=value"),
         ("cifar10", "write cifar10:DIR"),
@@ -24,6 +23,19 @@ from fa_core.zoo.data import load_data
 def test_a_wrong_option_says_what_is_wrong(spec, message):
     with pytest.raises(UsageError, match=message):
         load_data(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "typed", "said"),
+    [
+        ("synthetic:train=999999999999", True, "are free; ask for fewer"),
+        ("synthetic:train=60000000", False, "for 0 KiB in files; type it yourself"),
+        ("synthetic:train=4000000,input=1", False, "type it yourself"),
+    ],
+)
+def test_samples_are_those_that_memory_holds_and_a_file_may_ask_for(spec, typed, said):
+    with pytest.raises(UnreadableInput, match=said):
+        load_data(spec, allow_code=typed)
 
 
 def test_code_named_by_a_file_is_never_imported(tmp_path, monkeypatch):

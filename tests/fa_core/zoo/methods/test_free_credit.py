@@ -8,14 +8,11 @@ import torch
 from msgspec.structs import replace
 
 from fa_core.measure.credit import method_credit_quality
-from fa_core.measure.credit_metrics import gammas_of_draws
-from fa_core.measure.norms import gamma
 from fa_core.measure.null_gamma import null_gamma as measured_null
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma, within_null
 from fa_core.zoo.methods import METHODS, make_method
 from fa_core.zoo.models import build
-from tests.fa_core.zoo.methods.credits import batch, network
 from tests.fa_core.zoo.methods.hand_net import Reference, cosine, samples
 
 
@@ -57,30 +54,6 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name):
     if name == "fa":  # without a terminal norm its last credit is the gradient, whatever was drawn
         assert {round(one[L], 12) for one in fresh} == {1.0}
         assert null.layers[L] == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("name", ["fa", "dfa", "drtp"])
-def test_many_draws_at_once_are_the_draws_one_by_one(name):
-    net = network("vit_mini")
-    x, y = batch(net, 12)
-    rule = make_method(name, net, seed=3)
-    together = measured_null(net, rule, x, y, draws=40)
-    rule.linear_feedback = False
-    apart = measured_null(net, rule, x, y, draws=5)
-    assert together.deep[:5] == pytest.approx(apart.deep, abs=1e-12)
-    assert together.observed == apart.observed and len(together.deep) == 40
-
-
-def test_gamma_of_draws_is_gamma_of_each():
-    generator = torch.Generator().manual_seed(0)
-    credit = torch.randn(5, 4, 3, generator=generator).half()
-    credit[0], credit[1, :2], credit[2, 0, 0], credit[3, 0, 0] = 0.0, 0.0, math.nan, math.inf
-    gradient = torch.randn(4, 3, generator=generator, dtype=torch.float64) * 1e-200
-    gradient[3] = 0.0
-    expected = [gamma(one, gradient) for one in credit]
-    assert [kind is None for kind in expected] == [True, False, False, False, False]
-    found = gammas_of_draws(credit, gradient)
-    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -1,13 +1,19 @@
 """A network is known from the names and shapes of its tensors."""
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from fa_core.errors import UnknownNetwork, UsageError
-from fa_core.zoo.models import ARCHS, build, recognise
+from fa_core.files.tensor_mappings import State
+from fa_core.measure.checkpoint import Checkpoint
+from fa_core.measure.checkpoint_network import network_for
+from fa_core.zoo.models import ARCHS, build
 
 
-def shapes(net):
-    return {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+def recognised(state):
+    return network_for(Checkpoint(Path("a.pt"), {"": State(state)}))
 
 
 CASES = [
@@ -32,36 +38,30 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("arch", "args"), CASES)
+@pytest.mark.parametrize(("arch", "args"), [*CASES, *((arch, {"L": 0}) for arch in ARCHS)])
 def test_a_network_is_recognised_with_all_its_arguments(arch, args):
     net = build(arch, **args)
-    assert recognise(shapes(net)) == (arch, net.arch_args)
-
-
-@pytest.mark.parametrize("arch", ARCHS)
-def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch):
-    net = build(arch, L=0)
-    found, args = recognise(shapes(net))
-    build(found, **args).load_state_dict(net.state_dict())
-
-
-def test_a_tensor_of_another_shape_is_named_with_both_shapes():
-    tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
-    tensors["blocks.1.w2.weight"] = (8, 99)
-    with pytest.raises(
-        UnknownNetwork, match=r"blocks\.1\.w2\.weight has shape \(8, 99\) where \(8, 8\)"
-    ):
-        recognise(tensors)
+    found = recognised(net.state_dict())
+    assert [*found.state_dict()] == [*net.state_dict()]
+    if args != {"L": 0}:
+        assert (found.arch, found.arch_args) == (arch, net.arch_args)
 
 
 @pytest.mark.parametrize(
-    "tensors", [{}, {"conv1.weight": (64, 3, 7, 7)}, {"embed.weight": (3,), "head.weight": (2, 3)}]
+    ("state", "said"),
+    [
+        (
+            build("resmlp", input_dim=16, d=8, L=2).state_dict()
+            | {"blocks.1.w2.weight": torch.zeros(8, 99)},
+            r"looks like resmlp, but .*blocks\.1\.w2\.weight.*\[8, 99\].*\[8, 8\]",
+        ),
+        ({"conv1.weight": torch.zeros(64, 3, 7, 7)}, r"no known network \(conv1"),
+        ({"embed.weight": torch.zeros(3), "head.weight": torch.zeros(2, 3)}, "embed.weight, head"),
+    ],
 )
-def test_foreign_tensors_are_refused_with_what_was_seen(
-    tensors,
-):
-    with pytest.raises(UnknownNetwork, match=next(iter(tensors), "no tensors")):
-        recognise(tensors)
+def test_other_tensors_are_refused_with_what_was_seen(state, said):
+    with pytest.raises(UnknownNetwork, match=said):
+        recognised(state)
 
 
 def test_an_unknown_network_lists_the_known_and_the_nearest():

@@ -1,0 +1,158 @@
+"""Every leaf of a full audit file changed, deleted, renamed, added to: what `verify` says of it."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.analysis.record_comparison import QUANTITIES
+from fa_core.audit.jobs import JobProgress, MeasureOptions, job_for
+from fa_core.audit.measuring import measure_run
+from fa_core.audit.verify import find_checkpoint, recorded_options, summaries_of, verifications
+from fa_core.errors import FaError
+from fa_core.formats import scan
+from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.row_baselines import with_measured_baselines
+from fa_core.report.diagnostic_report import DiagnosticReport
+
+from .runs_for_tests import make_run
+
+NOT_FOUND = {
+    ("added", "report"): "a member that no reader knows",
+    ("added", "depth_ablation"): "a member that no reader knows",
+    ("added", "mean_error"): "a member that no reader knows",
+    ("added", "reference_precision"): "a member that no reader knows",
+    ("deleted", "reference_precision.dtype"): "it is read as its default, which it is",
+    ("renamed", "reference_precision.dtype"): "the same, and a member that no reader knows",
+    ("deleted", "summary"): "published files have none",
+    ("renamed", "summary"): "the same, and a member that no reader knows",
+    ("renamed", "report"): "a key that names the same run",
+}
+"""What of a file may be tampered with unseen, besides what `QUANTITIES` leaves out → the reason."""
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """A full audit of two runs: its file, and checkpoint → its measurement."""
+    folder = tmp_path_factory.mktemp("runs")
+    make_run(folder / "dfa_s42", "dfa", axes={"lam": 0.01})
+    make_run(folder / "frozen_s42", "frozen")
+    options = MeasureOptions(credit="full", precision=True, ablate=True)
+    rows = scan([folder]).rows
+    again = {
+        row.checkpoint: measure_run(job_for(row, row.key, options), "cpu", JobProgress())
+        for row in rows
+    }
+    measured = [replace(row, report=again[row.checkpoint]) for row in rows]
+    write_audit_table(folder / "audit.json", with_measured_baselines(measured))
+    return folder / "audit.json", again
+
+
+def is_found(table, path, again):
+    """Whether `fa-tui verify` would exit with anything but 0."""
+    path.write_text(json.dumps(table))
+    try:
+        found = scan([path])
+        for row in found.rows:
+            recorded_options(row)
+        pairs = [(row, again[str(find_checkpoint(row))]) for row in found.rows]
+    except FaError:
+        return True
+    runs = [run.comparison for run in verifications(pairs, summaries_of(found.rows))]
+    return bool(found.problems) or not all(run.agrees and not run.unchecked for run in runs)
+
+
+def members(data, name=""):
+    """(name without its run, container, key) of all members of JSON data that say something."""
+    for key in list(data) if isinstance(data, dict) else range(len(data)):
+        inside = f"{name}.{key}".lstrip(".") if isinstance(data, dict) else name
+        inside = "report" if name == "reports" else inside.removeprefix("report.")
+        if data[key] not in (None, "", [], {}):
+            yield inside, data, key
+        if isinstance(data[key], (dict, list)):
+            yield from members(data[key], inside)
+
+
+def tampered(holder, key):
+    """Tamper with a member of JSON data in every way; what was done. In the end all is as it was."""
+    value = holder[key]
+    if isinstance(holder, dict):
+        whole = dict(holder)
+        del holder[key]
+        yield "deleted"
+        holder[f"{key}_"] = value
+        yield "renamed"
+        holder.clear()
+        holder.update(whole)
+    if isinstance(value, list):
+        others = {"added": [*value, 1], "changed": value[1:]}
+    elif isinstance(value, dict):
+        others = {"added": {**value, "more": 1}}
+    else:
+        others = {"changed": falsified(value)}
+    for way, other in others.items():
+        holder[key] = other
+        yield way
+    holder[key] = value
+
+
+def falsified(value):
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value * 1.01 or 0.01
+    return f"{value}x"
+
+
+def survivors(path, again, ways):
+    """(way, name) of what is not found, without what `QUANTITIES` leaves out."""
+    table, out = json.loads(path.read_text()), path.with_name("tampered.json")
+    assert not is_found(table, out, again)
+    outside = tuple(name for name, rule in QUANTITIES.items() if rule.unless)
+    return {
+        (way, name)
+        for name, holder, key in members(table)
+        if not name.startswith(outside)
+        for way in tampered(holder, key)
+        if way in ways and not is_found(table, out, again)
+    }
+
+
+def test_all_that_is_not_found_after_tampering_is_known_with_its_reason(audited):
+    ways = ("added", "changed", "deleted", "renamed")
+    assert survivors(*audited, ways) == NOT_FOUND.keys()
+
+
+def test_elsewhere_a_change_of_one_percent_is_found_or_not_checked(audited):
+    path, again = audited
+    there = {
+        checkpoint: replace(report, provenance={**report.provenance, "device_label": "another"})
+        for checkpoint, report in again.items()
+    }
+    # a mean near 0: 1 % of it is less than rounding changes a cosine
+    near_zero = {("changed", f"credit.null.{name}") for name in ("gamma", "deep_gamma_mean")}
+    assert survivors(path, there, ["changed"]) <= near_zero
+
+
+@pytest.mark.parametrize("place", ["", "checkpoint", "hashes", "data_hash"])
+def test_what_belongs_to_another_run_is_found(audited, place):
+    path, again = audited
+    table = json.loads(path.read_text())
+    reports = table["reports"]
+    facts = [report["provenance"] for report in reports.values()]
+    facts[1]["data_hash"] = "sha256:00"
+    if place:
+        facts[0][place], facts[1][place] = facts[1][place], facts[0][place]
+    else:
+        reports["dfa_s42"], reports["frozen_s42"] = reports["frozen_s42"], reports["dfa_s42"]
+    assert is_found(table, path.with_name("swapped.json"), again)
+
+
+@pytest.mark.parametrize("other", [{"method": "frozen"}, {"seed": 7}])
+def test_a_manifest_that_names_another_run_than_its_report_is_a_problem(tmp_path, other):
+    run = make_run(tmp_path / "run", **{"method": "dfa", **other})
+    DiagnosticReport(method_name="DFA", seed=42, headline_acc=0.5).save(run / "audit.json")
+    found = scan([tmp_path])
+    assert "is of" in found.problems[0].message and not found.rows[0].report.coverage
