@@ -58,8 +58,8 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding(
         "a",
         "slider('a')",
-        "Threshold",
-        key_display="a b c d",
+        "Slider",
+        key_display="a-d",
         tooltip="go to the slider of a threshold",
     ),
     # listed with the first
@@ -299,8 +299,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         flips = self.session.flips
         if not flips:
             self.app.say(
-                "no run flipped with the last step: { } move a slider to the next verdict that "
-                "does",
+                "no run flipped with the last step: { } on a slider go to the next that does",
                 "dim",
             )
             return

@@ -225,7 +225,7 @@ def completions(text: str) -> list[str]:
     head, slash, begun = text.rpartition("/")
     with suppress(OSError):
         entries = sorted(typed_path(head + slash or ".").iterdir())
-        names = [entry.name + "/" * entry.is_dir() for entry in entries]
+        names = [entry.name + "/" * entry.is_dir() for entry in entries if entry.name.isprintable()]
         return [name for name in names if name.startswith(begun) and (begun or name[0] != ".")]
     return []
 
@@ -247,7 +247,9 @@ def _path_problem(text: str) -> str:
 
 async def open_something(app: ExplorerApp) -> None:
     """Choose a file or folder that was open before, or type one, and open it instead."""
-    recent = [Choice(short_path(place), "", place) for place in recent_places()]
+    recent = [
+        Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
+    ]
     text = ""
     if recent:
         text = await choose(app, "Open", [*recent, Choice("another path ...", "", "")])

@@ -288,11 +288,10 @@ class Hint(msgspec.Struct, frozen=True):
 
 
 def scrolled(screen: Screen[object]) -> ScrollView | None:
-    """The list that the keys scroll: the focused widget, else the first one on screen."""
-    lists = [
-        each for each in screen.query(ScrollView) if each.is_on_screen and each.size.height > 1
-    ]
-    return next((each for each in lists if each.has_focus), lists[0] if lists else None)
+    """The list that the keys scroll: the one with the focus; of a dialog its only one."""
+    # a text field scrolls, too
+    lists = [each for each in screen.query(ScrollView) if each.size.height > 1]
+    return next((each for each in lists if each.has_focus or screen.is_modal), None)
 
 
 def position(view: ScrollView) -> str:
