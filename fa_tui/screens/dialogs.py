@@ -110,7 +110,7 @@ async def export_something(app: ExplorerApp) -> None:
     question = EntryScreen(
         "export to",
         text=str(free_name(Path("fa-tui.csv"))),
-        hint=f"{', '.join(DATA)}: {hint}; {', '.join(REPORTS)}: a report",
+        hint=f"{' '.join(DATA)}: {hint}; {' '.join(REPORTS)}: a report",
         check=name_problem,
     )
     name = await ask(app, question)
@@ -260,9 +260,8 @@ async def open_something(app: ExplorerApp) -> None:
         text = (await ask(app, question)).strip()
     path = typed_path(text)
     found = await asyncio.to_thread(scan, [path], run_traces=False)
-    if not (found.rows or found.traces):
-        [why, *_] = [*(problem.message for problem in found.problems), f"{text}: no runs in it"]
-        raise UnreadableInput(why)
+    if found.problems and not (found.rows or found.traces):
+        raise UnreadableInput(briefly(found.problems[0]))
     app.leave_for(path)
 
 

@@ -141,6 +141,9 @@ class SlidersPanel(Vertical):
     def on_descendant_blur(self) -> None:
         self._show_summary()
 
+    def on_threshold_slider_refused(self, message: ThresholdSlider.Refused) -> None:
+        self.app.say(message.why, "bad")
+
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
         letter, how = message.slider.letter, message.how

@@ -24,7 +24,7 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
         text = screen_text(app)
         assert "What this is" in text
         assert "(b) fires" in text and "needs walk-back" in text
-        assert "The matrix" in text
+        assert "The matrix" in text and "1–20 of " in text
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.explorer)
 
