@@ -12,7 +12,7 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
-from fa_tui.screens.questions import Dialog, Question, helping
+from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
@@ -79,7 +79,6 @@ class ProblemsScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("P", "dismiss", "Problems", show=False),
-        helping("what these lines say"),
     ]
 
     def __init__(self, session: Session) -> None:

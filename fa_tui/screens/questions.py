@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def helping(tooltip: str) -> Binding:
-    """Binding that explains a question."""
-    return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
-
-
 class Question(ModalScreen[ResultT]):
     """A modal screen that closes with its first answer, without one by Esc and Ctrl+C; further
     answers, and answers while another screen covers it, are ignored.
@@ -63,6 +58,10 @@ class Question(ModalScreen[ResultT]):
 
 class Dialog(Question[ResultT]):
     """A framed box with a body, supplied by subclasses, and a key bar."""
+
+    BINDINGS = [
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this is for")
+    ]
 
     def body(self) -> Iterable[Widget]:
         """Widgets in the frame."""
@@ -117,7 +116,6 @@ class ChoiceScreen(Dialog[Any]):
 
     BINDINGS = [
         Binding("enter", "take", "Select", priority=True),
-        helping("what this list is and its keys"),
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice]) -> None:
@@ -234,7 +232,6 @@ class SureScreen(Dialog[bool]):
     BINDINGS = [
         Binding("y,enter", "dismiss(True)", "Yes", key_display="y", tooltip="end it"),
         Binding("n", "dismiss(None)", "No", tooltip="go on"),
-        helping("what each answer does"),
     ]
 
     def __init__(self, asks: str, note: str) -> None:

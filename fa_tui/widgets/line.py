@@ -246,10 +246,6 @@ class TabBar(Choices):
         self.post_message(self.Chosen([*self._tabs][place]))
 
 
-_PALETTE = "command_palette"
-"""It offers what every key does, also by mouse."""
-
-
 def offered(
     screen: Screen[object], wanted: Callable[[Binding], object]
 ) -> Iterator[tuple[ActiveBinding, str]]:
@@ -269,10 +265,6 @@ def offered(
 
 def _is_hinted(binding: Binding) -> bool:
     return binding.show and bool(binding.description)
-
-
-def _is_palette(binding: Binding) -> bool:
-    return binding.action == _PALETTE
 
 
 class Hint(msgspec.Struct, frozen=True):
@@ -328,13 +320,12 @@ class KeyBar(Choices):
 
     def _read(self, screen: Screen[object]) -> None:
         hints = list[Hint]()
-        self._more = None
         for active, key in offered(screen, _is_hinted):
             binding = active.binding
             hints.append(Hint(binding.key, self._glyphs.say(key), binding.description))
         self._hints = hints
-        for active, _ in offered(screen, _is_palette):
-            self._more = Hint(active.binding.key, "^p", "More")
+        # the command palette offers what every key does, also by mouse
+        self._more = None if screen.is_modal else Hint("ctrl+p", "^p", "More")
         view = scrolled(screen)
         if view is not None:
             self.watch(view, "scroll_y", self._locate, init=False)
