@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from fa_core.formats.rows import Problem
     from fa_core.formats.run_progress import RunWork
     from fa_tui.jobs.listing import Listed
+    from fa_tui.key_list import KeyLine
 
 _WATCH_SECONDS = 0.3
 """Seconds after which the open folders are followed."""
@@ -407,6 +408,12 @@ class ExplorerApp(App[int]):
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
+
+    def every_key(self, screen: Screen[object]) -> Sequence[KeyLine]:
+        """The keys of all pages, those that work on a screen first."""
+        from fa_tui.key_list import every_key  # after the first paint
+
+        return every_key(self, screen)
 
     def action_help(self) -> None:
         """Explain the focused pane."""

@@ -12,7 +12,6 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
-from fa_tui.key_list import every_key
 from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.views.words import problem_words
@@ -174,7 +173,7 @@ class ExplorerCommands(Provider):
         app = self.application
         # first the bindings that the key bar has no room for
         left_out = {key for bar in self.screen.query(KeyBar) for key in bar.left_out}
-        lines = every_key(app, self.screen)
+        lines = app.every_key(self.screen)
         for line in sorted(lines, key=lambda line: line.key not in left_out):
             where = f"; {line.where}" if line.where else ""
             run = partial(app.run_action, line.action, line.node or app.explorer)
