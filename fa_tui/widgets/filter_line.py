@@ -79,7 +79,7 @@ class FilterLine(Vertical):
 
     def on_mount(self) -> None:
         # a message on the last filter would not be true any more
-        self.app.say("")
+        self.app.explorer.status.say("")
         self._take_in()
 
     def on_input_changed(self, event: Entry.Changed) -> None:
