@@ -137,7 +137,7 @@ def problem_words(session: Session) -> str:
 
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
-    controls not counted``."""
+    controls``, which are counted apart."""
     counts, counted = session.counts(), len(session.seen.counted)
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
@@ -149,7 +149,7 @@ def walk_back_words(session: Session) -> str:
         text += f", {counts.training} training"
     controls = len(session.in_scope) - counted
     if controls:
-        text += f", {count_text(controls, 'control')} not counted"
+        text += f", {count_text(controls, 'control')}"
     return text
 
 
@@ -218,13 +218,6 @@ def flip_words(session: Session, flip: Flip) -> str:
 
 _COMPARED_AT_MOST = 100
 """More runs that share a name are called by their keys: comparing all would take too long."""
-
-
-def method_text(row: AuditRow) -> str:
-    """A run's method; of a control also the rule that trained it, where that is recorded."""
-    if "of" in row.axes:
-        return f"{row.method} of={row.axes['of']}"
-    return row.method
 
 
 def run_name(session: Session, index: int) -> str:
