@@ -51,7 +51,7 @@ SHOTS = (
         "analysis",
         PUBLISHED,
         ("A",),
-        ("no letter changes", "walks back", "threshold of (a)", "of 15 need walk-back"),
+        ("plateau", "walks back", "threshold of (a)", "of 15 need walk-back"),
     ),
 )
 

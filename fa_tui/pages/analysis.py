@@ -63,13 +63,11 @@ class AnalysisPage(Page):
 Analyses of the runs, as the commands of the same names print them
 They follow the sliders and the filter.
 
-  1 sweep     how far may each threshold move before a run's letters change? Range, (median), \
-runs that \
-              fire. Only the published audit's own runs have healthy and degenerate methods; of \
-others \
-              fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
-  2 seeds     every method over its seeds: mean and spread, fired letters, and where seeds \
-disagree; mean ×/÷ factor is geometric. ← → go to further columns.
+  1 sweep     how far may each threshold move before a diagnostic changes on a run? \
+Range, (median), runs that fire. Only the published audit's own runs have healthy and \
+degenerate methods; of others fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
+  2 seeds     every method over its seeds: mean and spread, what fires, and where seeds \
+disagree. ← → go to further columns.
 
   1 2, tab    choose an analysis
   f           all runs, or again only those that pass the filter; a frozen baseline belongs \

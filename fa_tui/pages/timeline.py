@@ -26,7 +26,7 @@ from fa_tui.session import Session
 from fa_tui.share import Shared, Table
 from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
 from fa_tui.views.looks import SeedLooks
-from fa_tui.views.words import limit_words
+from fa_tui.views.words import filter_name, limit_words
 from fa_tui.widgets.chart import Canvas
 from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, is_recorded
 from fa_tui.widgets.line import Line, TabBar, TextLines
@@ -221,8 +221,8 @@ without intervals is judged by its numbers.
             legend.append((f" {look.mark} {name} ", look.style))
         skipped = self._skipped(runs)
         more = []
-        if session.scope_text:
-            more.append((f" {session.scope_text}", "dim"))
+        if session.filter is not None:
+            more.append((f" {filter_name(session.filter)}", "dim"))
         if any(run.unfinished for run in runs):
             more.append(("  still growing", "accent"))
         if skipped:

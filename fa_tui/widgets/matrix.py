@@ -68,10 +68,10 @@ class Matrix(RunsView):
         Binding(
             "v",
             "show_next",
-            "Cells",
-            tooltip="what cells show: letters, a number, ‖h‖ and ‖g‖ by layer",
+            "View",
+            tooltip="what cells show: verdicts, a number, ‖h‖ and ‖g‖ by layer",
         ),
-        Binding("V", "show_number", "Other number", show=False, tooltip="show another number"),
+        Binding("V", "show_number", "Other", show=False, tooltip="show another number"),
     ]
 
     def __init__(self, session: Session, quantity: Quantity | None = None) -> None:

@@ -143,10 +143,10 @@ class RunsView(LineTable):
         Binding(
             "plus",
             "mark_all",
-            "Mark scope",
+            "Mark shown",
             show=False,
             key_display="+",
-            tooltip="mark every run in scope",
+            tooltip="mark every run that passes the filter",
         ),
         Binding(
             "asterisk",

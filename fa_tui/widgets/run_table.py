@@ -1,4 +1,4 @@
-"""The long view: a line per run and all columns, with sorting."""
+"""The Table page: a line per run and all columns, with sorting."""
 
 from __future__ import annotations
 

@@ -44,14 +44,6 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
         # the application's key, named here where there is a step
         Binding("u", "undo", "Undo"),
-        # also on pages that use the letter otherwise
-        Binding(
-            "p",
-            "app.ask('presets')",
-            "Presets",
-            show=False,
-            tooltip="thresholds saved by name: use, save, remove",
-        ),
     ]
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
@@ -152,6 +144,9 @@ class SlidersPanel(Vertical):
 
     def on_descendant_blur(self) -> None:
         self._show_summary()
+
+    def on_threshold_slider_refused(self, message: ThresholdSlider.Refused) -> None:
+        self.app.say(message.why, "bad")
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()

@@ -33,6 +33,14 @@ async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
         await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
 
 
+async def test_a_double_click_opens_the_run(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        explorer = app.explorer
+        await until(pilot, lambda: explorer.takes_keys)
+        await pilot.click(explorer.page.view, offset=(30, 2), times=2)
+        await until(pilot, lambda: explorer.focused is explorer.page.detail)
+
+
 async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         explorer = app.explorer
@@ -44,7 +52,7 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        page = await opened(pilot, "C", "n", "right")
+        page = await opened(pilot, "C", "tab", "right")
         run = page.row
         assert run == page.group.rows[1]
         await pilot.press("enter")

@@ -182,7 +182,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         assert "space Mark" in screen_text(app)
         assert "Problems" not in screen_text(app), "there are none"
         await pilot.press("m")
-        await until(pilot, lambda: "no checkpoint to measure here" in screen_text(app))
+        await until(pilot, lambda: "no checkpoint here" in screen_text(app))
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]

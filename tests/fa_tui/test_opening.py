@@ -20,7 +20,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     received: dict[str, Any] = {}
 
     class Recorder:
-        return_code = None
+        return_code = opens_next = None
 
         def __init__(self, session: Session, **rest: Any) -> None:
             received.update(rest, session=session)

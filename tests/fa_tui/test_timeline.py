@@ -143,7 +143,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
         await pilot.press("slash", *"source:audits", "enter")
         await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
         screen = await _open(pilot)
-        assert "no traces in source:audits" in screen_text(app)
+        assert "no traces of the runs that pass the filter" in screen_text(app)
         assert "f takes all runs; runs have some" in screen_text(app)
         assert "fa-tui train writes trace.jsonl" in screen_text(app)
         await pilot.press("f")

@@ -65,8 +65,8 @@ HANG_SECONDS = 60.0
 STUCK_SECONDS = 900.0
 """For a thousand events, which take a minute."""
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (61, 17), (1, 1), (300, 90))
-LETTERS = "abcdefghijklmnoprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;:+-=_*&'\"\\()|~@"
-"""Printable keys; without q, which leaves (see `KEYS`)."""
+LETTERS = "abcdefghijklmnprstuvwxyzABCDFGHIJKLMPRSTUVWXYZ0123456789 /?<>[]{}.,;:+-=_*&'\"\\()|~@"
+"""Printable keys; without q, which leaves (see `KEYS`), and o, which opens any folder."""
 ESCAPE = "\x1b[27u"
 """As a terminal with the keyboard protocol sends it: the byte alone may begin another key."""
 KEYS = (

@@ -45,9 +45,9 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
             records,
-            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
-            "its factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
-            "diagnostics that fire on some seeds and pass on others.",
+            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
+            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them; "
+            "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
         )
@@ -151,7 +151,7 @@ def _basis(group: SeedGroup, letter: str) -> str:
 
 
 def stat_words(stat: Stat, limit: float | None = None) -> str:
-    """Mean ± std, or geometric mean ×/÷ factor, on its side of a limit; with the number of NaN or
+    """Mean ± std, or geometric mean and factor, on its side of a limit; with the number of NaN or
     infinite values."""
     if stat.geometric_mean is None:
         words = spread(stat.mean, stat.std, limit)
@@ -162,12 +162,10 @@ def stat_words(stat: Stat, limit: float | None = None) -> str:
     return words
 
 
-NO_LETTER_CHANGES = "no letter changes"
-
 _CAPTION = (
     "Threshold sensitivity, controls left out: range (median) of the {runs}; on how many of those "
     "measured the diagnostic fires, and behind ~ on how many it is undecided; {gap}and the "
-    "plateau: the thresholds around this one at which no run's letters change."
+    "plateau: the thresholds around this one at which no diagnostic of any run changes."
 )
 
 
@@ -200,7 +198,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["gap"] = gap_words(one)
     else:
         record["methods (median) fires"] = group_range(one.every, one.threshold)
-    record[NO_LETTER_CHANGES] = plateau_words(one)
+    record["plateau"] = plateau_words(one)
     return record
 
 
