@@ -41,7 +41,6 @@ from fa_core.measure.credit import (
 from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
     Diagnosis,
-    PassOptions,
     needs_precision,
     of_logits,
     run_diagnosis,
@@ -53,7 +52,7 @@ from fa_core.measure.isolate import processor_name
 from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.passes import is_out_of_memory
+from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
@@ -194,28 +193,24 @@ def _directions(loaded: Loaded) -> int:
 def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the network's own backward pass."""
     options = loaded.job.options
-    return own_credit_quality(
-        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
-    ).to_dict()
+    how = PassOptions(taps=options.taps or None, dtype=options.dtype, loss=loss)
+    return own_credit_quality(loaded.network, batch, how, _directions(loaded))
 
 
 def _given_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
     """Credit quality of the user's function."""
     options = loaded.job.options
     function = import_callable(options.credit, "--credit")
-    x, y = as_batch(batch, 0, loaded.network)
-    return credit_quality(
-        loaded.network, function, x, y, 0, 0, options.taps or None, options.dtype, None, loss
-    ).to_dict()
+    how = PassOptions(taps=options.taps or None, dtype=options.dtype, loss=loss)
+    return credit_quality(loaded.network, function, batch, how, directions=0)
 
 
 def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
     """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
-    network = loaded.network
-    rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
-    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
+    network, rule = loaded.network, _rule(loaded, method)
+    found = method_credit_quality(network, rule, batch, _directions(loaded))
     if rule.draws_feedback:
-        null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+        null = null_gamma(network, rule, batch, loaded.job.options.null_draws)
         found["null"] = null.to_dict()
     return found
 
@@ -242,9 +237,10 @@ def precision_of(
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
-        return reference_precision(
-            loaded.network, batch, options.taps or None, options.dtype, largest, loss=loss
+        how = PassOptions(
+            options.taps or None, dtype=options.dtype, largest_pass=largest, loss=loss
         )
+        return reference_precision(loaded.network, batch, how)
 
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 

@@ -11,14 +11,11 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Flattening, gamma, share_of_zeros, vector_norms
+from fa_core.measure.norms import Signal, vector_norms
 from fa_core.measure.taps import Layers, Stream
-from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import deep_entries
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
@@ -61,7 +58,7 @@ class Pass:
     names: list[str]
     dtype: str
     own_backward: Sequence[str] = ()
-    credit: Sequence[Tensor | None] = ()
+    credit: Signal = ()
     no_credit: str = ""
     gradient_unknown: str = ""
     of_mean_error: Tensor | None = None
@@ -322,30 +319,3 @@ def cut(x: InputsT, largest: int) -> list[InputsT]:
     """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
     return [select_samples(x, slice(start, start + largest)) for start in starts]
-
-
-def own_credit(done: Pass, flattening: Flattening) -> Json:
-    """A report's ``credit``: Γ of a network's own backward pass, or why there is none.
-
-    Keys as in `CreditQuality.to_dict`.
-    """
-    missing = {}
-    if done.no_credit:
-        missing = {"missing": {"gamma": done.no_credit}}
-    if not done.credit:
-        return missing
-    signal = [None if a is None else flattening.vectors(a) for a in done.credit]
-    gradients = map(flattening.vectors, done.gradients)
-    gammas = list(map(gamma, signal, gradients))
-    credit = {
-        "gamma": gammas,
-        "zeros": [None if a is None else share_of_zeros(a) for a in signal],
-        "free_layers": agreeing(done.credit, done.gradients),
-    }
-    return {
-        **credit,
-        **deep_entries(credit),
-        "gamma_L": gammas[-1],
-        "samples": len(flattening.vectors(done.hidden[0])),
-        **missing,
-    }

@@ -5,8 +5,9 @@ In float64 without an eps, exact from 1e-300 to 1e300.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,6 +25,14 @@ CLS_TOKEN = "cls token"
 LAST_TOKEN = "last token"
 READ_TOKEN = "read token"
 PER_TOKEN = "per token"
+
+Signal: TypeAlias = Sequence[Tensor | None]
+"""a_0..a_L; None for a layer without credit."""
+
+
+def each(change: Callable[[Tensor], Tensor], signal: Signal) -> list[Tensor | None]:
+    """A signal with every layer's credit changed."""
+    return [None if a is None else change(a) for a in signal]
 
 
 @dataclass(frozen=True)
@@ -64,10 +73,28 @@ class Flattening:
         """
         if label_mask is not None:
             return cls(PER_TOKEN, label_mask)
-        way = choose_way(hidden, g_L)
-        if way in (AS_IS, FLATTENED):
-            return cls(way)
-        return cls(way, read_tokens(g_L))
+        if all(h.dim() == 2 for h in hidden):
+            return cls(AS_IS)
+        if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
+            return cls(FLATTENED)
+        read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
+        tokens = read_tokens(g_L)
+        lowest, highest = tokens.aminmax()
+        if read != 1:
+            return cls(FLATTENED)
+        _check_same_tokens(hidden)
+        if highest == 0:
+            return cls(CLS_TOKEN, tokens)
+        return cls(LAST_TOKEN if lowest == g_L.shape[1] - 1 else READ_TOKEN, tokens)
+
+    @property
+    def reads_token(self) -> bool:
+        """Whether the vectors are those of one token per sample."""
+        return self.tokens is not None and self.way != PER_TOKEN
+
+    def of_batch(self, g_L: Tensor, label_mask: Tensor | None) -> Flattening:
+        """The same way for another batch."""
+        return Flattening(self.way, read_tokens(g_L) if self.reads_token else label_mask)
 
     def vectors(self, state: Tensor) -> Tensor:
         """`state`, (B, ...), as one vector per sample.
@@ -106,32 +133,6 @@ class Flattening:
         samples = torch.arange(len(state), device=state.device)
         moved[:, samples, self.tokens] += steps
         return moved
-
-
-def choose_way(hidden: Sequence[Tensor], g_L: Tensor) -> str:
-    """The way of a network's states (see `Flattening.of`).
-
-    Args:
-        hidden: h_0..h_L, each (B, ...).
-        g_L: the gradient at h_L.
-
-    Raises:
-        TapError: as for `Flattening.of`.
-    """
-    if all(h.dim() == 2 for h in hidden):
-        return AS_IS
-    if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
-        return FLATTENED
-    read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
-    lowest, highest = read_tokens(g_L).aminmax()
-    if read != 1:
-        return FLATTENED
-    _check_same_tokens(hidden)
-    if highest == 0:
-        return CLS_TOKEN
-    if lowest == g_L.shape[1] - 1:
-        return LAST_TOKEN
-    return READ_TOKEN
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
@@ -464,6 +465,17 @@ def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
     of_same = (parts * directions[:first]).sum()
     mean: Tensor = (of_sums - of_same) / (first * (k - 1))
     return mean
+
+
+def agree(one: Tensor, other: Tensor, ulps: int = 16) -> bool:
+    """Whether values agree up to rounding; what is not finite is not compared."""
+    if one.shape != other.shape:
+        return False
+    rounding = ulps * torch.finfo(one.dtype).eps
+    one = one.detach().nan_to_num(0.0, 0.0, 0.0)
+    other = other.detach().nan_to_num(0.0, 0.0, 0.0)
+    largest = float(one.abs().max()) if one.numel() else 0.0
+    return torch.allclose(one, other, rtol=rounding, atol=rounding * largest)
 
 
 def summed_gradients(gradient: Tensor) -> Tensor:

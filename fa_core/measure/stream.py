@@ -248,7 +248,7 @@ def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
     A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
     one computed from it without weights.
     """
-    while not _is_norm(flow, above, node):
+    while not is_norm(flow, above, node):
         operation = flow.operations[node]
         if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
             return None
@@ -256,7 +256,8 @@ def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
     return node
 
 
-def _is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
+def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
+    """Whether an operation is a norm (see `normed`)."""
     operations = flow.operations
     one = operations[node]
     smallest = min((operations[read].size for read in one.reads), default=one.size)

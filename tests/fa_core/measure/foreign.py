@@ -93,9 +93,9 @@ class EncMapDec(Kept):
 
     def forward(self, x):
         h = self.emb(x)
+        self.keep(h)
         for block in self.enc:
-            self.keep(h)
-            h = block(h)
+            h = self.keep(block(h))
         h = self.keep(self.mid(h))
         for block in self.dec:
             h = self.keep(block(h))

@@ -11,6 +11,7 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality, own_credit_quality
 from fa_core.measure.loss import CE, are_probabilities, settled
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import ERRORS, Hookable, Residual, Turned, batches, targets
 
@@ -244,21 +245,22 @@ def test_credit_and_precision_are_by_the_same_loss(loss):
     outputs, hidden = net(x, return_hidden=True)
     chosen = settled(loss, outputs, y)
     gradients = torch.autograd.grad(outputs, hidden, chosen.error(outputs, y).float())
-    found = credit_quality(Hookable(net), gradients, x, y, taps=taps, loss=loss)
-    assert found.gamma == pytest.approx([1.0] * 4, abs=1e-6)
-    assert min(found.rho) > 0.999 and max(found.nudge) < 0
-    other = credit_quality(net, gradients, x, y)
-    assert other.gamma[-1] < 0.99
-    assert min(reference_precision(net, DATA[0], loss=loss).cosine) > 1 - 1e-6
+    found = credit_quality(Hookable(net), gradients, (x, y), PassOptions(taps, loss=loss))
+    assert found["gamma"] == pytest.approx([1.0] * 4, abs=1e-6)
+    assert min(found["rho"]) > 0.999 and max(found["nudge"]) < 0
+    other = credit_quality(net, gradients, (x, y))
+    assert other["gamma"][-1] < 0.99
+    assert min(reference_precision(net, DATA[0], PassOptions(loss=loss)).cosine) > 1 - 1e-6
 
 
 def test_own_credit_is_compared_with_the_gradient_of_the_loss():
     net = Residual()
     net.blocks[2].register_forward_hook(lambda module, given, output: Turned.apply(output))
     report = diagnose(net, DATA, loss="mse")
-    found = own_credit_quality(net, DATA[0], directions=0, loss="mse")
-    assert report.credit["gamma"] == pytest.approx(found.gamma, abs=1e-6)
-    assert report.loss == "mse" and found.gamma != own_credit_quality(net, DATA[0], 0).gamma
+    of_mse = own_credit_quality(net, DATA[0], PassOptions(loss="mse"), 0)["gamma"]
+    assert report.credit["gamma"] == pytest.approx(of_mse, abs=1e-6)
+    of_ce = own_credit_quality(net, DATA[0], directions=0)["gamma"]
+    assert report.loss == "mse" and of_mse != of_ce
 
 
 def test_a_batch_in_parts_has_the_same_gradients():

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.measure.diagnose import PassOptions, run_diagnosis
+from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.norms import gamma
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import Streaming, encoder
 
@@ -175,7 +176,7 @@ def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why():
         assert "does not stay in torch" in reason
     assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
     with pytest.raises(Exception, match="cannot be traced"):
-        reference_precision(net, data[0], taps=TAPS)
+        reference_precision(net, data[0], PassOptions(TAPS))
 
 
 def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing():

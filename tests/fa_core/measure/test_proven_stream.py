@@ -59,6 +59,7 @@ def test_a_batch_on_the_second_axis_is_named():
         ("mid, dec.*", "a sum of paths before h_0 (enc.0, enc.1, enc.2, enc.3)"),
         ("emb, enc.*", "a sum of paths behind h_L (dec.0, dec.1)"),
         ("emb, enc.*, mid, dec.*", ""),
+        ("emb, enc.0, enc.1, enc.2, mid, dec.*", "states between h_3 and h_4 (enc.3)"),
     ],
 )
 def test_blocks_that_named_taps_leave_out_are_said(taps, left):
