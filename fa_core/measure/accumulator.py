@@ -26,6 +26,7 @@ from fa_core.measure.norms import (
     check_states,
     check_tokens,
     each,
+    growth_interval,
     lower_median,
     mean_error_part,
     mean_pairwise_cosine,
@@ -34,7 +35,6 @@ from fa_core.measure.norms import (
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.resampling import growth_interval
 from fa_core.measure.tracing import agreeing
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (

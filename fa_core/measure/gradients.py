@@ -15,7 +15,8 @@ from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
 from fa_core.measure.norms import Signal, vector_norms
-from fa_core.measure.taps import Layers, Stream
+from fa_core.measure.stream import Stream
+from fa_core.measure.taps import Layers
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100

@@ -30,11 +30,9 @@ from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_floa
 from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
 from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
-from fa_core.measure.samples import SampleProof
-from fa_core.measure.stream import Proof, prove
+from fa_core.measure.stream import Proof, SampleProof, Stream, prove
 from fa_core.measure.taps import (
     Layers,
-    Stream,
     Tapped,
     Taps,
     resolve_taps,

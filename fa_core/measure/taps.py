@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -29,7 +28,7 @@ from fa_core.measure.hooks import (
     tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.stream import prove
+from fa_core.measure.stream import Stream, prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -42,28 +41,6 @@ States: TypeAlias = tuple[Tensor, list[Tensor]]
 
 Layers: TypeAlias = Sequence[int] | None
 """Which l of h_l; None = all."""
-
-
-@dataclass(frozen=True)
-class Stream:
-    """The results of one forward pass.
-
-    Attributes:
-        logits: (B, C), attached to the graph.
-        hidden: h_0..h_L in the network's own shapes, each (B, ...).
-        edges: the state or graph edge at which to read g_l; None for layers not requested.
-        names: names of h_0..h_L.
-        returned: the network returned the states itself: they may be side branches.
-        cuts: operations of every state, of a pass that `Flow` records (see
-            `fa_core.measure.stream.prove`).
-    """
-
-    logits: Tensor
-    hidden: list[Tensor]
-    edges: Sequence[Tensor | GradientEdge | None]
-    names: list[str]
-    returned: bool = False
-    cuts: Sequence[Sequence[int | None]] = ()
 
 
 class Tapped:

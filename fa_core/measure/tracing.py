@@ -24,7 +24,8 @@ from fa_core.measure.isolate import (
     tree_map,
 )
 from fa_core.measure.norms import agree
-from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
+from fa_core.measure.stream import Stream
+from fa_core.measure.taps import Layers, States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
 """Namespaces whose operators have true derivatives only."""

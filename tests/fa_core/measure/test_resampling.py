@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from fa_core.measure.resampling import DRAWS, growth_interval, resampled_medians
+from fa_core.measure.norms import DRAWS, growth_interval, resampled_medians
 
 
 def test_a_median_of_drawn_samples_has_its_binomial_law_and_layers_share_the_seeds_draws():
