@@ -53,18 +53,8 @@ class Diagnosis:
     first_batch: object = None
     loss: Loss = CE
 
-    def report(
-        self,
-        headline_acc: float | None = None,
-        frozen_baseline_acc: float | None = None,
-        method_name: str = "",
-        notes: str = "",
-        thresholds: DiagnosticThresholds | None = None,
-    ) -> DiagnosticReport:
-        """The report: the measured numbers and the caller's fields, as for `diagnose`.
-
-        Without thresholds, the report states none.
-        """
+    def report(self, headline_acc: float | None = None, notes: str = "") -> DiagnosticReport:
+        """The report: the measured numbers with an accuracy and notes, as for `diagnose`."""
         intervals = self.numbers.intervals
         source = "given"
         if headline_acc is None:
@@ -80,10 +70,7 @@ class Diagnosis:
             self.numbers,
             headline_acc=headline_acc,
             headline_acc_source=source,
-            frozen_baseline_acc=frozen_baseline_acc,
-            method_name=method_name,
             notes="; ".join(filter(None, [notes, *self.notes])),
-            thresholds=thresholds or self.numbers.thresholds,
             intervals=intervals,
         )
 
@@ -187,12 +174,11 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             loss=of_logits(loss, logits),
         )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
-        report = diagnosis.report(
-            headline_acc,
-            frozen_baseline_acc,
-            method_name,
-            notes,
-            thresholds or DiagnosticThresholds(),
+        report = msgspec.structs.replace(
+            diagnosis.report(headline_acc, notes),
+            frozen_baseline_acc=frozen_baseline_acc,
+            method_name=method_name,
+            thresholds=thresholds or DiagnosticThresholds(),
         )
         if precision is None:
             precision = needs_precision(report)

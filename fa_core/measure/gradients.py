@@ -286,31 +286,27 @@ def microbatches(
 
 def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
-    masks = [part.label_mask for part in parts if part.label_mask is not None]
+    credits = [part.credit for part in parts]
+    (mask,) = _joined_layers([[part.label_mask] for part in parts])
+    hidden, gradients = [part.hidden for part in parts], [part.gradients for part in parts]
     return replace(
         parts[0],
         logits=torch.cat([part.logits for part in parts]),
-        hidden=_joined_layers([part.hidden for part in parts]),
-        gradients=_joined_layers([part.gradients for part in parts]),
+        hidden=list(map(torch.cat, zip(*hidden, strict=True))),
+        gradients=list(map(torch.cat, zip(*gradients, strict=True))),
         error=torch.cat([part.error for part in parts]),
-        credit=_joined_credit(parts),
+        credit=_joined_layers(credits) if all(credits) else [],
         no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only
         of_mean_error=None,
-        label_mask=torch.cat(masks) if masks else None,
+        label_mask=mask,
     )
 
 
-def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    return list(map(torch.cat, zip(*parts, strict=True)))
-
-
-def _joined_credit(parts: Sequence[Pass]) -> list[Tensor | None]:
-    """The credit of all samples; a layer has none where one of the parts has none."""
-    if not all(part.credit for part in parts):
-        return []
+def _joined_layers(parts: Sequence[Signal]) -> list[Tensor | None]:
+    """The vectors of all samples; a layer has none where one of the parts has none."""
     joined: list[Tensor | None] = []
-    for layer in zip(*(part.credit for part in parts), strict=True):
+    for layer in zip(*parts, strict=True):
         known = [a for a in layer if a is not None]
         joined.append(torch.cat(known) if len(known) == len(parts) else None)
     return joined

@@ -38,6 +38,21 @@ def test_samples_that_depend_on_each_other_are_refused_in_one_line():
     assert "\n" not in str(caught.value)
 
 
+def test_a_state_that_alternates_is_no_dependence_of_samples():
+    class Alternating(nn.Sequential):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * (1 + self.calls % 2)
+
+    for count in (1, 2):
+        net = Alternating(nn.Linear(8, D), nn.Linear(D, CLASSES))
+        data = [(torch.randn(16, 8), torch.randint(CLASSES, (16,))) for _ in range(count)]
+        with pytest.raises(FaError, match="keeps state between calls"):
+            diagnose(net, data, taps="0")
+
+
 def test_a_batch_on_the_second_axis_is_named():
     ids = torch.randint(1, 11, (6, 16))
     with pytest.raises(FaError, match=r"axis 1 of \(6, 16\), not axis 0.*x.transpose\(0, 1\)"):
