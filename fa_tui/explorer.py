@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
-WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
+WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (150, "-wide")]
 HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 """Minimum cells → class."""
 

@@ -69,7 +69,7 @@ def open_explorer(
     loaded = load_settings()
     look = look or ViewState()
     if not paths and not look.filter:
-        # the published table; the key f shows the other sample sets
+        # the published table, and runs to measure, over epochs and to compare with it
         look = look._replace(filter=PUBLISHED)
     title = SAMPLES
     if paths:

@@ -11,7 +11,7 @@ from fa_core.files.decode import Json
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.numbers import brief, exact, just_past
-from fa_core.report.thresholds import NEVER_NEGATIVE
+from fa_core.report.thresholds import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
 
 _DIGITS = 4
@@ -34,6 +34,12 @@ class Flip(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The limits, e.g. ``a ≥ 2044 and b ≤ 4.066e-9``."""
         return " and ".join(_limit_text(letter, *limit) for letter, limit in self.limits.items())
+
+    def moved(self, thresholds: DiagnosticThresholds) -> DiagnosticThresholds:
+        """The threshold set with these limits, each a short number."""
+        for letter, limit in self.limits.items():
+            thresholds = DIAGNOSTICS[letter].moved(thresholds, _just_there(*limit))
+        return thresholds
 
     def to_dict(self) -> Json:
         """The flip for JSON."""
@@ -107,10 +113,22 @@ def flips_texts(run: JudgedRun) -> list[str]:
     return [f"{name} where {', or '.join(limits)}" for name, limits in by_judgement.items()]
 
 
+def _is_short(end: float) -> bool:
+    return float(brief(end, _DIGITS)) == end
+
+
+def _just_there(sign: str, end: float) -> float:
+    """The end where it is short and holds, else a short number just past it."""
+    if sign[-1] == "=" and _is_short(end):
+        return end
+    upward = sign[0] == ">"
+    towards = math.inf if upward else -math.inf
+    past = just_past(end, upward, towards, _DIGITS)
+    return math.nextafter(end, towards) if past is None else past
+
+
 def _limit_text(letter: str, sign: str, end: float) -> str:
-    quantity, number, upward = DIAGNOSTICS[letter].quantity, brief(end, _DIGITS), sign[0] == ">"
-    if float(number) != end:
-        past = just_past(end, upward, math.inf if upward else -math.inf, _DIGITS)
-        number = exact(end if past is None else past)
+    quantity = DIAGNOSTICS[letter].quantity
+    number = brief(end, _DIGITS) if _is_short(end) else exact(_just_there(sign, end))
     sign = {">=": "≥", "<=": "≤"}.get(sign, sign)
     return f"{letter} {sign} {number}{'' if quantity.log else quantity.suffix}"

@@ -179,7 +179,7 @@ class Remarks:
         yield all_counts_text(counts)
         if counts[NOT_MEASURED, ""]:
             yield "`fa-tui audit` measures what is not measured"
-        yield cell_legend(controls=counts[CONTROL, ""] > 0)
+        yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         for reason, count in sorted(self._counted.items()):

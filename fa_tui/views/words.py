@@ -22,8 +22,8 @@ from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
 
-PUBLISHED = "source:audit_table"
-"""A filter: the published table among the sample runs."""
+PUBLISHED = "source:audit_table,sample_runs/main"
+"""A filter: the published table among the sample runs, and runs with checkpoints and traces."""
 SAMPLES = "sample runs"
 """What is open where no path is given."""
 
@@ -75,7 +75,7 @@ def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
     else:
         name = f"filter {session.filter.text}"
         if session.filter.text == PUBLISHED:
-            name = "the published table"
+            name = "published and main"
         yield f" {name}, {len(session.in_scope)} of {total}", "dim"
 
 
@@ -132,7 +132,7 @@ def problem_words(session: Session) -> str:
 
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
-    controls not counted``."""
+    controls``, which are counted apart."""
     counts, counted = session.counts(), len(session.seen.counted)
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
@@ -144,7 +144,7 @@ def walk_back_words(session: Session) -> str:
         text += f", {counts.training} training"
     controls = len(session.in_scope) - counted
     if controls:
-        text += f", {count_text(controls, 'control')} not counted"
+        text += f", {count_text(controls, 'control')}"
     return text
 
 
@@ -213,13 +213,6 @@ def flip_words(session: Session, flip: Flip) -> str:
 
 _COMPARED_AT_MOST = 100
 """More runs that share a name are called by their keys: comparing all would take too long."""
-
-
-def method_text(row: AuditRow) -> str:
-    """A run's method; of a control also the rule that trained it, where that is recorded."""
-    if "of" in row.axes:
-        return f"{row.method} of={row.axes['of']}"
-    return row.method
 
 
 def run_name(session: Session, index: int) -> str:

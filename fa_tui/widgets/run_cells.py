@@ -197,6 +197,11 @@ class RunsView(LineTable):
         """The index of the run under the cursor."""
         raise NotImplementedError
 
+    @property
+    def rows_on_line(self) -> list[int]:
+        """The indices of the runs on the line under the cursor."""
+        return [] if self.row is None else [self.row]
+
     def place_of(self, row: int) -> tuple[int, int] | None:
         """Line and column of a run, if it is shown."""
         raise NotImplementedError

@@ -13,6 +13,7 @@ from textual.containers import Vertical
 
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.session import Session
+from fa_tui.views.text import as_many, width_of
 from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import row_width
@@ -103,9 +104,12 @@ class SlidersPanel(Vertical):
 
     def _show_summary(self) -> None:
         """Show the count of walk-backs and the last flips."""
-        # the walk-backs first: whatever follows may be cut
-        walked, comma, others = walk_back_words(self.session).partition(",")
+        # the walk-backs first: of what follows only whole counts
+        walked, *counts = walk_back_words(self.session).split(", ")
         flipped = f"  {self._flipped}" if self._flipped else ""
+        room = self.size.width - len(f" {walked}, ") - width_of(flipped)
+        others = as_many(counts, room, ", ")
+        comma = ", " if others else ""
         explained = ""
         if self.has_focus_within:
             explained = _LEGEND

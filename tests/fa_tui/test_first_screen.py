@@ -80,7 +80,7 @@ async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
         await until(pilot, lambda: app.explorer.takes_keys)
         said = screen_text(app).splitlines()[1]
         assert said == (
-            " sample runs: the published table, 15 of 15 runs · `fa-tui PATH` opens yours"
+            " sample runs: published and main, 15 of 15 runs · `fa-tui PATH` opens yours"
         )
 
 

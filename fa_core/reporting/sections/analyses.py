@@ -19,7 +19,6 @@ from fa_core.report.numbers import (
     exact,
     factor_spread,
     on_its_side,
-    plain,
     spread,
     with_axes,
 )
@@ -60,12 +59,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
 
 
 def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
-    record = {"method": group.method}
-    if group.collection:
-        record["from"] = PurePath(group.collection).name
-    for axis, value in group.axes.items():
-        record[axis] = "–" if value is None else plain(value)
-    record["verdict"] = _verdict(group)
+    record = {"method": full_name(group), "verdict": _verdict(group)}
     record["fires on"] = fires_on(group)
     record["disagree"] = ", ".join(group.disagree) or "–"
     record["n"] = str(len(group.seeds))

@@ -169,9 +169,9 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
         "baseline). In square brackets: 95 % intervals over samples, not over training seeds. "
-        f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}; *: from partial "
-        "logs, a lower bound that can show that (a) fires, not that it passes, or another layer's "
-        "norm. "
+        f"{LETTERS}: {', '.join(cell_legend(controls=any(run.is_control for run in runs)))}; "
+        "*: from partial logs, a lower bound that can show that (a) fires, not that it passes, or "
+        "another layer's norm. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
         marked=[run.report.flags and not run.is_control for run in runs],
