@@ -49,7 +49,6 @@ from fa_core.measure.credit import (
 from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
     Diagnosis,
-    PassOptions,
     needs_precision,
     of_logits,
     run_diagnosis,
@@ -61,7 +60,7 @@ from fa_core.measure.isolate import processor_name
 from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.passes import is_out_of_memory
+from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
@@ -171,17 +170,16 @@ def measure_credit(
         return None
     if not given and own is not None and "gamma" not in own:
         return own
-    how: Json = {"taps": options.taps or None, "dtype": options.dtype, "loss": loss}
+    how = PassOptions(taps=options.taps or None, dtype=options.dtype, loss=loss)
     directions = 0
     if options.credit == FULL:
         directions = DIRECTIONS
     try:
         if given:
             function = import_callable(options.credit, "--credit")
-            x, y = as_batch(batch, 0, network)
-            return credit_quality(network, function, x, y, 0, **how).to_dict()
+            return credit_quality(network, function, batch, how, directions=0)
         if own is not None:
-            return own_credit_quality(network, batch, directions, **how).to_dict()
+            return own_credit_quality(network, batch, how, directions)
         if loss.name != CE.name:
             raise FaError(f"the method's credit is of cross entropy, the gradients of {loss.name}")
         return _credit_of_method(loaded, batch, directions)
@@ -199,11 +197,10 @@ def measure_credit(
 
 def _credit_of_method(loaded: Loaded, batch: object, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
-    network = loaded.network
-    rule, (x, y) = _rule(loaded), as_batch(batch, 0)
-    found = method_credit_quality(network, rule, x, y, directions).to_dict()
+    network, rule = loaded.network, _rule(loaded)
+    found = method_credit_quality(network, rule, batch, directions)
     if rule.draws_feedback:
-        null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+        null = null_gamma(network, rule, batch, loaded.job.options.null_draws)
         found["null"] = null.to_dict()
     return found
 
@@ -230,9 +227,10 @@ def precision_of(
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
-        return reference_precision(
-            loaded.network, batch, options.taps or None, options.dtype, largest, loss=loss
+        how = PassOptions(
+            options.taps or None, dtype=options.dtype, largest_pass=largest, loss=loss
         )
+        return reference_precision(loaded.network, batch, how)
 
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 

@@ -17,7 +17,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, normed
+from fa_core.measure.stream import Merges, is_norm, module_of, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -81,15 +81,32 @@ def blocks_between(
     """
     places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
     merges = Merges(flow, places[:1])
-    sums = [] if logits is None else merges.on(path_to(merges.above, logits))
-    blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
+    path = [] if logits is None else path_to(merges.above, logits)
+    sums = merges.on(path)
+    # a sum in no list of blocks is a block of its own
+    blocks = [~node if b is None else b for node, b in zip(sums, _blocks(flow, sums), strict=True)]
+    inside: list[dict[int, int]] = []
+    unseen = []
+    for one, other in pairwise(places):
+        within = {b: node for b, node in zip(blocks, sums, strict=True) if one < node <= other}
+        last = max(within.values(), default=other)
+        inside.append(within)
+        unseen.append(_is_changed(flow, merges, [node for node in path if last < node <= other]))
     found = []
-    for l, (one, other) in enumerate(pairwise(places)):
-        inside = dict.fromkeys(blocks[node] for node in sums if one < node <= other)
-        names = [flow.calls[call].name for call in inside if call is not None]
-        if len(names) > 1:
-            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names[:-1])})")
+    for l, within in enumerate(inside):
+        # where every state is normed, these are post-norm blocks; of h_L see `prove`
+        is_last = all(unseen) or not unseen[l] or l + 1 == len(inside)
+        left = list(within.items())[: -1 if is_last else None]
+        if left:
+            names = [module_of(flow, node) if b < 0 else flow.calls[b].name for b, node in left]
+            said = f" ({', '.join(names)})" if any(names) else ""
+            found.append(f"states between h_{l} and h_{l + 1}{said}")
     return found
+
+
+def _is_changed(flow: Flow, merges: Merges, nodes: Iterable[int]) -> bool:
+    """Whether a norm or a layer by weights is among some operations."""
+    return any(flow.operations[n].is_product or is_norm(flow, merges.above, n) for n in nodes)
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -137,12 +154,18 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
         if not tails or any(tail[step : step + 1] != [name] for tail in tails):
             break
         last = path.index(node)
+    tail = last - places[-1]
     blocks = _blocks(flow, sums)
     states = []
     before = 0
     for l, (block, place) in enumerate(zip(blocks, places, strict=True)):
         if l == 0 or block is None or block != blocks[l - 1]:
-            states.append(_before(flow, path[before:place], block))
+            state = _before(flow, path[before:place], block)
+            # what a norm between two blocks reads is a state, too
+            end = before + tail
+            if l and _is_changed(flow, merges, path[end + 1 : path.index(state) + 1]):
+                states.append(path[end])
+            states.append(state)
         before = place
     return [*states, path[last]]
 
@@ -302,7 +325,7 @@ def _written(
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:
-        alike = {other.removesuffix(READS) for other in chosen if _pattern(other) == _pattern(name)}
+        alike = {other for other in chosen if _pattern(other) == _pattern(name)}
         exact = set(match_modules(model, _pattern(name))) == alike
         taps[_pattern(name) if exact else name] = None
     return list(taps)

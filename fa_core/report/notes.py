@@ -108,7 +108,8 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
     `noise_scale`.
     """
-    size, value = run.batch_size, JUDGED[letter].of(run)
+    size = run.batch_size if letter == "b" else run.drift_batch_size
+    value = JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []
@@ -183,7 +184,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     margins = other_margins_text(run)
     if margins and not (only_decisive and _margins_agree(run)):
         words.append(f"(d) {margins}")
-    if run.batch_size not in (None, REFERENCE_BATCH):
+    if {run.batch_size, run.drift_batch_size} - {None, REFERENCE_BATCH}:
         for letter in "bc":
             texts = batch_texts(run, letter)
             if texts:

@@ -29,6 +29,9 @@ CUSTOM_BACKWARD = "custom_backward"
 GRADIENT_BY = "gradient_by"
 """Computation of the gradient of such a network; absent: by its own backward pass."""
 
+DRIFT_BATCH = "drift_batch_size"
+"""Median size of the batches of (c), where they differ."""
+
 
 LOSS = "loss"
 """Name of the loss whose gradients were measured; absent: `CE`."""

@@ -342,7 +342,7 @@ class Training:
             time.perf_counter() - start,
             loss=loss,
             lr=self.optimizer.param_groups[0]["lr"],
-            gamma=method_gamma(self.net, self.method, *self.batches[0]),
+            gamma=method_gamma(self.net, self.method, self.batches[0]),
         )
         stopping = report.flags & stop_on
         if stopping and not stopped and epoch < epochs:

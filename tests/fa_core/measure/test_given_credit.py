@@ -56,7 +56,7 @@ def test_gamma_of_a_function_is_in_the_report_with_the_null_of_shuffled_samples(
     unused = report.with_frozen_baseline(1.0)
     assert failure_modes(unused).failure == "depth unused"
 
-    record = credit_quality(net, direct, *data[0], directions=0).to_dict()
+    record = credit_quality(net, direct, data[0], directions=0)
     # by a stream of its own there is no tail for nudge
     assert {**record, "nudge": 0, "missing": 0} == {**report.credit, "nudge": 0, "missing": 0}
 
@@ -86,9 +86,10 @@ def test_labels_of_tokens_have_gamma_and_neither_rho_nor_nudge():
         logits, hidden = model(x, return_hidden=True)
         return torch.autograd.grad(F.cross_entropy(logits.flatten(0, 1), y.flatten()), hidden)
 
-    quality = credit_quality(net, gradient, x, y)
-    assert quality.gamma == pytest.approx([1.0] * 3)
-    assert quality.nudge == [None] * 3 and "one label per sample" in quality.missing["rho, nudge"]
+    quality = credit_quality(net, gradient, (x, y))
+    assert quality["gamma"] == pytest.approx([1.0] * 3)
+    assert quality["nudge"] == [None] * 3
+    assert "one label per sample" in quality["missing"]["rho, nudge"]
 
 
 def given(*credit):

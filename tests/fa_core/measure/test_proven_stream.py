@@ -12,27 +12,18 @@ from tests.fa_core.measure.foreign import CLASSES, D
 
 
 def batch_of(net, size=16):
-    x, y = foreign.inputs(type(net), size), torch.randint(CLASSES, (size,))
-    if isinstance(x, dict):
-        return x, {**x, "labels": y}
-    x = x.double() if x.is_floating_point() else x
-    return {"x": x}, (x, y)
-
-
-def kept(net, x):
-    """The states that a network keeps, in float64."""
-    net.kept = []
-    net(*x.values()) if "x" in x else net(**x)
-    return net.kept
+    x = foreign.inputs(type(net), size)
+    return x.double() if x.is_floating_point() else x, torch.randint(CLASSES, (size,))
 
 
 @pytest.mark.parametrize("kind", foreign.GUESSED)
 def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
     torch.manual_seed(1)
     net = kind().double().eval()
-    x, batch = batch_of(net)
+    batch = batch_of(net)
     report = diagnose(net, [batch])
-    states = kept(net, x)
+    net.kept = states = []
+    net(batch[0])
     token = {"cls token": 0, "last token": -1}.get(report.flatten)
     rows = [h if token is None else h[:, token] for h in states]
     assert report.residual_norms == [float(h.flatten(1).norm(dim=1).median()) for h in rows]
@@ -43,8 +34,23 @@ def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
 def test_samples_that_depend_on_each_other_are_refused_in_one_line():
     net = foreign.OverTheBatch().double().eval()
     with pytest.raises(FaError, match="samples of a batch depend on each other") as caught:
-        diagnose(net, [batch_of(net)[1]], taps=["embed"])
+        diagnose(net, [batch_of(net)], taps=["embed"])
     assert "\n" not in str(caught.value)
+
+
+def test_a_state_that_alternates_is_no_dependence_of_samples():
+    class Alternating(nn.Sequential):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * (1 + self.calls % 2)
+
+    for count in (1, 2):
+        net = Alternating(nn.Linear(8, D), nn.Linear(D, CLASSES))
+        data = [(torch.randn(16, 8), torch.randint(CLASSES, (16,))) for _ in range(count)]
+        with pytest.raises(FaError, match="keeps state between calls"):
+            diagnose(net, data, taps="0")
 
 
 def test_a_batch_on_the_second_axis_is_named():
@@ -59,11 +65,12 @@ def test_a_batch_on_the_second_axis_is_named():
         ("mid, dec.*", "a sum of paths before h_0 (enc.0, enc.1, enc.2, enc.3)"),
         ("emb, enc.*", "a sum of paths behind h_L (dec.0, dec.1)"),
         ("emb, enc.*, mid, dec.*", ""),
+        ("emb, enc.0, enc.1, enc.2, mid, dec.*", "states between h_3 and h_4 (enc.3)"),
     ],
 )
 def test_blocks_that_named_taps_leave_out_are_said(taps, left):
     net = foreign.EncMapDec().double()
-    report = diagnose(net, [batch_of(net)[1]], taps=taps)
+    report = diagnose(net, [batch_of(net)], taps=taps)
     assert report.partial_stream == left
     assert not left or {report.states[letter] for letter in "ab"}.isdisjoint({"passes"})
 
