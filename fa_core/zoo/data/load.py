@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from fa_core.files.opening import (
 from fa_core.option_values import check_data_set, import_callable, listed
 from fa_core.plugins import DATA, load_plugin, plugins
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.zoo.data.data_spec import Scaling, at_least, option, parse_folder, parse_options
+from fa_core.zoo.data.data_spec import Natural, Positive, Scaling, parse_folder, parse_options
 from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
 from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
@@ -97,8 +97,7 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
     return arrays
 
 
-@dataclass(frozen=True)
-class DigitsOptions:
+class DigitsOptions(msgspec.Struct, frozen=True):
     """Options of ``digits``.
 
     Attributes:
@@ -106,8 +105,8 @@ class DigitsOptions:
         seed: of the split.
     """
 
-    test: int = option(360, at_least(1))
-    seed: int = option(0, at_least(0))
+    test: Positive = 360
+    seed: Natural = 0
 
 
 def load_digits(spec: str, text: str) -> DataSet:
@@ -162,16 +161,11 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
     return DataSet(full, *arrays, kind.classes, str(scaling))
 
 
-@dataclass(frozen=True)
-class Resizing:
-    """Resize the shorter side to `size`, then cut out the square centre; None = neither."""
+class ImageOptions(Scaling, frozen=True):
+    """Options of ``imagefolder``: resize the shorter side to `size`, then cut out the square
+    centre; None = neither."""
 
-    size: int | None = option(None, at_least(1))
-
-
-@dataclass(frozen=True)
-class ImageOptions(Scaling, Resizing):
-    """Options of ``imagefolder``."""
+    size: Positive | None = None
 
 
 def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -> DataSet:
