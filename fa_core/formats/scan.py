@@ -38,9 +38,8 @@ _FIRST = 4096
 _EVENTS = re.compile(rb".{0,64}brain\.Event:", re.DOTALL)
 _TABLE = re.compile(rb"[^\n\0{\[,;\t]*[,;\t][^\n\0]*\n")
 _SQLITE = b"SQLite format 3\0"
-_WANDB = b":W&B"
-_LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
-"""Marker of the databases of MLflow and Trackio."""
+_OF_LOGGERS = re.compile(rb'CREATE TABLE "?metrics\b|^:W&B')
+"""Marker of the databases of MLflow and Trackio, and of Weights & Biases' files."""
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
@@ -268,16 +267,9 @@ def _from_plugin(
             if reader.sniff(place.path, head):
                 yield from reader.read(place.path)
                 return
-    if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
-        hint = "export each run as CSV or JSON lines, a row an epoch (docs/logs.md)"
-        raise UnreadableInput(
-            "a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint
-        )
-    if head.startswith(_WANDB):
-        hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
-        raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
     other = checkpoint_file.foreign(place.path, head)
-    if other and (place.named or place.path.endswith((".bin", ".ckpt"))):
+    is_meant = place.named or place.path.endswith((".bin", ".ckpt")) or _OF_LOGGERS.search(head)
+    if other and is_meant:
         raise other
     if names and (place.named or may_be_log(names)):
         raise no_known_column(place.path, names, given)
