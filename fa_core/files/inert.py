@@ -295,7 +295,9 @@ class Archive:
             ValueError: too many entries, or big-endian numbers.
         """
         for entry in zip_entries(self._file()):
-            start = self._content_start(entry.header_offset)
+            header = entry.header_offset
+            # the content begins after the header, its name and extra field
+            start = header + 30 + sum(struct.unpack("<HH", self.data[header + 26 : header + 30]))
             inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
                 continue
@@ -303,11 +305,6 @@ class Archive:
             self.places[name or entry.filename] = start, entry.file_size
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
-
-    def _content_start(self, header: int) -> int:
-        """First byte of an entry's content, after its header, name and extra field."""
-        name, extra = struct.unpack("<HH", self.data[header + 26 : header + 30])
-        return header + 30 + int(name + extra)
 
     def zipped(self) -> object:
         """Unpickle what ``torch.save`` wrote, after `open_zip`."""

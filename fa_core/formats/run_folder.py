@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -134,17 +135,12 @@ def _siblings(folder: Path) -> FrozenRuns:
     """The finished frozen runs next to a run folder."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
-        try:
-            if other != folder and run_files.is_run(other):
-                manifest = run_files.read_manifest(other)
-            else:
-                manifest = None
-        except FaError:
-            continue
-        if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:
-            continue
-        rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
-        found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
+        with suppress(FaError):
+            manifest = run_files.read_manifest(other) if run_files.is_run(other) else None
+            acc = manifest and manifest.headline_acc
+            if manifest and other != folder and manifest.method == FROZEN and acc is not None:
+                rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
+                found.append(FrozenRun(other.name, rule, facts, acc, _right(other)))
     return FrozenRuns(found)
 
 

@@ -187,19 +187,17 @@ def _under(
 
 def _at(place: Place, run_traces: bool, given: Given) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, run_traces) if place.is_folder else _in_file(place, given)
+        if not place.is_folder:
+            yield from _in_file(place, given)
+            return
+        place.skip = frozenset({CREDIT})
+        for finding in run_folder.read(Path(place.path), trace=run_traces):
+            place.skip = RUN_FILES
+            yield finding
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
-
-
-def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
-    """A run folder's row and trace; nothing for other folders."""
-    place.skip = frozenset({CREDIT})
-    for finding in run_folder.read(Path(place.path), trace=run_traces):
-        place.skip = RUN_FILES
-        yield finding
 
 
 def _in_file(place: Place, given: Given) -> Iterator[Finding]:

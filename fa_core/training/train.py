@@ -41,7 +41,7 @@ from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read
 from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
-from fa_core.training.run_files import ResumeState, RunWriter, load_state, resuming, save_state
+from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
 from fa_core.zoo.methods.base import OPTIMIZERS
@@ -154,24 +154,16 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
     if "input_dim" in known:
         fitted = {"input_dim": math.prod(data.input_shape)}
     else:
-        fitted = _image_args(arch, data)
+        shape = data.input_shape
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise UsageError(
+                f"{arch} takes square images (channels, size, size), "
+                f"{data.spec} gives samples of shape {shape}",
+                hint="choose image data such as cifar10:DIR, or --arch resmlp",
+            )
+        fitted = {"channels": shape[0], "image": shape[1]}
     fitted["num_classes"] = data.num_classes
     return {**fitted, **given}
-
-
-def _image_args(arch: str, data: DataSet) -> dict[str, int]:
-    """Channels and side of square images."""
-    shape = data.input_shape
-    if len(shape) != 3 or shape[1] != shape[2]:
-        raise UsageError(
-            f"{arch} takes square images (channels, size, size), {_shape_of(data)}",
-            hint="choose image data such as cifar10:DIR, or --arch resmlp",
-        )
-    return {"channels": shape[0], "image": shape[1]}
-
-
-def _shape_of(data: DataSet) -> str:
-    return f"{data.spec} gives samples of shape {data.input_shape}"
 
 
 class Training:
@@ -394,8 +386,9 @@ class Training:
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
-        with resuming(self.writer.folder / RESUME):
-            state = load_state(self.writer.folder / RESUME, self.device)
+        path = self.writer.folder / RESUME
+        with reading(path, "cannot resume from it", "train the run again with --overwrite"):
+            state = load_state(path, self.device)
             self.net.load_state_dict(state["net"])
             self.method.load_state_dict(state["method"])
             self.method.load_training_state(state["training"])

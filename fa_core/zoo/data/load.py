@@ -185,11 +185,7 @@ def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -
         UnreadableInput: as `read_images`, or the classes of the two parts differ.
     """
     root, options, full = parse_folder(spec, text, ImageOptions())
-    place = root
-    for part in ("val", "test"):
-        folder = root / part
-        if is_folder(folder):
-            place = folder
+    place = next(filter(is_folder, (root / "test", root / "val")), root)
     x, y, classes = read_images(place, options.size, typed)
     train_x, train_y = x[:0], y[:0]
     if train:

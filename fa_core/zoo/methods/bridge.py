@@ -31,7 +31,7 @@ from fa_core.zoo.models.base import StreamNet
 
 
 class BridgeNet(nn.Module):
-    """Two hidden layers on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
+    """Two hidden layers with GELU on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
 
     States of different sizes have an input layer per size; all else is shared.
 
@@ -40,7 +40,6 @@ class BridgeNet(nn.Module):
         error_size: S.
         width: of the hidden layers.
         outputs: size of the output.
-        activation: after each hidden layer.
         normalise: whether a LayerNorm without parameters is applied to h_l first.
 
     Source: docs/protocol.md §5.
@@ -52,12 +51,10 @@ class BridgeNet(nn.Module):
         error_size: int,
         width: int,
         outputs: int,
-        activation: Callable[[Tensor], Tensor] = F.gelu,
         normalise: bool = False,
     ) -> None:
         super().__init__()
         self.sizes = list(sizes)
-        self.activation = activation
         self.normalise = normalise
         self.inputs = nn.ModuleDict()
         for size in sorted(set(sizes)):
@@ -71,8 +68,8 @@ class BridgeNet(nn.Module):
         if self.normalise:
             h = F.layer_norm(h, h.shape[1:])
         first_layer = self.inputs[str(self.sizes[l])]
-        u = self.activation(first_layer(torch.cat([h, t, s], dim=1)))
-        out: Tensor = self.output(self.activation(self.hidden(u)))
+        u = F.gelu(first_layer(torch.cat([h, t, s], dim=1)))
+        out: Tensor = self.output(F.gelu(self.hidden(u)))
         return out
 
 
@@ -272,7 +269,8 @@ class CreditBridge(BridgeMethod):
         self._noise_seed = int(torch.randint(2**31, (), generator=generator))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return list(value_gradients(self.value, stream, output_error(logits, y)))
+        value = partial(self.value, s=output_error(logits, y))
+        return list(predicted_gradients(value, stream, torch.sum))
 
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
@@ -308,15 +306,6 @@ class CreditBridge(BridgeMethod):
         loss = super().extra_step(net, info)
         update_average(self.value_ema, self.value, self.DECAY)
         return loss
-
-
-def value_gradients(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, ...]:
-    """∇_{h_l} V(h_l, t_l, s), l = 0..L."""
-
-    def predict(l: int, h: Tensor) -> Tensor:
-        return value(l, h, s)
-
-    return predicted_gradients(predict, stream, torch.sum)
 
 
 def terminal_value(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,6 @@ from fa_core.zoo.methods import (
     feedback,
     forward_only,
     local_nets,
-    predictive_coding,
     weight_feedback,
 )
 from fa_core.zoo.methods.base import (
@@ -50,7 +49,7 @@ RULES: Registry = registry(
     feedback.SparseDirectFeedback,
     feedback.DirectRandomTargetProjection,
     local_nets.TargetPropagation,
-    predictive_coding.PredictiveCoding,
+    ep.PredictiveCoding,
     local_nets.LocalLoss,
     forward_only.Pepita,
     forward_only.ForwardForward,

@@ -32,7 +32,7 @@ from fa_core.errors import (
     missing_package,
 )
 from fa_core.files.children import OFFLINE
-from fa_core.files.decode import Json, loads, reading
+from fa_core.files.decode import loads, reading
 from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
@@ -118,7 +118,7 @@ def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., objec
     if kind == "hf":
         return partial(_from_folder, name, weights)
     if kind:
-        return partial(_LIBRARIES[kind], name)
+        return partial(_from_library, kind, name)
     maker: Callable[..., object]
     maker = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
     return maker
@@ -138,29 +138,22 @@ _LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
 """How arguments of libraries begin that load weights, from a file or the network."""
 
 
-def _check_loads_nothing(args: Json) -> None:
-    """Refuse arguments that load weights.
+def _from_library(package: str, name: str, **args: object) -> object:
+    """A network of timm or torchvision.
 
     Raises:
-        UsageError: names the first one.
+        UsageError: an unknown name, or an argument that loads weights.
     """
-    for name in args:
-        if name.startswith(_LOADING):
-            hint = "they come from the checkpoint that is measured"
-            raise UsageError(f"--model: {name} would load other weights", hint=hint)
-
-
-def _from_timm(name: str, **args: object) -> object:
-    _check_loads_nothing(args)
-    timm = _library("timm")
-    if not timm.is_model(name):
-        raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
-    return timm.create_model(name, pretrained=False, checkpoint_path="", **args)
-
-
-def _from_torchvision(name: str, **args: object) -> object:
-    _check_loads_nothing(args)
-    models = _library("torchvision").models
+    for argument in args:
+        if argument.startswith(_LOADING):
+            what = f"--model: {argument} would load other weights"
+            raise UsageError(what, hint="they come from the checkpoint that is measured")
+    library = _library(package)
+    if package == "timm":
+        if not library.is_model(name):
+            raise unknown_name("network of timm", name, library.list_models(f"{name[:4]}*"))
+        return library.create_model(name, pretrained=False, checkpoint_path="", **args)
+    models = library.models
     known = models.list_models(module=models)
     if name not in known:
         raise unknown_name("network of torchvision", name, known)
@@ -297,12 +290,6 @@ def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str,
         return tensors
     renamed: Mapping[str, Tensor] = loaded.state_dict()
     return renamed
-
-
-_LIBRARIES: Mapping[str, Callable[..., object]] = {
-    "timm": _from_timm,
-    "torchvision": _from_torchvision,
-}
 
 
 def _library(package: str) -> ModuleType:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fa_core.zoo.methods.base import feedback_generator
 from fa_core.zoo.methods.bridge import (
@@ -25,7 +24,6 @@ from fa_core.zoo.methods.bridge import (
     soft_values,
     terminal_value,
     update_average,
-    value_gradients,
 )
 
 BATCH = 128
@@ -80,7 +78,7 @@ def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
     problem = LinearQuadratic.draw(generator)
     p, d = problem.C.shape
     outputs = d if method == "state_bridge" else 1
-    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs, activation=F.silu)
+    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs)
     draw_linear_(net, generator)
     average = copy.deepcopy(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
@@ -108,7 +106,7 @@ def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
             lambda end: 0.5 * (end @ problem.C.T - y).square().sum(),
         )
     else:
-        credit = value_gradients(net, stream, s)
+        credit = predicted_gradients(lambda l, h: net(l, h, s), stream, torch.sum)
     pairs = list(zip(credit, problem.costates(s), strict=True))[:-1]
     cosines = [(a * p).sum(1) / (a.norm(dim=1) * p.norm(dim=1)) for a, p in pairs]
     return float(torch.stack(cosines).mean())
