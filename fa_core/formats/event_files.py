@@ -116,8 +116,11 @@ def _logged(
                 for data in _records(opened, size_of(opened)):
                     left -= len(data)
                     if left < 0:
-                        what = f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB"
-                        raise UnreadableInput(what, where=path, hint="export the scalars as CSV")
+                        raise UnreadableInput(
+                            f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB",
+                            where=path,
+                            hint="export the scalars as CSV",
+                        )
                     with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
                         events.append(_event(data))
         yield part, events

@@ -79,8 +79,11 @@ def given_columns(items: Iterable[str], where: str = "--columns") -> dict[str, s
         if number not in GIVEN:
             raise unknown_name(f"number in {where}", number, GIVEN)
         if not column or column.count("*") > (number in BY_LAYER):
-            hint = "write acc=val_acc,h=norms/h_*; * is the layer"
-            raise UsageError(f"{item!r} names no column", where=where, hint=hint)
+            raise UsageError(
+                f"{item!r} names no column",
+                where=where,
+                hint="write acc=val_acc,h=norms/h_*; * is the layer",
+            )
         found[GIVEN[number]] = column
     return found
 

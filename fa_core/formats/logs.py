@@ -215,8 +215,11 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
     for name in fields.keys() & columns.keys():
         value, (field, _) = fields[name], columns[name]
         if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
-            what = f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number"
-            raise UnreadableInput(what, where=where, hint=_PLAIN)
+            raise UnreadableInput(
+                f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number",
+                where=where,
+                hint=_PLAIN,
+            )
     return {columns[name]: value for name, value in fields.items() if name in columns}
 
 

@@ -56,8 +56,11 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         convert(node, Json, where)  # the error names the actual type
     report = DiagnosticReport.from_dict(node, where)
     if not report.residual_norms and MEASURED.isdisjoint(node):
-        hint = f"a report has some of {', '.join(sorted(MEASURED))}"
-        raise InvalidReport("none of a report's fields", where=where, hint=hint)
+        raise InvalidReport(
+            "none of a report's fields",
+            where=where,
+            hint=f"a report has some of {', '.join(sorted(MEASURED))}",
+        )
     return report
 
 
@@ -170,8 +173,11 @@ def rows_of(
     rows = [row for row in found if isinstance(row, AuditRow)]
     axes = len(set(chain.from_iterable(row.axes for row in rows)))
     if axes > MOST_AXES:
-        hint = f"split it, or record what differs in provenance: {MOST_AXES} at most"
-        raise UnreadableInput(f"its runs have {axes:,} axes", where=path, hint=hint)
+        raise UnreadableInput(
+            f"its runs have {axes:,} axes",
+            where=path,
+            hint=f"split it, or record what differs in provenance: {MOST_AXES} at most",
+        )
     return rows, [row for row in found if isinstance(row, Problem)]
 
 

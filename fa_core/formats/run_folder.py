@@ -67,8 +67,10 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             found = decode_report(open_document(path, data).members, f"{path}: $")
             own = {canonical_method(found.method_name), found.seed} - {"", None}
             if not own <= {canonical_method(manifest.method), manifest.seed}:
-                what = f"is of {' '.join(map(str, own))}, and the manifest names another run"
-                raise InvalidReport(what, where=path)
+                raise InvalidReport(
+                    f"is of {' '.join(map(str, own))}, and the manifest names another run",
+                    where=path,
+                )
             report = found
     except FaError as error:
         yield Problem(source, str(error))

@@ -431,8 +431,11 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
     for name in _SAME_ON_RESUME:
         was, now = getattr(found, name), getattr(planned, name)
         if was != now:
-            what = f"the run there has {name} {was}, not {now}"
-            raise UsageError(what, where=folder, hint="train into another --out folder")
+            raise UsageError(
+                f"the run there has {name} {was}, not {now}",
+                where=folder,
+                hint="train into another --out folder",
+            )
 
 
 def audit_run(

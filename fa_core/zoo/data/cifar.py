@@ -43,8 +43,7 @@ def read_pickle_batch(path: Path, label_key: str) -> Batch:
         if data.dtype != np.uint8 or shape != [len(data), PIXELS]:
             raise UnreadableInput(f"data is {data.dtype}{shape}, not uint8[N, {PIXELS}]")
         if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu":
-            what = f"{len(data)} samples with labels of shape {list(labels.shape)}"
-            raise UnreadableInput(what)
+            raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}")
         return data, labels.astype(np.int64)
 
 
@@ -65,8 +64,9 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
         kind = type(value).__name__
         raise UnreadableInput(f"has a {kind} in place of an array or a list of labels")
     if not value.name.endswith("multiarray._reconstruct"):
-        what = f"wants to load {value.name}, which CIFAR files never do"
-        raise UnsafeCheckpoint(what, hint="do not trust it")
+        raise UnsafeCheckpoint(
+            f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it"
+        )
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
@@ -87,9 +87,11 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
     record = label_bytes + PIXELS
     raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
     if raw.size == 0 or raw.size % record:
-        what = f"{raw.size} bytes, not a whole number of records of {record}"
-        hint = "the download is incomplete, or this is another data set"
-        raise UnreadableInput(what, where=path, hint=hint)
+        raise UnreadableInput(
+            f"{raw.size} bytes, not a whole number of records of {record}",
+            where=path,
+            hint="the download is incomplete, or this is another data set",
+        )
     records = raw.reshape(-1, record)
     pixels = records[:, label_bytes:]
     labels = records[:, label_bytes - 1]

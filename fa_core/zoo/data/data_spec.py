@@ -36,8 +36,9 @@ def parse_options(name: str, text: str, defaults: Options) -> Options:
     for item in filter(None, text.split(",")):
         key, equals, value = map(str.strip, item.partition("="))
         if not equals:
-            hint = f"options: {', '.join(known)}"
-            raise UsageError(f"{item!r} is not key=value", where=name, hint=hint)
+            raise UsageError(
+                f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(known)}"
+            )
         if key not in known:
             raise unknown_name(f"option of {name}", key, known)
         given = value.split("/") if key in _PER_CHANNEL else value

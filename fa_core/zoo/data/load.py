@@ -62,8 +62,9 @@ def load_npz(spec: str, text: str) -> DataSet:
                 arrays = _arrays(file, [entries[name] for name in names])
                 return from_arrays(f"npz:{path}", *arrays)
         found = listed(entries)
-    hint = f"needs {', '.join(NAMES)}"
-    raise UnreadableInput(f"holds {found or 'nothing'}", where=path, hint=hint)
+    raise UnreadableInput(
+        f"holds {found or 'nothing'}", where=path, hint=f"needs {', '.join(NAMES)}"
+    )
 
 
 _FLOATS = 8
@@ -127,8 +128,7 @@ def load_digits(spec: str, text: str) -> DataSet:
     images, labels = datasets.load_digits(return_X_y=True)
     test = options.test
     if test >= len(labels):
-        what = f"test={test} leaves no training samples of {len(labels)}"
-        raise UsageError(what, where=spec)
+        raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
     rng = np.random.Generator(np.random.PCG64(options.seed))
     order = rng.permutation(len(labels))
     levels = torch.from_numpy(images[order] / 16.0)
@@ -227,8 +227,9 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
     """
     data = load_test_data(spec, allow_code=allow_code, train=True)
     if isinstance(data, GivenBatches):
-        hint = f"to train, return ({', '.join(NAMES)})"
-        raise UsageError(f"{spec} gives test batches alone", hint=hint)
+        raise UsageError(
+            f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})"
+        )
     return data
 
 
@@ -245,8 +246,10 @@ def load_test_data(
         return DATA_LOADERS[name](spec, rest)
     check_data_set(spec)
     if not allow_code:
-        what = f"the data set {spec!r} is the user's code, and code named by a file is never run"
-        raise UsageError(what, hint=f"type it yourself if you trust it: --data {spec}")
+        raise UsageError(
+            f"the data set {spec!r} is the user's code, and code named by a file is never run",
+            hint=f"type it yourself if you trust it: --data {spec}",
+        )
     installed = plugins(DATA)
     if name in installed:
         made = load_plugin(installed[name])(rest)

@@ -124,8 +124,9 @@ def _as_images(spec: str, samples: Tensor, ambient: int, channels: int) -> Tenso
         return samples
     side = math.isqrt(ambient // channels)
     if not ambient or channels * side**2 != ambient:
-        what = f"ambient={ambient} values are no square images of {channels} channels"
-        raise UsageError(what, where=spec)
+        raise UsageError(
+            f"ambient={ambient} values are no square images of {channels} channels", where=spec
+        )
     return samples.reshape(-1, channels, side, side)
 
 

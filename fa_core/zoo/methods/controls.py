@@ -174,8 +174,10 @@ class Shallow(Control):
     def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
         super().__init__(net, generator, **args)
         if net.n_blocks:
-            what = f"the shallow control needs a network without blocks, got L={net.n_blocks}"
-            raise UsageError(what, hint="use L=0")
+            raise UsageError(
+                f"the shallow control needs a network without blocks, got L={net.n_blocks}",
+                hint="use L=0",
+            )
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0

@@ -95,8 +95,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         hint = ""
         if kind != "hf":
             hint = f"give what it takes as literals: {name}({_parameters(maker)})"
-        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
-        raise UsageError(what, hint=hint) from error
+        raise UsageError(
+            f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})", hint=hint
+        ) from error
     if not isinstance(network, nn.Module):
         raise UsageError(
             f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
@@ -146,8 +147,10 @@ def _from_library(package: str, name: str, **args: object) -> object:
     """
     for argument in args:
         if argument.startswith(_LOADING):
-            what = f"--model: {argument} would load other weights"
-            raise UsageError(what, hint="they come from the checkpoint that is measured")
+            raise UsageError(
+                f"--model: {argument} would load other weights",
+                hint="they come from the checkpoint that is measured",
+            )
     library = _library(package)
     if package == "timm":
         if not library.is_model(name):
@@ -184,11 +187,14 @@ def _from_folder(name: str, weights: Weights | None) -> object:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
             what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
-            hint = (
-                "code that a folder brings is not run: import it in a module of yours, "
-                "--model module:callable"
-            )
-            raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
+            raise UnreadableInput(
+                what,
+                where=folder / CONFIG,
+                hint=(
+                    "code that a folder brings is not run: import it in a module of yours, "
+                    "--model module:callable"
+                ),
+            ) from error
     config.use_cache = False
     for network in networks:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
@@ -217,8 +223,9 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
         if weights is not None and not any(part in name for part in SIZELESS):
             most = min(most, max(ANY_SIZE, weights.size // 8))
         if value > most:
-            what = f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"
-            raise ValueError(what)
+            raise ValueError(
+                f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"
+            )
 
 
 def _built(build: Callable[[], object], weights: Weights | None) -> object:
@@ -259,8 +266,11 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         if isinstance(part, Tensor):
             size += part.nbytes
         if parts > TIMES * (weights.tensors + 1):
-            what = f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts"
-            raise UnreadableInput(what, where=weights.path, hint=hint)
+            raise UnreadableInput(
+                f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts",
+                where=weights.path,
+                hint=hint,
+            )
         with reading(weights.path):
             check_room(size, weights.size, hint)
 
@@ -315,8 +325,11 @@ def _unusable(package: str, error: Exception) -> UsageError:
     needed = package
     if "torchvision" in why:
         needed = "torchvision"
-    hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
-    return UsageError(f"{package} does not import here ({why})", hint=hint)
+    return UsageError(
+        f"{package} does not import here ({why})",
+        hint=f"install a build of {needed} for torch {torch.__version__}: "
+        f"{install_command(needed)}",
+    )
 
 
 def _first_line(error: BaseException) -> str:
