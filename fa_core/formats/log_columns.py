@@ -53,8 +53,6 @@ GIVEN = {
 }
 """Name for the user → field."""
 
-BY_LAYER = ("h", "g", "gamma")
-
 POSITIONS = frozenset({"epoch", "step"})
 """What numbers the entries."""
 
@@ -78,7 +76,7 @@ def given_columns(items: Iterable[str], where: str = "--columns") -> dict[str, s
         number, _, column = map(str.strip, item.partition("="))
         if number not in GIVEN:
             raise unknown_name(f"number in {where}", number, GIVEN)
-        if not column or column.count("*") > (number in BY_LAYER):
+        if not column or column.count("*") > (number in ("h", "g", "gamma")):
             raise UsageError(
                 f"{item!r} names no column",
                 where=where,

@@ -88,16 +88,13 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         """
         if self.ended:
             return False
-        if self.is_here:
-            return self.has_process()
-        return time.time() - self.heartbeat <= STALE_SECONDS
-
-    def has_process(self) -> bool:
-        """Whether its process runs on this machine, and is not another one of the same number."""
+        if not self.is_here:
+            return time.time() - self.heartbeat <= STALE_SECONDS
         import psutil
 
         with suppress(psutil.Error):
             started = float(psutil.Process(self.pid).create_time())
+            # it is not another process of the same number
             return abs(started - self.process_started) <= _SAME_START_SECONDS
         return False
 

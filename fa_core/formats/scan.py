@@ -342,10 +342,14 @@ def places(
                 continue
         try:
             place = _place(path, seen, named)
-            listing = _listing(path) if place and place.is_folder else []
-        except UnreadableInput as error:
+            listing = []
+            if place and place.is_folder:
+                with os.scandir(path) as entries:
+                    listing = sorted(filter(_is_shown, entries), key=_by_number)
+        except (UnreadableInput, OSError) as fault:
+            error = cannot_open(path, fault) if isinstance(fault, OSError) else fault
             if named:
-                raise
+                raise error from fault
             yield Problem(path, str(error))
             continue
         named = False
@@ -383,19 +387,6 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
         return None
     seen.add(identity)
     return Place(path, named, stat.S_ISDIR(status.st_mode))
-
-
-def _listing(path: str) -> list[os.DirEntry[str]]:
-    """The visible entries of a folder, in order.
-
-    Raises:
-        UnreadableInput: no permission to read the folder.
-    """
-    try:
-        with os.scandir(path) as listing:
-            return sorted(filter(_is_shown, listing), key=_by_number)
-    except OSError as error:
-        raise cannot_open(path, error) from error
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

@@ -225,7 +225,8 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
-        if items and all(map(_is_batch, items)):
+        pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
+        if items and len(pairs) + sum(isinstance(one, Mapping) for one in items) == len(items):
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)
@@ -237,8 +238,3 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
 
 
 _NO_BATCHES = (str, bytes, Mapping, Tensor, np.ndarray)
-
-
-def _is_batch(item: object) -> bool:
-    """Whether an item is a mapping or a pair (x, y)."""
-    return isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2)

@@ -81,7 +81,15 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     kind, name, args = network_spec(spec)
     if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
-    maker = _maker(kind, name, weights)
+    maker: Callable[..., object]
+    if kind == "hf":
+        maker = partial(_from_folder, name, weights)
+    elif kind:
+        maker = partial(_from_library, kind, name)
+    elif ":" in name:
+        maker = import_callable(name, "--model")
+    else:
+        maker = load_plugin(plugins(MODELS)[name])
     try:
         network = maker(**args)
     except FaError:
@@ -112,17 +120,6 @@ def _parameters(maker: Callable[..., object]) -> str:
     except (TypeError, ValueError):
         return "depth=4"
     return ", ".join(f"{name}=…" for name in taken)
-
-
-def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., object]:
-    """The callable that makes a network which is not built in."""
-    if kind == "hf":
-        return partial(_from_folder, name, weights)
-    if kind:
-        return partial(_from_library, kind, name)
-    maker: Callable[..., object]
-    maker = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
-    return maker
 
 
 def hub_folder(checkpoint: Path) -> Path | None:

@@ -51,6 +51,7 @@ def violations(value, rule, root, place="$"):
 
 def check(value, name):
     rule = schema_of(SCHEMAS[name])
+    assert rule["$schema"].endswith("2020-12/schema")
     return violations(value, rule, rule)
 
 
@@ -110,15 +111,7 @@ def test_every_field_is_in_the_schema_and_explained(name, kind):
         assert properties[field.encode_name].get("description"), field.name
 
 
-def test_schemas_are_json_and_name_their_dialect():
-    for name in SCHEMAS:
-        assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
-            "2020-12/schema"
-        )
-
-
 def test_a_journal_is_as_its_schema_says(tmp_path, published_table):
     Journal(tmp_path / "journal", scan([published_table]).rows[:3])
-    schema = schema_of(SCHEMAS["journal"])
     for line in (tmp_path / "journal").read_text().splitlines():
-        assert not list(violations(json.loads(line), schema, schema))
+        assert check(json.loads(line), "journal") == []
