@@ -139,7 +139,7 @@ def _siblings(folder: Path) -> FrozenRuns:
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         with suppress(FaError):
             manifest = run_files.read_manifest(other) if run_files.is_run(other) else None
-            acc = manifest and manifest.headline_acc
+            acc = manifest.headline_acc if manifest else None
             if manifest and other != folder and manifest.method == FROZEN and acc is not None:
                 rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
                 found.append(FrozenRun(other.name, rule, facts, acc, _right(other)))

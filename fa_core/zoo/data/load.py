@@ -157,8 +157,8 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
     folder, scaling, full = parse_folder(spec, text, kind.scaling)
-    arrays = read_cifar(kind, folder, scaling)
-    return DataSet(full, *arrays, kind.classes, str(scaling))
+    train_x, train_y, test_x, test_y = read_cifar(kind, folder, scaling)
+    return DataSet(full, train_x, train_y, test_x, test_y, kind.classes, str(scaling))
 
 
 class ImageOptions(Scaling, frozen=True):

@@ -31,7 +31,7 @@ from fa_core.zoo.models.base import StreamNet
 
 
 class BridgeNet(nn.Module):
-    """Two hidden layers with GELU on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
+    """Two hidden layers on [h_l, t_l, s], t_l = l/L: (B, ...), (B, S) → (B, outputs).
 
     States of different sizes have an input layer per size; all else is shared.
 
@@ -40,6 +40,7 @@ class BridgeNet(nn.Module):
         error_size: S.
         width: of the hidden layers.
         outputs: size of the output.
+        activation: after each hidden layer.
         normalise: whether a LayerNorm without parameters is applied to h_l first.
 
     Source: docs/protocol.md §5.
@@ -51,10 +52,12 @@ class BridgeNet(nn.Module):
         error_size: int,
         width: int,
         outputs: int,
+        activation: Callable[[Tensor], Tensor] = F.gelu,
         normalise: bool = False,
     ) -> None:
         super().__init__()
         self.sizes = list(sizes)
+        self.activation = activation
         self.normalise = normalise
         self.inputs = nn.ModuleDict()
         for size in sorted(set(sizes)):
@@ -68,8 +71,8 @@ class BridgeNet(nn.Module):
         if self.normalise:
             h = F.layer_norm(h, h.shape[1:])
         first_layer = self.inputs[str(self.sizes[l])]
-        u = F.gelu(first_layer(torch.cat([h, t, s], dim=1)))
-        out: Tensor = self.output(F.gelu(self.hidden(u)))
+        u = self.activation(first_layer(torch.cat([h, t, s], dim=1)))
+        out: Tensor = self.output(self.activation(self.hidden(u)))
         return out
 
 

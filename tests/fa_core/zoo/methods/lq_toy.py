@@ -14,6 +14,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fa_core.zoo.methods.base import feedback_generator
 from fa_core.zoo.methods.bridge import (
@@ -78,7 +79,7 @@ def costate_cosine(method, seed=0, steps=1200):
     problem = LinearQuadratic.draw(generator)
     p, d = problem.C.shape
     outputs = d if method == "state_bridge" else 1
-    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs)
+    net = BridgeNet([d] * (len(problem.A) + 1), p, WIDTH, outputs, activation=F.silu)
     draw_linear_(net, generator)
     average = copy.deepcopy(net)
     optimizer = torch.optim.Adam(net.parameters(), lr=2e-3)
