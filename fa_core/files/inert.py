@@ -215,7 +215,11 @@ class Storage:
         Raises:
             ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
         """
-        _check_layout(offset, size, stride)
+        if len(size) > MOST_DIMENSIONS:
+            raise ValueError(f"a tensor of {len(size):,} dimensions")
+        are_counts = all(type(n) is int and n >= 0 for n in (offset, *size, *stride))
+        if len(size) != len(stride) or not are_counts:
+            raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self._archive.kinds[self._key]]
         if dtype is None:
             dtype = own
@@ -246,20 +250,6 @@ class Storage:
         whole = archive.memory.untyped_storage()
         part: torch.UntypedStorage = whole[start + first : start + end]
         return part
-
-
-def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> None:
-    """Check that a file's offset, sizes and strides are counts, and few enough.
-
-    Raises:
-        ValueError: they are not.
-    """
-    if len(size) > MOST_DIMENSIONS:
-        raise ValueError(f"a tensor of {len(size):,} dimensions")
-    counts = (offset, *size, *stride)
-    are_counts = all(type(n) is int and n >= 0 for n in counts)
-    if len(size) != len(stride) or not are_counts:
-        raise ValueError("a tensor's sizes or strides are no counts")
 
 
 def opened(file: BinaryIO) -> Archive:

@@ -116,7 +116,10 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         entries: in the order in which they were logged.
         given: columns that the user named.
     """
-    logged = [(where, _held(fields)) for where, fields in entries]
+    logged = []
+    for where, fields in entries:
+        held = {name: value_of(value) for name, value in fields.items() if name}
+        logged.append((where, {name: one for name, one in held.items() if one is not None}))
     names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
     problems: list[Problem] = []
@@ -198,12 +201,6 @@ def merge(
                 del found[place][column]
             logged[column] = list(filter(at.__gt__, places))
     return found, replaced
-
-
-def _held(fields: Mapping[str, object]) -> Json:
-    """The values of an entry that have a name."""
-    values = {name: value_of(value) for name, value in fields.items() if name}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 import torch
-from torch import Tensor
 
 from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation
@@ -114,12 +113,6 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
         what = f"a batch of {recipe.batch_size} is larger than the {samples} training samples"
         raise UsageError(f"{what} of {data.spec}", hint="give a smaller --batch-size")
     return samples // recipe.batch_size
-
-
-def sample_order(count: int, seed: int, epoch: int) -> Tensor:
-    """Permutation of the samples in an epoch; a resumed run sees the same one."""
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    return torch.randperm(count, generator=generator)
 
 
 @contextmanager
@@ -286,7 +279,9 @@ class Training:
         data = self.data
         recipe = self.recipe
         steps = steps_per_epoch(data, recipe)
-        order = sample_order(len(data.train_y), self.manifest.seed, epoch).to(data.train_y.device)
+        # a resumed run sees the samples in the same order
+        generator = torch.Generator().manual_seed((self.manifest.seed * 1_000_003 + epoch) % 2**63)
+        order = torch.randperm(len(data.train_y), generator=generator).to(data.train_y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step in range(steps):
             rate = recipe.lr_at((epoch - 1) * steps + step, recipe.epochs * steps)
