@@ -24,6 +24,25 @@ from fa_core.report.names import canonical_method
 from fa_core.sanitize import WHITE_SPACE, sanitize
 
 
+def sniff(folder: Path) -> bool:
+    """Whether the folder's ``manifest.json`` describes a run: web pages and datasets have such
+    files too."""
+    path = folder / run_files.MANIFEST
+    try:
+        data = loads(read_file(path, run_files.LARGEST_MANIFEST))
+    except (UnreadableInput, ValueError):
+        return any(
+            is_file(folder / name)
+            for name in (run_files.WEIGHTS, run_files.CREDIT, run_files.TRACE)
+        )
+    if not isinstance(data, dict):
+        return False
+    return (
+        str(data.get("format", "")).startswith("fa-run/")
+        or {"method", "arch", "data"} <= data.keys()
+    )
+
+
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     """The row of a run folder, and its trace if requested; nothing for other folders.
 
@@ -72,27 +91,13 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 
 
 def _manifest(folder: Path) -> run_files.Manifest | None:
-    """The manifest; None if the folder is not a run: web pages and data sets have such files, too.
-
-    Raises:
-        UnreadableInput: of a run.
-    """
+    """The manifest; None if the folder is not a run."""
     if not exists(folder / run_files.MANIFEST):
         return None
     try:
         return run_files.read_manifest(folder)
     except UnreadableInput:
-        try:
-            data = loads(read_file(folder / run_files.MANIFEST, run_files.LARGEST_MANIFEST))
-        except (UnreadableInput, ValueError):
-            of_a_run = (run_files.WEIGHTS, run_files.CREDIT, run_files.TRACE)
-            is_run = any(is_file(folder / name) for name in of_a_run)
-        else:
-            is_run = isinstance(data, dict) and (
-                str(data.get("format", "")).startswith("fa-run/")
-                or {"method", "arch", "data"} <= data.keys()
-            )
-        if is_run:
+        if sniff(folder):
             raise
         return None
 
