@@ -56,7 +56,7 @@ def test_an_unmeasured_drift_is_a_number_in_the_file_and_unmeasured_again_when_r
         "trustworthy",
     )
     assert row.report.unmeasured == {"c": "4 batches, it needs 8"}
-    measured = replace(report, cross_batch_stability=math.nan)
+    measured = replace(report, cross_batch_stability=math.nan, unmeasured={})
     write_audit_table(tmp_path / "out.json", [replace(row, report=measured)])
     assert scan([tmp_path / "out.json"]).rows[0].report.flags == {"c"}
 
