@@ -67,8 +67,9 @@ def as_utf8(data: bytes, errors: str = "strict") -> bytes:
             try:
                 return data.decode(encoding, errors).encode()
             except UnicodeDecodeError as error:
-                what = f"not text in UTF-16, as its first bytes say, at byte {error.start}"
-                raise UnreadableInput(what) from error
+                raise UnreadableInput(
+                    f"not text in UTF-16, as its first bytes say, at byte {error.start}"
+                ) from error
     return data.removeprefix(codecs.BOM_UTF8)
 
 

@@ -37,8 +37,6 @@ SLACK = 1 << 20
 """A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
 file, and SLACK bytes more."""
 
-_TOO_LARGE = "its tensors are larger than the file that holds them"
-
 MOST_WRAPPERS = 4
 """Most nested wrappers of a tensor, such as a parameter or a subclass."""
 
@@ -208,7 +206,8 @@ def plain_values(path: Path) -> Any:
 
     Raises:
         UnreadableInput: it cannot be opened.
-        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it holds.
+        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it
+            holds.
     """
     with open_file(path) as file:
         size = size_of(file)
@@ -220,7 +219,7 @@ def plain_values(path: Path) -> Any:
         nonlocal room
         room -= tensor.nbytes
         if room < 0:
-            raise ValueError(_TOO_LARGE)
+            raise ValueError("its tensors are larger than the file that holds them")
         return tensor.clone()
 
     try:
@@ -261,7 +260,7 @@ def _taken(name: str, value: object, budget: StepBudget) -> object:
         return None
     try:
         return plain(value, budget)
-    except TypeError:
+    except (RecursionError, TypeError):
         return OtherKind("of objects")
 
 

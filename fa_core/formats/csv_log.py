@@ -62,9 +62,11 @@ def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
             if not names or len({*row} & {*names} - {""}) * 2 > len(row):
                 names = _checked(row, given, where)
             elif any(row[len(names) :]):
-                what = f"{len(row)} cells under {len(names)} headings"
-                hint = "write decimal points, not commas, and a heading for every column"
-                raise UnreadableInput(what, where=where, hint=hint)
+                raise UnreadableInput(
+                    f"{len(row)} cells under {len(names)} headings",
+                    where=where,
+                    hint="write decimal points, not commas, and a heading for every column",
+                )
             elif 0 < len(row) < len(names):
                 short.append(where)
             elif row:
@@ -79,6 +81,7 @@ def _checked(names: list[str], given: Given, where: str) -> list[str]:
     """The headings, if no column that is read has a namesake."""
     for name in columns_of(names, given):
         if names.count(name) > 1:
-            hint = "only one of them can be meant"
-            raise UnreadableInput(f"{name} heads two columns", where=where, hint=hint)
+            raise UnreadableInput(
+                f"{name} heads two columns", where=where, hint="only one of them can be meant"
+            )
     return names

@@ -87,8 +87,9 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
         UsageError: as `train_run`.
     """
     if out.exists() and not out.is_dir():
-        hint = "--out names the folder of the run folders"
-        raise UsageError("is a file, not a folder", where=out, hint=hint)
+        raise UsageError(
+            "is a file, not a folder", where=out, hint="--out names the folder of the run folders"
+        )
     for order in orders:
         diagnostic_letters(order.stop_on, "--stop-on")
         folder = out / order.plan.name

@@ -376,9 +376,10 @@ def read_settings(path):
 def read_resume(path):
     import torch
 
-    from fa_core.training.run_files import load_state, resuming
+    from fa_core.files.decode import reading
+    from fa_core.training.run_files import load_state
 
-    with resuming(path):
+    with reading(path):
         load_state(path, torch.device("cpu"))
 
 
