@@ -13,7 +13,7 @@ import msgspec
 
 from fa_core import formats
 from fa_core.audit.jobs import changed_since
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
@@ -80,7 +80,10 @@ def open_explorer(
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> Sequence[Trace]:
-        again = formats.scan(paths, columns=log.given)
+        try:
+            again = formats.scan(paths, columns=log.given)
+        except FaError as error:  # what was there on opening may have gone since
+            again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)
         return again.traces
 

@@ -223,10 +223,9 @@ def compare(
         if isinstance(found, float):
             within.append(found)
         elif lacks.get(rule.needs):
-            # other formulas may measure more
-            is_new = found.recorded is None and rule.needs == FORMULAS
-            kind, why = LACKING if is_new else UNCHECKED, _LACKS[rule.needs]
-            differences.append(replace(found, kind=kind, decides=False, why=why, tolerance=None))
+            why = _LACKS[rule.needs]
+            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+            differences.append(found)
         else:
             differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]

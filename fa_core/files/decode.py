@@ -173,7 +173,7 @@ def toml(text: str) -> Json:
         ValueError: malformed, nested too deep, or an integer of more than 64 bits.
     """
     # parsers are quadratic in the parts of a key, which stand in one line
-    if max((line.count(".") for line in text.splitlines()), default=0) > DEEPEST:
+    if max((line.count(".") for line in text.split("\n")), default=0) > DEEPEST:
         raise ValueError(TOO_DEEP)
     try:
         tables: Json = msgspec.toml.decode(text)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import as_utf8, reading
-from fa_core.files.opening import all_of, check_room
-from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
+from fa_core.files.opening import all_of
+from fa_core.formats.json_document import check_entries
 from fa_core.formats.log_columns import Given, columns_of
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.formats.rows import Problem, row_of_file
@@ -53,7 +53,7 @@ def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
     with reading(path, "not a table", "write it again as CSV"):
         data = as_utf8(all_of(file, path))
         cells = sum(data.count(sign) for sign in (b",", b";", b"\t"))
-        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, len(data))
+        check_entries(path, data.count(b"\n"), len(data), cells)
         rows = _rows(data)
         for row in rows:
             where = f"{path}: line {rows.line_num}"

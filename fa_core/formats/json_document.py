@@ -101,6 +101,7 @@ def open_document(path: str, data: bytes) -> Document:
     if isinstance(value, dict):
         return Document(path=path, kind="object", data=data, members=value)
     if isinstance(value, list):
+        check_entries(path, len(value), len(data))
         return Document(path=path, kind="list", data=data, items=list(enumerate(value)))
     raise UnreadableInput("neither a JSON object nor a list", where=path)
 
@@ -127,6 +128,16 @@ def convert(node: Node, kind: type[T], where: str) -> T:
 
 ENTRY_BYTES, CELL_BYTES = 900, 20
 """Bytes of memory per decoded entry of a log, and per cell of a table."""
+
+
+def check_entries(path: str, entries: int, size: int, cells: int = 0) -> None:
+    """Refuse a log whose entries exceed memory; each keeps its place, a text with the path.
+
+    Raises:
+        UnreadableInput: as `check_room`.
+    """
+    with reading(path):
+        check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size)
 
 
 def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
@@ -180,8 +191,7 @@ def _one_per_line(data: bytes) -> bool:
 
 
 def _lines(path: str, data: bytes) -> Document:
-    with reading(path):
-        check_room(ENTRY_BYTES * data.count(b"\n"), len(data))
+    check_entries(path, data.count(b"\n"), len(data))
     items: list[tuple[int, Node]] = []
     bad: dict[int, str] = {}
     lines = data.split(b"\n")

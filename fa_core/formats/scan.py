@@ -16,7 +16,15 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import as_utf8, reading
-from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file, real_path
+from fa_core.files.opening import (
+    all_of,
+    cannot_open,
+    check_room,
+    is_file,
+    is_folder,
+    open_file,
+    real_path,
+)
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
@@ -249,7 +257,24 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     if form is None:
         yield from _from_plugin(place, head, json_log.unread(document, place.named), given)
     else:
-        yield from form.read(document)
+        yield from _comparable(path, _collected(form.read(document)), size)
+
+
+AXIS_BYTES = 200
+"""Bytes of memory per run and axis: runs are compared on every axis that one of them has."""
+
+
+def _comparable(path: str, found: Scan, size: int) -> Iterator[Finding]:
+    """What a file holds, if its runs can be compared.
+
+    Raises:
+        UnreadableInput: as `check_room`.
+    """
+    axes = set(chain.from_iterable(row.axes for row in found.rows))
+    hint = f"{len(found.rows):,} runs with {len(axes):,} axes: name fewer axes, or split it"
+    with reading(path):
+        check_room(AXIS_BYTES * len(axes) * len(found.rows), size, hint)
+    yield from chain(found.rows, found.traces, found.problems)
 
 
 def _from_plugin(

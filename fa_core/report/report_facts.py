@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -143,7 +143,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     flatten: str | None = None
     error_norm: float | None = None
     unmeasured: dict[str, str] = {}
-    evidence: dict[str, str] = {}
+    evidence: dict[str, Literal["bound", "proxy", "assumed"]] = {}
     growth_bound: float | None = None
     credit: Json | None = None
     intervals: dict[str, Interval] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, families
+from fa_core.analysis.method_groups import PUBLISHED, conditions, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
@@ -210,10 +210,16 @@ CAPTIONS: Mapping[str, str] = {
 """Figure → its caption."""
 
 
+DRAWN_AT_MOST = 1000
+"""Most methods with their axes, and most traces, that are drawn: more are no figure."""
+
+
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
-    """Every figure of some runs and traces, by its name."""
+    """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
+    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
+        return {}
     found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
     penalised = bool(families(table))
@@ -367,4 +373,6 @@ def _figure(
         "rescue": "no two runs differ in the penalty λ alone",
     }
     why = missing.get(name, f"there is no figure {name!r}")
+    if len(table) + len(traces) > DRAWN_AT_MOST:
+        why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -25,6 +25,12 @@ NAMES = {"\r": "enter", "\x1b": "escape", "\x0f": "ctrl+o", "\x10": "ctrl+p", "\
 """Keys that Textual names otherwise than by their character."""
 
 
+def test_a_byte_that_is_no_utf_8_is_a_key_like_any_other() -> None:
+    from textual.drivers import linux_driver
+
+    assert vars(linux_driver)["getincrementaldecoder"]("utf-8")().decode(b"a\xfcb") == "a\ufffdb"
+
+
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A config folder and a working folder of the test's own."""
