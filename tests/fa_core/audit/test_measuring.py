@@ -156,7 +156,7 @@ def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch
         measured(run)
     with pytest.raises(UsageError, match="type it yourself"):
         measured(run, data="evil_data:load", data_typed=False)
-    with pytest.raises(SystemExit):
+    with pytest.raises(UsageError, match="SystemExit: imported"):
         measured(run, data="evil_data:load")
 
 
