@@ -37,13 +37,15 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
+    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     title = f"{run.method_name or 'run'}: {verdict_words(run)}"
     return "\n  ".join([title, *lines])
 
 
 def _layers(name: str, norms: dict[str, float]) -> list[str]:
-    """A line with the norms of all layers; none without norms."""
+    """A line with the numbers of all layers; none without numbers."""
     if not norms:
         return []
     listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())
