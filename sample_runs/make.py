@@ -31,8 +31,8 @@ from fa_core.files.atomic import write_bytes, write_json
 from fa_core.formats.audit_table_writer import printable_drift, stored_report
 from fa_core.formats.scan import scan
 from fa_core.formats.trace import write_trace
-from fa_core.report.controls import FROZEN
 from fa_core.report.baseline import rule_of
+from fa_core.report.controls import FROZEN
 from fa_core.report.manifest import AUDIT, CREDIT, TRACE, WEIGHTS
 from fa_core.training.plan import METHODS, Recipe, RunPlan, plan_runs
 from fa_core.training.train import audit_run, train_run

@@ -255,17 +255,14 @@ class JobControl:
         app.show(session)
         # from now on the rows on disk equal these
         app.following.own_rows.difference_update(indices)
-        name, doubt = session.label(indices[-1]), ""
-        if len(arrived) == 1:
-            names, doubt = name, session.judged(indices[-1]).words
-        else:
-            names = f"{len(arrived)} more, the last of them {name},"
+        names = session.label(indices[-1])
+        if len(arrived) > 1:
+            names = f"{len(arrived)} more, the last of them {names},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
-        parts = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(", ".join(filter(None, parts)), "good")
+            app.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good")
 
     def _compared(self, again: Mapping[int, Verification]) -> None:
         """Show how new measurements of audited runs differ from their audits, which are kept."""

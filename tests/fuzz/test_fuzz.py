@@ -1,7 +1,6 @@
 """Changed files of every kind, and a monkey at the explorer."""
 
 from contextlib import suppress
-from functools import partial
 from itertools import product
 from string import punctuation
 
@@ -12,7 +11,6 @@ from fa_core.formats import given_columns
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.zoo.data import load_test_data
 from fa_tui.options import numbers
-from fa_tui.settings import remember
 from fa_tui.views.filters import Filter
 from tests.fuzz import monkey
 from tests.fuzz.readers import KINDS
@@ -41,12 +39,11 @@ def test_a_monkey_finds_no_defect_and_changes_no_file():
     assert not lost
 
 
-def test_no_row_of_one_character_raises_anything_but_the_projects_own_errors(tmp_path):
+def test_no_row_of_one_character_raises_anything_but_the_projects_own_errors():
     readers = (
         Filter,
         network_spec,
         check_data_set,
-        partial(remember, "thresholds.g_norm_floor", path=tmp_path / "settings.toml"),
         lambda text: given_columns([text]),
         lambda text: numbers("--seeds", [text], int),
         lambda text: load_test_data(f"synthetic:{text}"),
