@@ -98,14 +98,15 @@ def _measured(
 ) -> DiagnosticReport:
     """`measure_run` of a loaded job."""
     network, options = loaded.network, loaded.job.options
-    before, batches = len(_test_batches(samples, TEST_BATCH)), len(samples.batches)
-    progress.update(0, before + batches)
+    batches = len(samples.batches)
+    total = batches + len(_test_batches(samples, TEST_BATCH))
+    progress.update(0, total)
 
-    def on_test_batch(done: int, total: int) -> None:
-        progress.update(done, total + batches)
+    def on_batch(done: int, most: int) -> None:
+        progress.update(done, total - batches + most)
 
-    def on_batch(done: int, total: int) -> None:
-        progress.update(before + done, before + total)
+    def on_test_batch(done: int, most: int) -> None:
+        progress.update(batches + done, batches + most)
 
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
@@ -126,9 +127,10 @@ def _measured(
         decide_at=options.decide_at if options.batches == AUTO else None,
         loss=of_logits(loss_choice(options), options.logits),
     )
-    counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
+    # first: it refuses what cannot be measured, and notices what a first forward draws
     diagnosis = halve_until_fits(diagnose, largest, progress.note)
+    counted = halve_until_fits(count, TEST_BATCH, progress.note)
     right = torch.cat([part.cpu() for part in counted])
     return build_report(loaded, samples, diagnosis, right, device, progress.note)
 

@@ -146,7 +146,7 @@ def given_credit(
         x, y = to_device(batch, 0, own)
 
         def called(x: Inputs, y: Tensor) -> Signal:
-            with own.rng.isolated(), thawed(own.model):
+            with own.rng.isolated(), thawed(own.model.parameters()):
                 return function(own.model, x, y)
 
         try:

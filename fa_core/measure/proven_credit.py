@@ -102,6 +102,7 @@ class CreditProof:
         self._x = x
         self._y = y
         self._loss = loss
+        # those at hand: a forward may put others in the place of some
         self._parameters = [p for p in model.parameters() if p.is_floating_point()]
         self._backward = self._run(x, y)
 
@@ -111,7 +112,7 @@ class CreditProof:
         Args:
             gradients: g_0..g_L.
         """
-        with thawed(self._model):
+        with thawed(self._parameters):
             _, total = self._trained_by(self._cut(), gradients)
         floor = _NEGLIGIBLE * _length(total)
         pairs = zip(self._backward.written, total, strict=True)
@@ -151,7 +152,7 @@ class CreditProof:
 
     def _run(self, x: Inputs, y: Tensor) -> _Backward:
         """Run the network's own forward and backward pass."""
-        with RngState().isolated(), thawed(self._model):
+        with RngState().isolated(), thawed(self._parameters):
             stream = self._tapped.forward(self._model, x)
             seen: dict[_Place, Tensor] = {}
             places = [_places(edge) for edge in stream.edges]
@@ -175,7 +176,7 @@ class CreditProof:
         """For every state the first place whose vector is proven."""
         arrived = self._backward.arrived
         found: list[int | None] = [None] * len(arrived)
-        with thawed(self._model):
+        with thawed(self._parameters):
             cut = self._cut()
             for k in range(max(map(len, arrived))):
                 vectors = [at[k] if k < len(at) else None for at in arrived]
@@ -247,7 +248,7 @@ class CreditProof:
 
     def _is_carried(self, l: int, k: int, a: Tensor, parameters: Sequence[int]) -> bool:
         """Whether feedback inside the block before h_l carries a_l to some of its parameters."""
-        with RngState().isolated(), thawed(self._model):
+        with RngState().isolated(), thawed(self._parameters):
             stream = self._tapped.forward(self._model, self._x)
             edge: Any = GradientEdge(*_places(stream.edges[l])[k])
             inputs = [self._parameters[p] for p in parameters]

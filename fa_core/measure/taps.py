@@ -6,7 +6,7 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias, cast
 
@@ -117,7 +117,7 @@ class ReturnedStream(Tapped):
 
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
-        with thawed(model) if thawing else nullcontext():
+        with thawed(model.parameters()) if thawing else nullcontext():
             output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
@@ -270,9 +270,9 @@ def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
 
 
 @contextmanager
-def thawed(model: nn.Module) -> Iterator[None]:
+def thawed(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     """Let all floating-point parameters require gradients."""
-    frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
+    frozen = [p for p in parameters if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)
     try:

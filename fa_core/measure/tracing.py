@@ -104,7 +104,7 @@ class _Cutting(fx.Interpreter):
 
 def _run_trace(trace: fx.GraphModule, model: nn.Module, x: Inputs) -> States:
     # states may come from token ids, so their graph starts at the parameters
-    with thawed(model):
+    with thawed(model.parameters()):
         found: States = trace(detached_inputs(model, x, gradients=True))
     return found
 

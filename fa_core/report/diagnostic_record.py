@@ -184,6 +184,8 @@ def report_text(run: JudgedRun) -> str:
     lines += [f"to flip: {flip}" for flip in flips_texts(run)]
     lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
     lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
+    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
     lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
     name = run.method_name or "run"
     if run.seed is not None:
@@ -193,7 +195,7 @@ def report_text(run: JudgedRun) -> str:
 
 
 def _layers(name: str, norms: dict[str, float]) -> list[str]:
-    """A line with the norms of all layers; none without norms."""
+    """A line with the numbers of all layers; none without numbers."""
     if not norms:
         return []
     listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())

@@ -131,6 +131,7 @@ LOGITS = torch.randn(64, 10, generator=torch.Generator().manual_seed(0))
         (torch.sigmoid(LOGITS[:, :2].clone().requires_grad_() / 9), True),
         (LOGITS - LOGITS.mean(1, keepdim=True) + 0.1, True),
         (LOGITS, False),
+        (1e12 * (LOGITS - LOGITS.mean(1, keepdim=True)), False),
         (LOGITS.bfloat16(), False),
         (LOGITS.log_softmax(1), False),
         (torch.zeros(64, 10), False),
