@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.errors import NoWidget
 from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
@@ -113,6 +116,14 @@ def found_lines(lines: Iterable[str], typed: str) -> Iterator[str]:
             title = ""
 
 
+class _Commands(CommandList, can_focus=False):
+    async def _on_click(self, event: events.Click) -> None:
+        # Textual fails if the commands have changed since the click
+        event.prevent_default()
+        with suppress(IndexError):
+            await super()._on_click(event)
+
+
 class Palette(CommandPalette, Question[None]):
     """Textual's command palette, restyled without signs that ASCII or fonts lack."""
 
@@ -123,6 +134,16 @@ class Palette(CommandPalette, Question[None]):
             placeholder="type what to do; enter does it, esc leaves", id="--command-palette"
         )
         self.set_class(not self.app.terminal.unicode, "-ascii")
+
+    def compose(self) -> ComposeResult:
+        for widget in super().compose():
+            yield _Commands() if isinstance(widget, CommandList) else widget
+
+    def _on_click(self, event: events.Click) -> None:  # type: ignore[override]
+        # Textual fails if the terminal has become smaller since the click
+        event.prevent_default()
+        with suppress(NoWidget):
+            super()._on_click(event)
 
     def _on_mount(self, event: events.Mount) -> None:
         # Textual fails if the palette closes while it opens

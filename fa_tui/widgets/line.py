@@ -316,6 +316,7 @@ class KeyBar(Choices):
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._locate, immediate=True)
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
@@ -331,15 +332,15 @@ class KeyBar(Choices):
             self.watch(view, "scroll_y", self._locate, init=False)
             self.watch(view, "virtual_size", self._locate, init=False)
         self._locate()
-
-    def _locate(self) -> None:
-        """Show where the screen is scrolled to."""
-        view = scrolled(self.screen)
-        self._place = self._glyphs.say(position(view)) if view is not None else ""
         self.repaint()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._locate)
+    def _locate(self, *_: object) -> None:
+        """Show where the screen is scrolled to."""
+        view = scrolled(self.screen)
+        place = self._glyphs.say(position(view)) if view is not None else ""
+        if place != self._place:
+            self._place = place
+            self.repaint()
 
     def options(self, width: int) -> Sequence[Row]:
         return [

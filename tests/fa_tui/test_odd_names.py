@@ -140,7 +140,7 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
 
 def test_a_list_to_choose_from() -> None:
     for glyphs in (UNICODE, ASCII):
-        choices = [Choice("", name, "note", "") for name in ODD_NAMES]
+        choices = [Choice(name, "note", "") for name in ODD_NAMES]
         lines = [line.plain for line in shown_choices(choices, glyphs)]
         assert len({width_of(line) for line in lines}) == 1
         assert all(line.isprintable() for line in lines)
