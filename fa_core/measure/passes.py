@@ -179,7 +179,7 @@ class PassRunner:
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
-        self._samples = SampleProof(run, batch.x, stream.logits)
+        self._samples = SampleProof(run, batch.x, stream)
         return flow.lost_gradients(stream.cuts, stream.logits)
 
     def prove_samples(self) -> None:

@@ -17,24 +17,32 @@ from fa_core.measure.taps import Stream
 
 
 class SampleProof:
-    """Two more runs of the first batch, after all others: as it is, and with samples changed.
+    """Two more runs of the first batch, after all others, each with a half of the samples changed.
 
-    The first must give the first pass' logits. In the second every other sample is a copy of one
-    that is not; the others' logits and that one's states must stay. This needs no gradient, so
+    The halves are drawn by chance, and each is the other's complement, so no distance between
+    samples is left out. The samples that stay must keep the logits of the first pass, and one of
+    them its states, although the others are copies of one that stays. This needs no gradient, so
     detached and custom backward passes are no exception. Networks that draw random numbers are
-    compared by the same draws.
+    compared by the same draws, with one run more.
 
     Args:
         forward: runs the network.
         x: inputs of the first batch.
-        logits: of its pass.
+        stream: of its pass.
     """
 
-    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, logits: Tensor) -> None:
+    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, stream: Stream) -> None:
         self._forward = forward
         self._x = x
-        self._logits = logits.detach()
+        self._size = len(first_of(x))
         self._drew = False
+        generator = torch.Generator().manual_seed(self._size)
+        self._half = torch.rand(self._size, generator=generator) < 0.5
+        # the first sample may read the last, or the last the first
+        self._half[-1] = False
+        self._half[0] = True
+        self._one = int(self._half.nonzero()[-1])
+        self._expect(stream)
 
     def check(self) -> None:
         """Run the batch again.
@@ -43,32 +51,42 @@ class SampleProof:
             MeasureError: samples depend on each other, or the network keeps state.
             TapError: the samples of a state do.
         """
-        again = self._run(self._x)
-        first = self._run(self._x).logits if self._drew else self._logits
-        if not _same(first, again.logits):
-            raise MeasureError(
-                "the network keeps state between calls: the first batch, run again, gives other "
-                "logits",
-                hint="call its reset in its forward, e.g. in a module around it",
-            )
-        size = len(first_of(self._x))
-        kept = torch.arange(min(1, size - 1), size, 2)
-        one = int(kept[len(kept) // 2])
-        order = torch.full((size,), one)
-        order[kept] = kept
-        changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
-        if not _same(again.logits[kept], changed.logits[kept]):
-            raise self._dependent()
-        for name, h, other in zip(changed.names, again.hidden, changed.hidden, strict=False):
-            if not _same(h[one], other[one]):
-                raise wrong_axis(name, other, size)
+        for half in (self._half, ~self._half):
+            kept = half.nonzero()[:, 0]
+            order = torch.where(half, torch.arange(self._size), kept[:1].sum())
+            changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
+            if not _same(self._logits[kept], changed.logits[kept]):
+                raise self._changed()
+            if half[self._one]:
+                self._check_states(changed)
+
+    def _expect(self, stream: Stream) -> None:
+        """Keep what other runs must give: logits, and one sample's states."""
+        self._logits = stream.logits.detach()
+        self._states = [h[self._one].detach().clone() for h in stream.hidden]
+
+    def _check_states(self, changed: Stream) -> None:
+        for name, h, other in zip(changed.names, self._states, changed.hidden, strict=False):
+            if not _same(h, other[self._one]):
+                raise wrong_axis(name, other, self._size)
 
     def _run(self, x: Inputs) -> Stream:
         rng = RngState()
         with rng.isolated():
             stream = self._forward(x)
-        self._drew = self._drew or rng.noticed
+        if rng.noticed and not self._drew:
+            self._drew = True
+            self._expect(self._run(self._x))
         return stream
+
+    def _changed(self) -> MeasureError:
+        """The error for other logits: runs of the batch as it is tell state from dependence."""
+        if all(_same(self._logits, self._run(self._x).logits) for _ in range(2)):
+            return self._dependent()
+        return MeasureError(
+            "the network keeps state between calls: the first batch, run again, gives other logits",
+            hint="call its reset in its forward, e.g. in a module around it",
+        )
 
     def _dependent(self) -> MeasureError:
         """The error for samples that depend on each other; it names another axis of the batch."""

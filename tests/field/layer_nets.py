@@ -55,6 +55,23 @@ class KeepsActivations(Flat):
         return logits
 
 
+class TwoViews(Flat):
+    """Contrastive learning: two views of each image, in the halves of one batch."""
+
+    def forward(self, x):
+        return super().forward(x + x.roll(len(x) // 2, 0))
+
+
+class Alternates(Flat):
+    """Every second call runs another path."""
+
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * (1 + self.calls % 2)
+
+
 class EnergyForward(Net):
     """Equilibrium propagation: the states relax by the gradient of an energy."""
 

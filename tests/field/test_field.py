@@ -41,6 +41,8 @@ TABLE = [
     (layer.Sigmoid, {**ROW, "loss": "mse"}, "numbers", "gradients are of mse"),
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
+    (layer.TwoViews, ROW, "refusal", "samples of a batch depend on each other"),
+    (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
     (layer.NoGradForward, ROW, "numbers", "no Γ: its own backward pass (torch.no_grad()) is cut"),
