@@ -46,7 +46,7 @@ from fa_core.report.intervals import (
     median_ranks,
 )
 from fa_core.report.measurements import Interval, MeanError
-from fa_core.report.provenance import CUSTOM_BACKWARD, GRADIENT_BY
+from fa_core.report.provenance import BATCH_SIZES, CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.report.quantities import JUDGED
 
 FEWEST_PREDICTIONS = 20
@@ -163,6 +163,7 @@ class Accumulator:
         self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
         self._predictions = 0
+        self._sizes: list[int | Tensor] = []
 
     @property
     def layers(self) -> list[int] | None:
@@ -205,6 +206,8 @@ class Accumulator:
         if self._credit is None and (done.credit or done.no_credit):
             self._credit = own_credit(done, flattening)
         self._add_classes(done)
+        mask = done.label_mask
+        self._sizes.append(len(done.logits) if mask is None else mask.sum())
         if self._way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer)))
@@ -271,6 +274,9 @@ class Accumulator:
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
+        sizes = [int(size) for size in self._sizes]
+        if len({*sizes}) > 1:
+            self.facts[BATCH_SIZES] = sizes
         unmeasured = {}
         if stability is None and found.why is not None:
             unmeasured["c"] = found.why
