@@ -17,7 +17,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -72,24 +72,66 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
 def blocks_between(
     flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
 ) -> list[str]:
-    """Blocks that end between two taps: the taps leave their states out.
+    """What the blocks between two taps give, or the first one reads: the taps leave it out.
 
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
         states: for every tap the operations that gave it (see `prove`).
     """
-    places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
-    merges = Merges(flow, places[:1])
-    sums = [] if logits is None else merges.on(path_to(merges.above, logits))
-    blocks = dict(zip(sums, _blocks(flow, sums), strict=True))
+    taps = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    merges = Merges(flow, taps[:1])
+    path = [] if logits is None else path_to(merges.above, logits)
+    sums = merges.on(path)
+    blocks = _blocks(flow, sums)
+    ends = [path[end] for end in _ends(flow, path, sums, blocks)]
     found = []
-    for l, (one, other) in enumerate(pairwise(places)):
-        inside = dict.fromkeys(blocks[node] for node in sums if one < node <= other)
-        names = [flow.calls[call].name for call in inside if call is not None]
-        if len(names) > 1:
-            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names[:-1])})")
+    if sums:
+        fork = _before(flow, path[: path.index(sums[0])], blocks[0])
+        if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
+            found.append(f"what the first block reads ({_said(flow, fork)})")
+    for l, (one, other) in enumerate(pairwise(taps)):
+        inside = {
+            node if block is None else -block: (end, block)
+            for node, block, end in zip(sums, blocks, ends, strict=True)
+            if one < node <= other
+        }
+        left = list(inside.values())
+        # `prove` looks for a final norm
+        is_last = l == len(taps) - 2
+        if left and not _changes(flow, merges, path, left[-1][0], other, is_last):
+            del left[-1]
+        if left:
+            names = [_said(flow, *state) for state in left]
+            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
     return found
+
+
+def _said(flow: Flow, node: int, block: int | None = None) -> str:
+    """A name of a state: its block's, or that of a module that gives or reads it."""
+    if block is not None:
+        return flow.calls[block].name
+    gives = [call.name for call in flow.calls if call.gave == node]
+    reads = [f"{call.name}{READS}" for call in flow.calls if call.read == node]
+    return next(filter(None, [*gives, *reads]), "a sum of the network itself")
+
+
+def _changes(
+    flow: Flow,
+    merges: Merges,
+    path: Sequence[int],
+    start: int,
+    stop: int,
+    only_products: bool = False,
+) -> bool:
+    """Whether weights, a norm or a factor change a state on the way to another one."""
+    way = [node for node in path if start < node <= stop]
+    operations = [flow.operations[node] for node in way]
+    if only_products:
+        return any(one.is_product for one in operations)
+    if any(one.weighted or one.adds or is_scaling(one) for one in operations):
+        return True
+    return any(is_norm(flow, merges.above, node) for node in way)
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -127,24 +169,44 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     sums = merges.on(path)
     if not sums:
         return _read_by_layers(flow, merges, path)
-    places = [path.index(node) for node in sums]
-    # what follows every sum before the next fork, such as a ReLU or a norm, ends its block
-    behind_sums = [path[one + 1 : other] for one, other in pairwise(places)]
-    tails = [[flow.operations[node].name for node in nodes] for nodes in behind_sums]
-    last = places[-1]
-    for step, node in enumerate(path[last + 1 :]):
-        name = flow.operations[node].name
-        if not tails or any(tail[step : step + 1] != [name] for tail in tails):
-            break
-        last = path.index(node)
     blocks = _blocks(flow, sums)
-    states = []
+    ends = _ends(flow, path, sums, blocks)
+    states: list[int] = []
     before = 0
-    for l, (block, place) in enumerate(zip(blocks, places, strict=True)):
+    for l, (block, node) in enumerate(zip(blocks, sums, strict=True)):
+        place = path.index(node)
         if l == 0 or block is None or block != blocks[l - 1]:
-            states.append(_before(flow, path[before:place], block))
+            state = _before(flow, path[before:place], block)
+            given = path[ends[l - 1]]
+            if l and _changes(flow, merges, path, given, state):
+                states.append(given)
+            states.append(state)
         before = place
-    return [*states, path[last]]
+    return [*states, path[ends[-1]]]
+
+
+def _ends(
+    flow: Flow, path: Sequence[int], sums: Sequence[int], blocks: Sequence[int | None]
+) -> list[int]:
+    """For each sum, the place on the path of what its block gives.
+
+    What follows every sum before the next fork, such as a ReLU or a norm, ends its block, and so
+    does what the block itself runs.
+    """
+    places = [path.index(node) for node in sums]
+    tails = [path[one + 1 : other] for one, other in pairwise([*places, len(path)])]
+    names = [[flow.operations[node].name for node in tail] for tail in tails[:-1]]
+    ends = []
+    for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
+        for step, node in enumerate(tail):
+            one = flow.operations[node]
+            alike = all(other[step : step + 1] == [one.name] for other in names)
+            inside = l < len(names) and block is not None and node < flow.calls[block].end
+            if not inside and (one.is_product or not names or not alike):
+                break
+            place += 1
+        ends.append(place)
+    return ends
 
 
 def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from fa_core.errors import TapError
-from fa_core.measure.flow import ROOT, Flow, behind, dominators, meet, path_to
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, meet, path_to
 
 _AFFINE = re.compile("_?(add|sub|mul|div|clamp|clamp_min|clone|to_copy|copy)_?")
 _SCALING = re.compile("(mul|div)_?")
@@ -248,7 +248,7 @@ def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
     A norm is an operation of torch by that name, or a product or quotient of a tensor and a smaller
     one computed from it without weights.
     """
-    while not _is_norm(flow, above, node):
+    while not is_norm(flow, above, node):
         operation = flow.operations[node]
         if len(operation.reads) != 1 or not _AFFINE.fullmatch(operation.name):
             return None
@@ -256,13 +256,19 @@ def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
     return node
 
 
-def _is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
+def is_scaling(operation: Operation) -> bool:
+    """Whether an operation multiplies or divides."""
+    return bool(_SCALING.fullmatch(operation.name))
+
+
+def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
+    """Whether an operation is a norm (see `normed`)."""
     operations = flow.operations
     one = operations[node]
     smallest = min((operations[read].size for read in one.reads), default=one.size)
     if "norm" in one.name:
         return smallest == one.size
     fork = above.get(node, ROOT)
-    if fork == ROOT or smallest >= one.size or not _SCALING.fullmatch(one.name):
+    if fork == ROOT or smallest >= one.size or not is_scaling(one):
         return False
     return not any(operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})

@@ -94,9 +94,8 @@ class EncMapDec(Kept):
     def forward(self, x):
         h = self.emb(x)
         for block in self.enc:
-            self.keep(h)
-            h = block(h)
-        h = self.keep(self.mid(h))
+            h = block(self.keep(h))
+        h = self.keep(self.mid(self.keep(h)))
         for block in self.dec:
             h = self.keep(block(h))
         return self.ro(h)

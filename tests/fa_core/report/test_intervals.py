@@ -153,9 +153,9 @@ def test_the_drift_at_another_batch_size_follows_the_noise_scale():
         at = {b: 1 / (1 + scale / b) for b in (32, 128, 1000)}
         pairs = combinations([32, 1000, 1000], 2)
         mixed = statistics.mean(math.sqrt(at[one] * at[other]) for one, other in pairs)
-        for drift, sizes in ((at[1000], [1000]), (at[32], [32]), (mixed, [32, 1000, 1000])):
-            assert at_reference_batch(drift, sizes) == pytest.approx(at[128])
-            assert noise_scale(drift, sizes) == pytest.approx(scale)
+        for cosine, sizes in ((at[1000], [1000]), (at[32], [32]), (mixed, [32, 1000, 1000])):
+            assert at_reference_batch(cosine, sizes) == pytest.approx(at[128])
+            assert noise_scale(cosine, sizes) == pytest.approx(scale)
     assert math.isinf(noise_scale(-0.1, [128])) and math.isinf(noise_scale(0.0, [128]))
 
 
