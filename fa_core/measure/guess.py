@@ -56,13 +56,15 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
     states = [] if logits is None else _states(flow, logits)
-    if len(states) < 2:
+    if logits is None or len(states) < 2:
         branches = _branches(model, flow, logits)
         why = "no two states lie on every path to its logits"
         if branches:
             layers = " or ".join(branches)
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
+    if behind(flow, [logits], states[-1:]) & flow.joined - {states[-1]}:
+        raise no_guess(model, "past h_L, its logits depend on integers of the input")
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
         if taps:

@@ -144,6 +144,8 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
             raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
         if l == last and met & sources - here:
             raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
+        if l == last and met & flow.joined - here:
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on integers of the input")
         between |= met
         before.update(dict.fromkeys(state, l))
     return between

@@ -62,6 +62,22 @@ class TwoViews(Flat):
         return super().forward(x + x.roll(len(x) // 2, 0))
 
 
+class WordCounts(Net):
+    """Wide and deep: a row of layers over embedded words, and a linear map of their counts."""
+
+    x = "padded"
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.wide = nn.Embedding(9, D), nn.Linear(9, C)
+        self.net = nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, D), nn.Tanh())
+        self.head = nn.Linear(D, C)
+
+    def forward(self, ids):
+        counts = F.one_hot(ids, 9).sum(1).to(self.wide.weight)
+        return self.head(self.net(self.emb(ids).mean(1))) + self.wide(counts)
+
+
 class Alternates(Flat):
     """Every second call runs another path."""
 

@@ -42,6 +42,8 @@ TABLE = [
     (layer.KeepsActivations, {**ROW, "credit": layer.target_propagation}, "numbers", ""),
     (layer.Flat, {**ROW, "credit": layer.predictive_coding}, "numbers", ""),
     (layer.TwoViews, ROW, "refusal", "samples of a batch depend on each other"),
+    (layer.WordCounts, {}, "refusal", "its logits depend on integers of the input"),
+    (layer.WordCounts, {"taps": "net.1, net.3"}, "refusal", "depend on integers of the input"),
     (layer.Alternates, ROW, "refusal", "the network keeps state between calls"),
     (layer.EnergyForward, {}, "refusal", "takes gradients"),
     (layer.EnergyForward, STATES, "refusal", "the logits do not depend on tap 0 (h_0)"),
