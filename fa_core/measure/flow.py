@@ -106,7 +106,8 @@ class Flow(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Integers of the input count where they are looked up in a table: the result is a source. Masks,
     lengths and places computed from them select; they are no path of the data, but numbers that are
-    added to it or joined with it. If the network computes from integers alone (images as bytes), these are the sources.
+    added to it or joined with it. If the network computes from integers alone (images as bytes),
+    these are the sources.
 
     Args:
         model: the network, whose calls of modules are recorded.
