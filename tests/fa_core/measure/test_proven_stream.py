@@ -10,6 +10,7 @@ from fa_core.measure.flow import Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
 from tests.field import reference
+from tests.field.layer_nets import ThroughNumpy
 from tests.field.residual_nets import GPT, Residual
 
 
@@ -71,6 +72,7 @@ def test_a_batch_on_the_second_axis_is_named():
             "states between h_3 and h_4 (enc.3)",
         ),
         (Residual, "embed, blocks.2:in, norm:in", "states between h_0 and h_1 (blocks.1:in)"),
+        (ThroughNumpy, "net.2, net.5, net.8", "what .numpy() reads"),
         (GPT, "wte, h.*", "what the first block reads (h.0:in)"),
     ],
 )
