@@ -34,7 +34,15 @@ from fa_core.measure.hooks import (
     split_patterns,
     tapped_outputs,
 )
-from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, to_float64, tree_map
+from fa_core.measure.isolate import (
+    Inputs,
+    RngState,
+    call_model,
+    eval_mode,
+    first_of,
+    to_float64,
+    tree_map,
+)
 from fa_core.measure.loss import Loss, LossChoice, settled
 from fa_core.measure.norms import (
     Flattening,
@@ -224,7 +232,8 @@ def given_credit(
         x, y = to_device(batch, 0, own)
 
         def called(x: Inputs, y: Tensor) -> Signal:
-            with own.rng.isolated(), thawed(own.model):
+            # the same draws each time: noise is no answer to other labels
+            with RngState().isolated(), thawed(own.model):
                 return function(own.model, x, y)
 
         try:
