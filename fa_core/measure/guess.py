@@ -200,11 +200,15 @@ def _ends(
     names = [[flow.operations[node].name for node in tail] for tail in tails[:-1]]
     ends = []
     for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
+        around = _calls_around(flow, flow.operations[sums[l]].call)
+        stop = max((flow.calls[call].end for call in around), default=0)
         for step, node in enumerate(tail):
             one = flow.operations[node]
             alike = all(other[step : step + 1] == [one.name] for other in names)
             inside = l < len(names) and block is not None and node < flow.calls[block].end
-            if not inside and (one.is_product or not names or not alike):
+            # a layer behind every block is a block's only where one module runs both
+            of_all = alike and bool(names) and (node < stop or not one.is_product)
+            if not inside and not of_all:
                 break
             place += 1
         ends.append(place)
