@@ -38,20 +38,20 @@ SHOTS = (
         "explorer",
         PUBLISHED,
         ("down", "right", "a", "5", "enter"),
-        ("flipped at a > 5", "○ dfa s42", "Undo"),
+        ("flipped at a > 5", "To flip (F)", "Undo"),
     ),
     Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("‖h_1‖ = ", "walk-back")),
     Shot(
         "timeline",
         SAMPLES / "main",
         ("down", "down", "T"),
-        ("dfa s42 would have stopped", "walk-back"),
+        ("runs stopped", "walk-back"),
     ),
     Shot(
         "analysis",
         PUBLISHED,
         ("A",),
-        ("no letter changes", "walks back", "threshold of (a)", "of 15 need walk-back"),
+        ("Threshold sensitivity", "24,338×", "fires on", "of 15 need walk-back"),
     ),
 )
 

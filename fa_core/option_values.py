@@ -205,7 +205,9 @@ def _imported(name: str, option: str) -> ModuleType:
     except ImportError as error:
         hint = "run from its folder, or install it"
         raise UsageError(f"{option}: cannot import {name} ({error})", hint=hint) from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         # the first frame is this function's
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if "importlib" not in frame.filename]

@@ -22,8 +22,8 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.files.decode import Json
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.checkpoint_network import network_for
-from fa_core.measure.credit_metrics import NullGamma, Signal, pooled_gamma
-from fa_core.measure.norms import gamma, mean_over
+from fa_core.measure.credit_metrics import NullGamma, pooled_gamma
+from fa_core.measure.norms import Signal, gamma, mean_over
 from fa_core.measure.null_gamma import null_gamma
 from fa_core.option_values import unknown_name
 from fa_core.report.manifest import CREDIT, WEIGHTS, read_manifest
@@ -315,7 +315,7 @@ def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> lis
         if name in _ON_STREAMS:
             shown.append(_ON_STREAMS[name](*subject.credit_and_gradients(), subject.name))
         else:
-            null = null_gamma(subject.net, subject.method, subject.x, subject.y, FRESH_DRAWS)
+            null = null_gamma(subject.net, subject.method, (subject.x, subject.y), FRESH_DRAWS)
             shown.append(null_feedback(null, subject.name))
     return shown
 

@@ -52,19 +52,22 @@ def one_line(text: str) -> str:
     return _STEERING.sub(lambda found: f"{found[1] or ''}\\x{ord(found[0][-1]):x}", sanitize(text))
 
 
-_ODD = re.compile(r"[^ -~\n]")
+_ODD = re.compile(r"[^ -~\n]|#(?=#\[)")
 
 
 def in_json(text: str) -> str:
-    r"""JSON with escapes in its strings for characters that are not printable.
+    r"""JSON with escapes in its strings for characters that are not printable, and in commands of
+    a runner.
 
-    >>> in_json('{"a": "Γ\x9b"}')
-    '{"a": "Γ\\u009b"}'
+    >>> in_json('{"a": "Γ\x9b ##[error]"}')
+    '{"a": "Γ\\u009b \\u0023#[error]"}'
     """
     return _ODD.sub(_json_escape, text)
 
 
 def _json_escape(found: re.Match[str]) -> str:
+    if found[0] == "#":
+        return r"\u0023"
     return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
 
 

@@ -80,6 +80,7 @@ class ExplorerApp(App[int]):
         history: the snapshots of what is open and how it is judged.
         begins: how the pages show it at first.
         opened: name of the opened paths; ``""``: the paths.
+        opens_next: what is to be opened instead, once the explorer has closed.
         keys: forwards keys in order.
         painter: sends frames to the terminal.
         following: watches the paths.
@@ -115,6 +116,13 @@ class ExplorerApp(App[int]):
         Binding(
             "w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"
         ),
+        Binding(
+            "o",
+            "ask('open')",
+            "Open",
+            show=False,
+            tooltip="open another file or folder, or one that was open before",
+        ),
         Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding("ctrl+r", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding(
@@ -147,6 +155,16 @@ class ExplorerApp(App[int]):
         ),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
+        Binding(
+            "ctrl+p",
+            "command_palette",
+            "Commands",
+            show=False,
+            key_display="^p :",
+            tooltip="every command by its name",
+            priority=True,
+        ),
+        Binding("colon", "command_palette", show=False),
     ]
 
     def __init__(
@@ -180,6 +198,7 @@ class ExplorerApp(App[int]):
         self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
         self.opened = title
+        self.opens_next: Path | None = None
         if not look.show:
             look = look._replace(show=self.settings.show.replace("stability", "drift"))
         self.begins = look
@@ -360,14 +379,16 @@ class ExplorerApp(App[int]):
 
     def action_widen(self) -> None:
         """Toggle between all runs and those that pass the filter, on every page."""
+        from fa_tui.views.words import filter_name  # after the first paint
+
         session = self.session
         self.show(session.but(filter=session.aside, aside=session.filter))
         if session.filter is not None:
-            self.say(f"all runs: f goes back to {session.filter.text}", "accent")
+            self.say(f"all runs: f goes back to {filter_name(session.filter)}", "accent")
         elif session.aside is not None:
-            self.say(f"only {session.aside.text}: f shows all runs", "accent")
+            self.say(f"only {filter_name(session.aside)}: f shows all runs", "accent")
         else:
-            self.say("every run is in scope: / narrows it to those that match a filter", "dim")
+            self.say("these are all runs: / shows only those that match a filter", "dim")
 
     def action_show_problems(self) -> None:
         """List unreadable paths and settings that differ between measurements."""
@@ -405,14 +426,19 @@ class ExplorerApp(App[int]):
 
     async def action_quit(self) -> None:
         """Quit; asks first while jobs run."""
-        unfinished = self.jobs.unfinished()
-        if not unfinished:
-            self.exit(0)
-            return
+        self.leave_for(None)
+
+    def leave_for(self, path: Path | None) -> None:
+        """Quit, and open a path instead; asks first while jobs run."""
         from fa_tui.screens.questions import QuitScreen  # after the first paint
 
         def leave(answer: bool | None) -> None:
             if answer:
+                self.opens_next = path
                 self.exit(0)
 
-        self.push_screen(QuitScreen(unfinished), leave)
+        unfinished = self.jobs.unfinished()
+        if unfinished:
+            self.push_screen(QuitScreen(unfinished), leave)
+        else:
+            leave(True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import SlidersPanel
 
 
-WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
+WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (150, "-wide")]
 HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 """Minimum cells → class."""
 
@@ -58,8 +58,8 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding(
         "a",
         "slider('a')",
-        "Threshold",
-        key_display="a b c d",
+        "Slider",
+        key_display="a-d",
         tooltip="go to the slider of a threshold",
     ),
     # listed with the first
@@ -88,11 +88,12 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     Binding(
         "n",
-        "next_flip",
+        "next_flip(1)",
         "Next flip",
         show=False,
         tooltip="the next run that flipped with the last step",
     ),
+    Binding("N", "next_flip(-1)", "Flip before", show=False, tooltip="the run that flipped before"),
     Binding(
         "escape",
         "back",
@@ -293,18 +294,17 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.row = row
         self.page.go_to(row)
 
-    def action_next_flip(self) -> None:
-        """Go to the next run that flipped with the last step."""
+    def action_next_flip(self, step: int) -> None:
+        """Go to the next run that flipped with the last step, or to the one before."""
         flips = self.session.flips
         if not flips:
             self.app.say(
-                "no run flipped with the last step: { } move a slider to the next verdict that "
-                "does",
+                "no run flipped with the last step: { } on a slider go to the next that does",
                 "dim",
             )
             return
         rows = [flip.row for flip in flips]
-        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        place = (rows.index(self.row) + step) % len(rows) if self.row in rows else 0
         self.select(rows[place])
         words = flip_words(self.session, flips[place])
         self.app.say(f"{place + 1} of {len(rows)} flipped: {words}", "accent")

@@ -13,7 +13,7 @@ import msgspec
 
 from fa_core import formats
 from fa_core.audit.jobs import changed_since
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
@@ -21,10 +21,10 @@ from fa_tui.option_groups import Log
 from fa_tui.options import split_list
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
-from fa_tui.settings import load_settings, settings_file
+from fa_tui.settings import load_settings, remember_places, settings_file
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.filters import ViewState, understood
-from fa_tui.views.words import PUBLISHED, SAMPLES
+from fa_tui.views.words import FIRST_VIEW, SAMPLES
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -69,12 +69,9 @@ def open_explorer(
     loaded = load_settings()
     look = look or ViewState()
     if not paths and not look.filter:
-        # the published table; the key f shows the other sample sets
-        look = look._replace(filter=PUBLISHED)
-    title = SAMPLES
-    if paths:
-        title = ""
-    paths = list(paths) or default_paths()
+        look = look._replace(filter=FIRST_VIEW)
+    title = "" if paths else SAMPLES
+    recent, paths = paths, list(paths) or default_paths()
     since = time.time()
     # traces of run folders are slow to read, and the first screen does not need them
     log, wrong = _with_columns(log, loaded.settings.columns)
@@ -83,7 +80,10 @@ def open_explorer(
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> Sequence[Trace]:
-        again = formats.scan(paths, columns=log.given)
+        try:
+            again = formats.scan(paths, columns=log.given)
+        except FaError as error:  # what was there on opening may have gone since
+            again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)
         return again.traces
 
@@ -114,6 +114,11 @@ def open_explorer(
         code = app.run()
     finally:
         app.close_jobs()
+    remember_places(recent)
+    if app.opens_next is not None:
+        kept = msgspec.structs.asdict(app.session.thresholds)
+        where = msgspec.structs.replace(app.setup, options=None, out=None)
+        return open_explorer([app.opens_next], given=kept, setup=where)
     if code is None:
         return app.return_code or 0
     return code

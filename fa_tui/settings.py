@@ -7,6 +7,7 @@ name is reported and the defaults are used.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -156,6 +157,31 @@ def remember_answer(folder: Path, answer: MeasureAnswer) -> None:
         FaError: it cannot be written.
     """
     _rewrite(_answers_file(), _place_name([folder]), msgspec.to_builtins(answer))
+
+
+_RECENT, _MOST_RECENT = "opened", 9
+
+
+def _opened_file() -> Path:
+    """The files and folders that were open, the last one first."""
+    return config_folder() / "opened.toml"
+
+
+def recent_places() -> list[str]:
+    """The files and folders that were open before and are still there, the last one first."""
+    try:
+        found = TomlFile(_opened_file()).tables.get(_RECENT)
+        return [*filter(exists, msgspec.convert(found or [], list[str]))]
+    except (FaError, msgspec.ValidationError):
+        return []
+
+
+def remember_places(paths: Sequence[Path]) -> None:
+    """Keep what was opened, if it can be written."""
+    if paths:
+        names = dict.fromkeys([*(str(real_path(path)) for path in paths), *recent_places()])
+        with suppress(FaError):
+            _rewrite(_opened_file(), _RECENT, [*names][:_MOST_RECENT])
 
 
 def _rewrite(path: Path, name: str, value: object, head: str = "") -> None:

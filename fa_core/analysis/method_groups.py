@@ -167,16 +167,10 @@ def conditions(table: AuditTable) -> list[tuple[Condition, list[int]]]:
     places = collections(names, table.seed.tolist(), table.source.tolist())
     keys: list[Hashable] = list(zip(names, places, strict=True))
     facts = [_setup(row) | row.axes for row in table.rows()]
-    for fact in dict.fromkeys(name for found in facts for name in found):
-        finer = _parted(keys, [found.get(fact) for found in facts])
-        if fact not in axes and len(set(finer)) > len(set(keys)):
-            keys = finer
-            axes.append(fact)
-    members: dict[Hashable, list[int]] = defaultdict(list)
-    for run, key in enumerate(keys):
-        members[key].append(run)
+    groups, parting = _grouped(keys, facts)
+    axes += [fact for fact in parting if fact not in axes]
     found = []
-    for rows in members.values():
+    for rows in groups:
         # facts that only some runs record are those of all
         known = {x: v for i in reversed(rows) for x, v in facts[i].items() if v is not None}
         values = {x: known.get(x) for x in axes}
@@ -199,6 +193,20 @@ def collections(
     if len(set(zip(runs, places, strict=True))) == len(set(runs)):
         return [""] * len(runs)
     return places
+
+
+def _grouped(keys: Sequence[Hashable], facts: Sequence[Json]) -> tuple[list[list[int]], list[str]]:
+    """Places that agree in their keys and in every fact, and the facts that part some of them."""
+    parting = []
+    for fact in dict.fromkeys(name for known in facts for name in known):
+        finer = _parted(keys, [known.get(fact) for known in facts])
+        if len(set(finer)) > len(set(keys)):
+            keys = finer
+            parting.append(fact)
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        members[key].append(place)
+    return list(members.values()), parting
 
 
 def _parted(keys: Sequence[Hashable], values: Sequence[object]) -> list[Hashable]:
@@ -258,12 +266,7 @@ def families(table: AuditTable) -> list[Family]:
         keys.append((one.method, one.collection, repr(_but_penalty(first.axes))))
         recipe = _but_penalty(first.report.provenance.get("recipe"))
         facts.append(_but_penalty(_setup(first)) | {"recipe": recipe})
-    for name in dict.fromkeys(name for known in facts for name in known):
-        keys = _parted(keys, [known.get(name) for known in facts])
-    members: dict[Hashable, list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        members[key].append(place)
-    alike = [[found[place] for place in places] for places in members.values()]
+    alike = [[found[place] for place in places] for places in _grouped(keys, facts)[0]]
     return [
         Family(
             own[0][0].method,

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -42,7 +42,7 @@ MOST_NAMED = 40
 LACKING, UNCHECKED = "lacking", "unchecked"
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """How a quantity is compared.
 
     Attributes:
@@ -73,49 +73,20 @@ and so does a cosine. Accuracies are counts, with near-ties decided in float64."
 FACT = Rule(needs=FORMULAS)
 """Whatever has no rule of its own must be equal: texts, counts, settings of the run."""
 
-_SAME, _NORM, _COSINE = Rule(), BY_UNIT["norm"], BY_UNIT["cosine"]
-_DRAWN_COSINE = Rule(2.0, 1.0, needs=FORMULAS)
-_MACHINE = Rule(unless="says where it was measured")
-
 _ROUNDS = ("device", "device_label", "instructions", "group", "versions.torch", "versions.numpy")
 """Facts of provenance that let numbers differ by rounding."""
-
-_PLACE = (*_ROUNDS[:4], "threads", "processor", "node", "versions")
-"""All facts about the place."""
 
 _DECIDE = ("versions.formulas", "versions.torch")
 """The versions that decide intervals and random numbers."""
 
-QUANTITIES: Mapping[str, Rule] = {
-    "notes": Rule(unless="free text"),
-    "thresholds": Rule(unless="the verdict is judged by them and by the protocol's"),
-    **dict.fromkeys(("method_name", "seed", "axes", "summary", "dtype", "partial_stream"), _SAME),
-    **dict.fromkeys(("batch_size", "n_batches", "norm_batches", "stability_layer"), _SAME),
-    **dict.fromkeys(("headline_acc", "right"), _SAME),
-    **dict.fromkeys(("residual_norms", "bp_grad_norms", "error_norm"), _NORM),
-    "cross_batch_stability": _COSINE,
-    "frozen_baseline_acc": Rule(needs=BASELINE),
-    "credit": _DRAWN_COSINE,
-    **dict.fromkeys(("credit.gamma", "credit.gamma_L", "credit.deep_gamma"), _COSINE),
-    "credit.nudge": Rule(50.0),
-    # an interval's width comes from small differences, which rounding changes more
-    "intervals": Rule(50.0, needs=FORMULAS),
-    "intervals.stability": Rule(50.0, 1.0, needs=FORMULAS),
-    "intervals.acc": Rule(50.0, 1e-6, needs=FORMULAS),
-    "intervals.margin_pp": Rule(50.0, 1e-6, needs=BASELINE),
-    "mean_error": _DRAWN_COSINE,
-    # rounding errors themselves, and accuracies without decided ties
-    "reference_precision": Rule(needs=HERE),
-    "depth_ablation": Rule(needs=HERE),
-    **dict.fromkeys(("provenance.hashes", "provenance.data_hash", "provenance.loss"), _SAME),
-    "provenance.other_frozen_baselines": Rule(needs=BASELINE),
-    "provenance.frozen_baseline_from": Rule(unless="a path"),
-    "provenance.checkpoint": Rule(unless="a path"),
-    "provenance.files": Rule(unless="times of files"),
-    "provenance.settings": Rule(unless="the run was measured again with them"),
-    **{f"provenance.{name}": _MACHINE for name in _PLACE},
-}
-"""Name in a report, of a value or of all within it → how it is compared; else as a `FACT`."""
+QUANTITIES = msgspec.json.decode(
+    Path(__file__).with_suffix(".json").read_bytes(), type=dict[str, Rule]
+)
+"""Name in a report, of a value or of all within it → how it is compared; else as a `FACT`.
+
+An interval's width comes from small differences, which rounding changes more. Reference precision
+is rounding errors themselves, and accuracies without blocks are without decided ties.
+"""
 
 _NAMES = ("method_name", "seed", "axes")
 """Compared with the manifest; not compared for a checkpoint without one."""
@@ -252,10 +223,9 @@ def compare(
         if isinstance(found, float):
             within.append(found)
         elif lacks.get(rule.needs):
-            # other formulas may measure more
-            is_new = found.recorded is None and rule.needs == FORMULAS
-            kind, why = LACKING if is_new else UNCHECKED, _LACKS[rule.needs]
-            differences.append(replace(found, kind=kind, decides=False, why=why, tolerance=None))
+            why = _LACKS[rule.needs]
+            found = replace(found, kind=UNCHECKED, decides=False, why=why, tolerance=None)
+            differences.append(found)
         else:
             differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]

@@ -37,7 +37,7 @@ class Stat(Result, frozen=True, kw_only=True):
         max: largest finite value.
         geometric_mean: exp of the mean of log x of norms and growth; None unless all finite
             values are positive.
-        factor: exp of the standard deviation of log x: seeds lie within about ×/÷ this.
+        factor: exp of the standard deviation of log x: seeds lie within about this factor.
     """
 
     n: int

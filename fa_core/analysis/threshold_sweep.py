@@ -17,7 +17,7 @@ from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
-from fa_core.formats.table import AuditTable, Floats, Indices, read_only
+from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
 from fa_core.report.quantities import JUDGED
@@ -41,13 +41,13 @@ def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    points = table.points(letter)
+    points = table.points(letter).tolist()
     step = _step(points, value, DIAGNOSTICS[letter].fires_above)
-    ends = [-math.inf, *points.tolist(), math.inf]
+    ends = [-math.inf, *points, math.inf]
     return ends[step], ends[step + 1]
 
 
-def _step(points: Floats, value: float, closed_left: bool) -> int:
+def _step(points: Sequence[float], value: float, closed_left: bool) -> int:
     """Which interval between the points holds a threshold."""
     if closed_left:
         return bisect.bisect_right(points, value)
@@ -59,29 +59,26 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: whose threshold moves; the other three stay.
-        points: where a state changes, e_1 < … < e_k, float64 (k,); all arrays are read-only.
-        fired: number of runs this diagnostic fires on, per interval between the points, int64
-            (k+1,).
-        undecided: number of runs it is undecided on, int64 (k+1,).
-        walk_backs: number of runs that any diagnostic fires on, int64 (k+1,).
-        open: number of runs judged undecided, int64 (k+1,).
+        points: where a state changes, e_1 < … < e_k.
+        fired: number of runs this diagnostic fires on, per interval between the points (k + 1).
+        undecided: number of runs it is undecided on.
+        walk_backs: number of runs that any diagnostic fires on.
+        open: number of runs judged undecided.
         closed: the closed end of the intervals: ``"left"`` (a, c) or ``"right"`` (b, d).
     """
 
     letter: str
-    points: Floats
-    fired: Indices
-    undecided: Indices
-    walk_backs: Indices
-    open: Indices
+    points: list[float]
+    fired: list[int]
+    undecided: list[int]
+    walk_backs: list[int]
+    open: list[int]
     closed: str
 
     def at(self, value: float) -> tuple[int, int, int, int]:
         """(fired, undecided, walk_backs, open) at one threshold."""
         step = _step(self.points, value, self.closed == "left")
-        counts = (self.fired, self.undecided, self.walk_backs, self.open)
-        fired, undecided, walk_backs, left = (int(count[step]) for count in counts)
-        return fired, undecided, walk_backs, left
+        return self.fired[step], self.undecided[step], self.walk_backs[step], self.open[step]
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
@@ -108,11 +105,11 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     either = _steps(diagnostic, possible[~not_passed], points) + int(not_passed.sum())
     return VerdictCurve(
         letter=letter,
-        points=read_only(points),
-        fired=read_only(fired),
-        undecided=read_only(_steps(diagnostic, possible, points) - fired),
-        walk_backs=read_only(walk_backs),
-        open=read_only(either - walk_backs),
+        points=points.tolist(),
+        fired=fired.tolist(),
+        undecided=(_steps(diagnostic, possible, points) - fired).tolist(),
+        walk_backs=walk_backs.tolist(),
+        open=(either - walk_backs).tolist(),
         closed="left" if diagnostic.fires_above else "right",
     )
 

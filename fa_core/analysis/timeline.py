@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
 
-import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections
 from fa_core.analysis.seeds import AVERAGED
 from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
-from fa_core.formats.table import AuditTable, Bits, Mask
+from fa_core.formats.table import AuditTable, Bits
 from fa_core.formats.trace import EPOCH, Trace
 from fa_core.report.baseline import FrozenBaseline, why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -28,10 +26,6 @@ from fa_core.report.thresholds import DiagnosticThresholds
 
 STOP_ON = "ab"
 """Default diagnostics of early stops: both are collapses that do not heal."""
-
-Baseline: TypeAlias = float | FrozenBaseline | None
-"""Baseline of (d) for a trace without one: a measured accuracy (a fraction), an assumed one, or
-none."""
 
 
 class EpochPoint(Result, frozen=True, kw_only=True):
@@ -141,22 +135,171 @@ class Timeline(Result, frozen=True, kw_only=True):
         return any(len(point.gamma) > 1 for point in self.points)
 
 
-def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
-    """The epoch since which it fires at every epoch it was measured at."""
-    passing = np.flatnonzero(measured & ~fired)
-    start = int(passing.max(initial=0))
-    later: list[int] = np.flatnonzero(fired[start:]).tolist()
-    if later:
-        return numbers[start + later[0]]
-    return None
+class Replay:
+    """The epochs of many runs in one table, judged as thresholds move; each has a unique name
+    (`run_names`).
+
+    (d) fires on every run that has not yet learned, so its first fire says little; see
+    `Timeline.lasting`.
+
+    Args:
+        traces: runs over epochs.
+        table: audits. The one of a trace's run folder or name lends its frozen baseline to epochs
+            that record none, and its Γ under random feedback.
+        assumed: frozen baselines to assume: of a method before that of its audit, for all after it.
+
+    Source: docs/protocol.md §9, temporal.
+    """
+
+    def __init__(
+        self, traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
+    ) -> None:
+        names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
+        self._runs = []
+        rows: list[AuditRow] = []
+        self._deep: list[float] = []
+        for trace, name, audit in zip(traces, names, _audits_of(traces, table), strict=True):
+            deep = deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
+            nulls = _nulls(trace, audit, any(map(math.isfinite, deep)))
+            records = slice(len(rows), len(rows) + len(trace.epochs))
+            self._runs.append((replace(trace, key=name), records, nulls))
+            self._deep += deep
+            for epoch in trace.epochs:
+                report = epoch.report(trace.method, trace.seed)
+                report = _with_baseline(report, trace.method, audit, assumed or FrozenBaseline())
+                row = AuditRow(source=trace.source, key="", method=trace.method, report=report)
+                rows.append(row)
+        self._table = AuditTable.from_rows(rows)
+        self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
+
+    def timelines(
+        self,
+        thresholds: DiagnosticThresholds | None = None,
+        stop_on: str = STOP_ON,
+        total_epochs: int | None = None,
+    ) -> list[Timeline]:
+        """Every run, judged epoch by epoch.
+
+        Args:
+            thresholds: default: the protocol's.
+            stop_on: letters that end a run.
+            total_epochs: length the runs were planned for; default: what a trace holds.
+        """
+        fired, undecided = self._table.flags(thresholds), self._table.undecided(thresholds)
+        found = []
+        for trace, records, nulls in self._runs:
+            bits = fired[records], undecided[records], self._table.coverage[records]
+            stop = _stop(trace, bits[0], stop_on, total_epochs)
+            found.append(self._judged(trace, records, bits, stop_on, {**nulls, "stop": stop}))
+        return found
+
+    def _judged(
+        self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits], stop_on: str, more: Json
+    ) -> Timeline:
+        """One run; ``more``: its other fields."""
+        table = self._table.select(np.arange(records.start, records.stop))
+        fired, undecided, coverage = bits
+        measured = letters_of(int(np.bitwise_or.reduce(coverage, initial=0)))
+        numbers = [epoch.epoch for epoch in trace.epochs]
+        first_fire: dict[str, int | None] = {}
+        lasting: dict[str, int | None] = {}
+        ends_undecided = ""
+        for letter in measured:
+            known = (coverage & BIT[letter]) != 0
+            fires = np.flatnonzero(fired & BIT[letter])
+            passes = np.flatnonzero(known & ((fired & BIT[letter]) == 0))
+            last = fires[fires >= passes.max(initial=0)]
+            first_fire[letter] = numbers[fires[0]] if len(fires) else None
+            lasting[letter] = numbers[last[0]] if len(last) else None
+            if undecided[np.flatnonzero(known)[-1]] & BIT[letter]:
+                ends_undecided += letter
+        return Timeline(
+            key=trace.key,
+            method=trace.method,
+            seed=trace.seed,
+            axes=trace.axes,
+            source=trace.source,
+            epochs=len(numbers),
+            first_fire=first_fire,
+            lasting=lasting,
+            undecided=ends_undecided,
+            evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
+            final_acc=_final_acc(trace),
+            points=tuple(self._points(trace, records, bits)),
+            unfinished=trace.unfinished,
+            skipped=_skipped(trace, table, measured, stop_on),
+            unit=trace.unit,
+            **more,
+        )
+
+    def _points(
+        self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits]
+    ) -> Iterator[EpochPoint]:
+        columns = {name: column[records] for name, column in self._numbers.items()}
+        for i, (epoch, deep) in enumerate(zip(trace.epochs, self._deep[records], strict=True)):
+            flags, undecided, coverage = (letters_of(int(masks[i])) for masks in bits)
+            yield EpochPoint(
+                epoch=epoch.epoch,
+                gamma=tuple(epoch.gamma),
+                deep_gamma=_mean([deep]),
+                loss=epoch.loss,
+                flags=flags,
+                undecided=undecided,
+                coverage=coverage,
+                **{name: column[i] for name, column in columns.items()},
+            )
+
+
+def _audits_of(traces: Sequence[Trace], table: AuditTable) -> Iterator[DiagnosticReport | None]:
+    """Per trace the report of its run folder, or of its name in a table next to it, if exactly one
+    audit is there."""
+    sources = table.source.tolist()
+    rows: dict[str, int] = {}
+    for places in (list(map(named_place, sources, table.key)), list(map(run_place, sources))):
+        counts = Counter(places)
+        rows |= {place: row for row, place in enumerate(places) if counts[place] == 1}
+    for trace in traces:
+        row = rows.get(run_place(trace.source), rows.get(named_place(trace.source, trace.key)))
+        if row is None:
+            yield None
+        else:
+            yield table.report(row)
+
+
+def _nulls(trace: Trace, audit: DiagnosticReport | None, has_deep: bool) -> Json:
+    """`Timeline.null` and `Timeline.null_gamma`."""
+    if audit is None:
+        return {}
+    drawn = (audit.credit or {}).get("null") or {}
+    band = None
+    if has_deep:
+        band = null_band(audit.credit, trace.method, audit.provenance)
+    return {"null": band, "null_gamma": tuple(drawn.get("gamma") or ())}
+
+
+def _with_baseline(
+    report: DiagnosticReport,
+    method: str,
+    audit: DiagnosticReport | None,
+    assumed: FrozenBaseline,
+) -> DiagnosticReport:
+    """An epoch's report with its baseline, unless it records one."""
+    acc = None
+    if audit is not None:
+        acc = audit.baseline_acc
+    if report.frozen_baseline_acc is not None:
+        return report
+    if audit is None or acc is None or not math.isfinite(acc) or method in assumed.by_method:
+        return assumed.assumed_in(report, method)
+    if audit.assumed_baseline_acc is not None:
+        return report.with_assumed_baseline(acc)
+    return report.with_frozen_baseline(acc)
 
 
 def _final_acc(trace: Trace) -> float | None:
     """The last test accuracy that a trace records."""
-    for epoch in reversed(trace.epochs):
-        if epoch.test_acc is not None:
-            return epoch.test_acc
-    return None
+    known = (epoch.test_acc for epoch in reversed(trace.epochs) if epoch.test_acc is not None)
+    return next(known, None)
 
 
 def _epochs_done(trace: Trace, index: int) -> int:
@@ -204,116 +347,26 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
     return (*notes, *trace.notes)
 
 
-def timelines(
-    traces: Sequence[Trace],
-    table: AuditTable,
-    thresholds: DiagnosticThresholds | None = None,
-    stop_on: str = STOP_ON,
-    total_epochs: int | None = None,
-    assumed: FrozenBaseline | None = None,
-) -> list[Timeline]:
-    """Many runs, each judged epoch by epoch.
-
-    Args:
-        traces: the runs over their epochs.
-        table: audits; their frozen baselines are used for traces without one in the same file or
-            run folder.
-        thresholds: default: the protocol's.
-        stop_on: letters that end a run.
-        total_epochs: length the runs were planned for; default: what a trace holds.
-        assumed: see `frozen_baselines`.
-
-    Note:
-        (d) fires on every run that has not yet learned, so its first fire says little; see
-        ``lasting``.
-
-    Source: docs/protocol.md §9, temporal.
-    """
-    replay = Replay(traces, frozen_baselines(traces, table, assumed))
-    nulls = _nulls(traces, table)
-    found = []
-    judged = replay.timelines(thresholds, stop_on, total_epochs)
-    for one, (null, layers) in zip(judged, nulls, strict=True):
-        if all(point.deep_gamma is None for point in one.points):
-            null = None
-        found.append(msgspec.structs.replace(one, null=null, null_gamma=layers))
-    return found
-
-
-_Nulls: TypeAlias = tuple[tuple[float, float] | None, tuple[float | None, ...]]
-"""`Timeline.null` and `Timeline.null_gamma`."""
-
-
-def _nulls(traces: Sequence[Trace], table: AuditTable) -> list[_Nulls]:
-    """Γ under random feedback per trace, from the run's audit; none unless one audit is clearly
-    its own."""
-    audits = _audits(table)
-    found: list[_Nulls] = []
-    for trace in traces:
-        audit = _audit_of(trace, audits)
-        if audit is None:
-            found.append((None, ()))
-            continue
-        report = table.report(audit)
-        drawn = (report.credit or {}).get("null") or {}
-        band = null_band(report.credit, trace.method, report.provenance)
-        found.append((band, tuple(drawn.get("gamma") or ())))
-    return found
-
-
-def frozen_baselines(
-    traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
-) -> list[Baseline]:
-    """The baseline of each trace's (d), for epochs that record none.
-
-    The baseline assumed for the method has precedence, then that of the run's audit, then the one
-    assumed for all.
-
-    Args:
-        traces: the runs.
-        table: audits.
-        assumed: frozen baselines to assume.
-    """
-    for_all = assumed or FrozenBaseline()
-    audits = _audits(table)
-    found: list[Baseline] = []
-    for trace in traces:
-        row = _audit_of(trace, audits)
-        acc = math.nan
-        if row is not None:
-            acc = float(table.baseline[row])
-        if trace.method in for_all.by_method or not math.isfinite(acc):
-            found.append(for_all)
-        elif table.assumed[row]:
-            found.append(FrozenBaseline(by_method={trace.method: acc}))
-        else:
-            found.append(acc)
-    return found
-
-
-def _audits(table: AuditTable) -> dict[str, int]:
-    """Place of a run → row of its audit, for places with exactly one audit.
-
-    An audit in a table also belongs to a run folder of its name next to the table.
-    """
-    sources = table.source.tolist()
-    named = map(named_place, sources, table.key.tolist())
-    return _unshared(named) | _unshared(map(run_place, sources))
-
-
-def _unshared(places: Iterable[str]) -> dict[str, int]:
-    """Place → its row, for places of exactly one row."""
-    rows = list(places)
-    counts = Counter(rows)
-    return {place: row for row, place in enumerate(rows) if counts[place] == 1}
-
-
-def _audit_of(trace: Trace, audits: Mapping[str, int]) -> int | None:
-    """Row of the audit of a trace's run folder or name, or None."""
-    row = audits.get(run_place(trace.source))
-    if row is None:
-        row = audits.get(named_place(trace.source, trace.key))
-    return row
+def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
+    """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
+    chosen = fired & sum(BIT[letter] for letter in set(stop_on))
+    if not chosen.any():
+        return None
+    at = int(np.flatnonzero(chosen)[0])
+    trained = _epochs_done(trace, at)
+    total = max(total_epochs or 0, _epochs_done(trace, -1))
+    saved = 0.0
+    if total:
+        saved = 1.0 - trained / total
+    return EarlyStop(
+        on=letters_of(int(chosen[at])),
+        epoch=trace.epochs[at].epoch,
+        epochs_trained=trained,
+        epochs_total=total,
+        saved=saved,
+        acc=trace.epochs[at].test_acc,
+        final_acc=_final_acc(trace),
+    )
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):
@@ -402,150 +455,3 @@ def _mean(values: Sequence[float | None]) -> float | None:
     if known:
         return math.fsum(known) / len(known)
     return None
-
-
-class Replay:
-    """The epochs of many runs in one table, judged as thresholds move; each has a unique name
-    (`run_names`).
-
-    Args:
-        traces: runs over epochs.
-        baselines: per trace, for epochs that record no frozen baseline.
-    """
-
-    def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline]) -> None:
-        names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
-        self._traces = [
-            msgspec.structs.replace(trace, key=name)
-            for trace, name in zip(traces, names, strict=True)
-        ]
-        rows = []
-        for trace, baseline in zip(traces, baselines, strict=True):
-            for epoch in trace.epochs:
-                report = epoch.report(trace.method, trace.seed)
-                rows.append(_row(trace, _with_baseline(report, baseline, trace.method)))
-        self._table = AuditTable.from_rows(rows)
-        ends = [*accumulate((len(trace.epochs) for trace in traces), initial=0)]
-        self._records = [slice(start, end) for start, end in pairwise(ends)]
-        self._numbers = {number.column: self._table.numbers(number.column) for number in AVERAGED}
-        self._numbers["deep_gamma"] = [
-            _mean([deep])
-            for trace in traces
-            for deep in deep_over_epochs([epoch.gamma for epoch in trace.epochs], trace.method)
-        ]
-
-    def timelines(
-        self,
-        thresholds: DiagnosticThresholds | None = None,
-        stop_on: str = STOP_ON,
-        total_epochs: int | None = None,
-    ) -> list[Timeline]:
-        """Every run, judged epoch by epoch. Arguments as in `timelines`."""
-        fired, undecided = self._table.flags(thresholds), self._table.undecided(thresholds)
-        found = []
-        for trace, records in zip(self._traces, self._records, strict=True):
-            one = self._judged(trace, records, fired[records], undecided[records], stop_on)
-            stop = _stop(trace, fired[records], stop_on, total_epochs)
-            found.append(msgspec.structs.replace(one, stop=stop))
-        return found
-
-    def _judged(
-        self, trace: Trace, records: slice, fired: Bits, undecided: Bits, stop_on: str
-    ) -> Timeline:
-        """One run, without its stop."""
-        table = self._table.select(np.arange(records.start, records.stop))
-        coverage = self._table.coverage[records]
-        measured = letters_of(int(np.bitwise_or.reduce(coverage, initial=0)))
-        numbers = [epoch.epoch for epoch in trace.epochs]
-        first_fire: dict[str, int | None] = {}
-        lasting = {}
-        ends_undecided = ""
-        for letter, bit in BIT.items():
-            known = np.flatnonzero(coverage & bit)
-            if not len(known):
-                continue
-            fires = (fired & bit) != 0
-            at = np.flatnonzero(fires)
-            first_fire[letter] = numbers[at[0]] if len(at) else None
-            lasting[letter] = _lasting(numbers, fires, (coverage & bit) != 0)
-            if undecided[known[-1]] & bit:
-                ends_undecided += letter
-        return Timeline(
-            key=trace.key,
-            method=trace.method,
-            seed=trace.seed,
-            axes=trace.axes,
-            source=trace.source,
-            epochs=len(numbers),
-            first_fire=first_fire,
-            lasting=lasting,
-            undecided=ends_undecided,
-            evidence={letter: kind for letter, kind in table.kinds.items() if letter in measured},
-            stop=None,
-            final_acc=_final_acc(trace),
-            points=self._points(trace, records, fired, undecided),
-            unfinished=trace.unfinished,
-            skipped=_skipped(trace, table, measured, stop_on),
-            unit=trace.unit,
-        )
-
-    def _points(
-        self, trace: Trace, records: slice, fired: Bits, undecided: Bits
-    ) -> tuple[EpochPoint, ...]:
-        coverage = self._table.coverage[records]
-        columns = {name: column[records] for name, column in self._numbers.items()}
-        points = []
-        for i, epoch in enumerate(trace.epochs):
-            point = EpochPoint(
-                epoch=epoch.epoch,
-                gamma=tuple(epoch.gamma),
-                loss=epoch.loss,
-                flags=letters_of(int(fired[i])),
-                undecided=letters_of(int(undecided[i])),
-                coverage=letters_of(int(coverage[i])),
-                **{name: column[i] for name, column in columns.items()},
-            )
-            points.append(point)
-        return tuple(points)
-
-
-def _stop(trace: Trace, fired: Bits, stop_on: str, total_epochs: int | None) -> EarlyStop | None:
-    """Savings of ending a run at the first epoch at which a chosen diagnostic fires, or None."""
-    chosen = fired & sum(BIT[letter] for letter in set(stop_on))
-    if not chosen.any():
-        return None
-    at = int(np.flatnonzero(chosen)[0])
-    trained = _epochs_done(trace, at)
-    total = max(total_epochs or 0, _epochs_done(trace, -1))
-    saved = 0.0
-    if total:
-        saved = 1.0 - trained / total
-    return EarlyStop(
-        on=letters_of(int(chosen[at])),
-        epoch=trace.epochs[at].epoch,
-        epochs_trained=trained,
-        epochs_total=total,
-        saved=saved,
-        acc=trace.epochs[at].test_acc,
-        final_acc=_final_acc(trace),
-    )
-
-
-def _row(trace: Trace, report: DiagnosticReport) -> AuditRow:
-    return AuditRow(
-        source=trace.source,
-        key=trace.key,
-        method=trace.method,
-        seed=trace.seed,
-        axes=trace.axes,
-        report=report,
-    )
-
-
-def _with_baseline(report: DiagnosticReport, baseline: Baseline, method: str) -> DiagnosticReport:
-    """The report with this baseline, unless it records one."""
-    if baseline is None or report.frozen_baseline_acc is not None:
-        return report
-    if isinstance(baseline, FrozenBaseline):
-        return baseline.assumed_in(report, method)
-    return report.with_frozen_baseline(baseline)

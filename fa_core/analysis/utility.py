@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 
 import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note
 from fa_core.formats.table import AuditTable, Bits, Mask, objects
-from fa_core.report.diagnostics import BIT, LETTERS, letters_of
+from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
@@ -50,17 +50,12 @@ class Utility(Result, frozen=True, kw_only=True):
         runs: number of judged runs (without unmeasured rows and controls).
         chance: accuracy at or below which S0 withdraws a run; None if it differs between runs.
         strategies: S0, S1, S2 … S5, S_full.
-        smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full
-            catches; ``("",)`` if accuracy alone does, empty if S_full catches nothing.
-        missed_without: letter → runs that S_full catches only by it.
         skipped: what is assumed, what could not be judged, and the missing inputs.
     """
 
     runs: int
     chance: float | None
     strategies: tuple[Strategy, ...]
-    smallest_sets: tuple[str, ...]
-    missed_without: dict[str, tuple[str, ...]]
     skipped: tuple[str, ...] = ()
 
 
@@ -72,7 +67,7 @@ def decision_utility(
 
     S0 withdraws a run whose accuracy is not above chance; S1 also one whose Γ is not positive (the
     mean over all layers, as papers report it); S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full =
-    S0 + (a)–(d). The smallest sets are found by trying all 16 subsets of {a, b, c, d}.
+    S0 + (a)–(d).
 
     Args:
         table: n runs.
@@ -105,7 +100,6 @@ def decision_utility(
         rules[f"S{number}"] = (looks_at, caught, known)
     rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0))
     none_walked_back = dict.fromkeys(runs.method.tolist(), 0)
-    needs = np.where(full & ~by_accuracy, flags, 0)
     withdrawn = np.count_nonzero(full)
     strategies = []
     for name, (looks_at, caught, known) in rules.items():
@@ -125,15 +119,10 @@ def decision_utility(
     common_chance = None
     if len(set(guessing.tolist())) == 1:
         common_chance = float(guessing[0])
-    smallest: tuple[str, ...] = ()
-    if withdrawn:
-        smallest = _smallest_covers(set(needs.tolist()) - {0})
     return Utility(
         runs=len(runs),
         chance=common_chance,
         strategies=tuple(strategies),
-        smallest_sets=smallest,
-        missed_without={x: tuple(names[needs == BIT[x]]) for x in LETTERS},
         skipped=(
             *table.assumed_notes,
             *table.uneven_notes,
@@ -141,17 +130,6 @@ def decision_utility(
             *_skipped(runs, runs.undecided(thresholds), len(table) - int(measured.sum())),
         ),
     )
-
-
-def _smallest_covers(needs: set[int]) -> tuple[str, ...]:
-    """All smallest sets of letters that share a bit with every mask."""
-    covers: dict[int, list[str]] = defaultdict(list)
-    for mask in range(1 << len(LETTERS)):
-        if all(mask & bits for bits in needs):
-            letters = letters_of(mask)
-            covers[len(letters)].append(letters)
-    smallest = covers[min(covers)]
-    return tuple(sorted(smallest))
 
 
 def _skipped(runs: AuditTable, undecided: Bits, unmeasured: int) -> tuple[str, ...]:
@@ -171,7 +149,7 @@ def _skipped(runs: AuditTable, undecided: Bits, unmeasured: int) -> tuple[str, .
         missing = n - int(np.count_nonzero(runs.coverage & bit))
         for state, count in (
             (NOT_MEASURED, missing),
-            (UNDECIDED, int(np.count_nonzero(undecided & bit))),
+            (UNDECIDED, np.count_nonzero(undecided & bit)),
         ):
             if count:
                 notes.append(

@@ -81,9 +81,6 @@ class ClusterPool(Pool):
             says=messages.FromWorker,
         )
 
-    def check_heartbeats(self) -> None:
-        """Ray looks after its own processes; jobs are silent until they are measured."""
-
 
 class Cluster:
     """Ray tasks for the jobs of one child process.

@@ -205,7 +205,6 @@ class JobTable:
                 return False
             self._held.pop(job_id, None)
             self._queue.pop(job_id, None)
-            view = replace(view, silent=0)
             if isinstance(result, DiagnosticReport):
                 view = replace(view, state=JobState.DONE, done=view.total, report=result)
             elif isinstance(result, JobCancelled):

@@ -257,7 +257,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         error: one-line error of a failed job.
         log: log file of its worker.
         pid: process of its worker on this machine (0 = none, or on another machine).
-        silent: seconds since its worker's last message once the worker counts as hung, else 0.
         report: its report, once it is done.
     """
 
@@ -270,7 +269,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     log: str = ""
     pid: int = 0
-    silent: int = 0
     report: DiagnosticReport | None = None
 
 

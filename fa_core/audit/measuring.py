@@ -24,8 +24,16 @@ from fa_core.audit.jobs import (
     stamp,
     versions,
 )
-from fa_core.audit.loading import TEST_BATCH, evaluation, load, logits_choice, loss_choice
-from fa_core.audit.out_of_memory import halve_until_fits, memory_for, release
+from fa_core.audit.loading import (
+    TEST_BATCH,
+    evaluation,
+    halve_until_fits,
+    load,
+    logits_choice,
+    loss_choice,
+    memory_for,
+    release,
+)
 from fa_core.errors import FaError, MeasureError
 from fa_core.files.decode import Json
 from fa_core.files.opening import exists
@@ -41,7 +49,6 @@ from fa_core.measure.credit import (
 from fa_core.measure.depth_ablation import depth_ablation
 from fa_core.measure.diagnose import (
     Diagnosis,
-    PassOptions,
     needs_precision,
     of_logits,
     run_diagnosis,
@@ -53,7 +60,7 @@ from fa_core.measure.isolate import processor_name
 from fa_core.measure.loss import CE, Loss
 from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.null_gamma import null_gamma
-from fa_core.measure.passes import is_out_of_memory
+from fa_core.measure.passes import PassOptions, is_out_of_memory
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.option_values import import_callable
 from fa_core.report.baseline import why_no_baseline
@@ -91,14 +98,15 @@ def _measured(
 ) -> DiagnosticReport:
     """`measure_run` of a loaded job."""
     network, options = loaded.network, loaded.job.options
-    before, batches = len(_test_batches(samples, TEST_BATCH)), len(samples.batches)
-    progress.update(0, before + batches)
+    batches = len(samples.batches)
+    total = batches + len(_test_batches(samples, TEST_BATCH))
+    progress.update(0, total)
 
-    def on_test_batch(done: int, total: int) -> None:
-        progress.update(done, total + batches)
+    def on_batch(done: int, most: int) -> None:
+        progress.update(done, total - batches + most)
 
-    def on_batch(done: int, total: int) -> None:
-        progress.update(before + done, before + total)
+    def on_test_batch(done: int, most: int) -> None:
+        progress.update(batches + done, batches + most)
 
     def count(largest: int) -> list[Tensor]:
         return run_accuracy(
@@ -119,9 +127,10 @@ def _measured(
         decide_at=options.decide_at if options.batches == AUTO else None,
         loss=of_logits(loss_choice(options), options.logits),
     )
-    counted = halve_until_fits(count, TEST_BATCH, progress.note)
     largest = max(len(as_batch(batch, 0)[1]) for batch in samples.batches)
+    # first: it refuses what cannot be measured, and notices what a first forward draws
     diagnosis = halve_until_fits(diagnose, largest, progress.note)
+    counted = halve_until_fits(count, TEST_BATCH, progress.note)
     right = torch.cat([part.cpu() for part in counted])
     return build_report(loaded, samples, diagnosis, right, device, progress.note)
 
@@ -140,14 +149,13 @@ def measured(job: Job, device: str, progress: JobProgress) -> Json:
 
 
 def measure_credit(
-    loaded: Loaded, method: str, batch: object, own: Json | None = None, loss: Loss = CE
+    loaded: Loaded, batch: object, own: Json | None = None, loss: Loss = CE
 ) -> Json | None:
     """A report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also
     ρ.
 
     Args:
-        loaded: the job.
-        method: its method; only built-in ones are looked up.
+        loaded: the job; of its method only built-in ones are looked up.
         batch: (x, y), on the network's device.
         own: credit of a network with its own backward pass, which precedes the method's, and is
             preceded by the user's.
@@ -157,21 +165,26 @@ def measure_credit(
         The numbers; ``{"missing": {"gamma": reason}}`` if there can be none; None if none were
         asked for, or the method is unknown.
     """
-    given = loaded.job.options.credit not in CREDITS
-    if loaded.job.options.credit == "none":
-        return None
-    if not given and own is None and loaded.manifest is None and not loaded.checkpoint.feedback:
+    network, options = loaded.network, loaded.job.options
+    given = options.credit not in CREDITS
+    is_saved = loaded.manifest is not None or loaded.checkpoint.feedback
+    if options.credit == "none" or not (given or own is not None or is_saved):
         return None
     if not given and own is not None and "gamma" not in own:
         return own
+    how = PassOptions(taps=options.taps or None, dtype=options.dtype, loss=loss)
+    directions = 0
+    if options.credit == FULL:
+        directions = DIRECTIONS
     try:
         if given:
-            return _given_credit(loaded, batch, loss)
+            function = import_callable(options.credit, "--credit")
+            return credit_quality(network, function, batch, how, directions=0)
         if own is not None:
-            return _own_credit(loaded, batch, loss)
+            return own_credit_quality(network, batch, how, directions)
         if loss.name != CE.name:
             raise FaError(f"the method's credit is of cross entropy, the gradients of {loss.name}")
-        return _credit_of_method(loaded, method, batch)
+        return _credit_of_method(loaded, batch, directions)
     except FaError as error:
         if own is None or given:
             return {"missing": {"gamma": str(error)}}
@@ -184,43 +197,17 @@ def measure_credit(
     return {"missing": {"gamma": "out of memory"}}
 
 
-def _directions(loaded: Loaded) -> int:
-    """Random directions of ρ: none below level ``"full"``."""
-    if loaded.job.options.credit == FULL:
-        return DIRECTIONS
-    return 0
-
-
-def _own_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
-    """Credit quality of the network's own backward pass."""
-    options = loaded.job.options
-    return own_credit_quality(
-        loaded.network, batch, _directions(loaded), options.taps or None, options.dtype, loss
-    ).to_dict()
-
-
-def _given_credit(loaded: Loaded, batch: object, loss: Loss) -> Json:
-    """Credit quality of the user's function."""
-    options = loaded.job.options
-    function = import_callable(options.credit, "--credit")
-    x, y = as_batch(batch, 0, loaded.network)
-    return credit_quality(
-        loaded.network, function, x, y, 0, 0, options.taps or None, options.dtype, None, loss
-    ).to_dict()
-
-
-def _credit_of_method(loaded: Loaded, method: str, batch: object) -> Json:
+def _credit_of_method(loaded: Loaded, batch: object, directions: int) -> Json:
     """Credit quality of the method's saved feedback, with its null if the method draws feedback."""
-    network = loaded.network
-    rule, (x, y) = _rule(loaded, method), as_batch(batch, 0)
-    found = method_credit_quality(network, rule, x, y, _directions(loaded)).to_dict()
+    network, rule = loaded.network, _rule(loaded)
+    found = method_credit_quality(network, rule, batch, directions)
     if rule.draws_feedback:
-        null = null_gamma(network, rule, x, y, loaded.job.options.null_draws)
+        null = null_gamma(network, rule, batch, loaded.job.options.null_draws)
         found["null"] = null.to_dict()
     return found
 
 
-def _rule(loaded: Loaded, method: str) -> Method:
+def _rule(loaded: Loaded) -> Method:
     """The method with its saved feedback.
 
     Raises:
@@ -231,7 +218,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
     saved = loaded.checkpoint.path.parent / CREDIT
     feedback = load_checkpoint(saved).tensors if exists(saved) else loaded.checkpoint.feedback
     args = loaded.manifest.method_args if loaded.manifest else {}
-    return restore_method(method, loaded.network, feedback, **args)
+    return restore_method(loaded.job.method, loaded.network, feedback, **args)
 
 
 def precision_of(
@@ -242,9 +229,10 @@ def precision_of(
     options = loaded.job.options
 
     def measure(largest: int) -> ReferencePrecision:
-        return reference_precision(
-            loaded.network, batch, options.taps or None, options.dtype, largest, loss=loss
+        how = PassOptions(
+            options.taps or None, dtype=options.dtype, largest_pass=largest, loss=loss
         )
+        return reference_precision(loaded.network, batch, how)
 
     return halve_until_fits(measure, len(as_batch(batch, 0)[1]), note)
 
@@ -314,15 +302,12 @@ def build_report(
         else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
     )
     no_baseline = {"d": why} if why else {}
-    method = job.method or (
-        manifest.method if manifest else loaded.checkpoint.metadata.get("method", "")
-    )
-    credit = measure_credit(loaded, method, batch, report.credit, diagnosis.loss)
+    credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
     return replace(
         report,
-        method_name=method,
-        seed=manifest.seed if job.seed is None and manifest else job.seed,
-        axes=manifest.axes if not job.axes and manifest else job.axes,
+        method_name=job.method,
+        seed=job.seed,
+        axes=job.axes,
         notes="; ".join(filter(None, [other_data, report.notes])),
         # tokens are not independent draws, so their accuracy has no such interval
         intervals=report.intervals

@@ -7,7 +7,6 @@ import queue
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -33,12 +32,6 @@ STRIKES = 3
 """Failures of a device in a row, in jobs or worker starts, before its work goes to other
 devices."""
 
-HUNG_AFTER = 10
-"""Seconds without a message after which a worker counts as hung, and is named."""
-
-CHECK_EVERY = 1.0
-"""Seconds between two checks of all workers."""
-
 
 class Pool(AbstractContextManager["Pool"]):
     """A queue of jobs whose futures give reports, and workers that do them, one at a time each.
@@ -51,7 +44,6 @@ class Pool(AbstractContextManager["Pool"]):
         on_event: called with a job's view at each change, in order, from one thread of the pool.
         on_notice: called with notes on a worker, not on a job.
         threads: CPU threads of each worker; None = its share of the cores.
-        clock: monotonic seconds; replaced in tests.
 
     Attributes:
         log_dir: folder of worker logs; kept at `close` if a job failed and a log is not empty.
@@ -67,10 +59,8 @@ class Pool(AbstractContextManager["Pool"]):
         *,
         on_notice: Callable[[str], None] | None = None,
         threads: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.on_notice = on_notice or ignore
-        self.clock = clock
         self._devices = list(devices)
         self._threads = threads
         self._worker_numbers = itertools.count(1)
@@ -81,7 +71,6 @@ class Pool(AbstractContextManager["Pool"]):
             target=self._notify, args=(on_event or ignore,), name="events", daemon=True
         )
         self._notifier.start()
-        threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
         # last: where no thread may be started, no folder is left
         self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY))
 
@@ -153,16 +142,6 @@ class Pool(AbstractContextManager["Pool"]):
         threads = self._threads or threads_per_worker(self._devices)
         return worker_process(device, threads=threads, log=log)
 
-    def check_heartbeats(self) -> None:
-        """Show which workers hang."""
-        for worker in list(self._workers):
-            worker.check_heartbeat()
-
-    def _watch(self) -> None:
-        while not self._table.closed:
-            time.sleep(CHECK_EVERY)
-            self.check_heartbeats()
-
     def _notify(self, on_event: OnEvent) -> None:
         while (view := self._events.get()) is not None:
             on_event(view)
@@ -185,8 +164,6 @@ class WorkerThread(threading.Thread):
         self._steps = 0  # messages that began or ended something
         self._retired = False
         self._strikes = 0
-        self._heard = pool.clock()
-        self._is_hung = False
 
     @property
     def pid(self) -> int | None:
@@ -230,13 +207,11 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         try:
             if worker is None or not worker.alive:
-                self._hear()
                 worker = self._worker = self._pool.start_worker(self._device)
                 if self._table.closed:
                     worker.hang_up()
             while not worker.ready:
                 message = worker.receive()
-                self._hear()
                 if isinstance(message, messages.Failed):
                     self._dismiss(worker)
                     return self._refused(NoWorker(message.what, hint=message.hint))
@@ -258,10 +233,8 @@ class WorkerThread(threading.Thread):
 
     def _measure(self, worker: ChildProcess, jobs: Sequence[Job]) -> None:
         """Send jobs to the worker and apply its messages until all jobs are final or it is gone."""
-        self._hear()
         self._table.hand_over(self, jobs, worker, device=self._device, pid=worker.pid)
         while (message := worker.receive()) is not None:
-            self._hear()
             self._steps += not isinstance(message, (messages.Progress, messages.Note))
             if isinstance(message, messages.Idle):
                 return
@@ -275,31 +248,6 @@ class WorkerThread(threading.Thread):
                 if self._strike(error, lost=lost):
                     return
         self._lost(worker)
-
-    def _hear(self) -> None:
-        """Record a message from the worker, or new work for it."""
-        with self._table.changed:
-            self._heard = self._pool.clock()
-            if self._is_hung:
-                self._is_hung = False
-                self._show_silence(0)
-
-    def check_heartbeat(self) -> None:
-        """Show in its jobs that the worker hangs; of one that starts, say so once."""
-        with self._table.changed:
-            seconds = int(self._pool.clock() - self._heard)
-            if seconds < HUNG_AFTER:
-                return
-            was_hung, self._is_hung = self._is_hung, True
-            self._show_silence(seconds)
-            starts = self.pid is not None and self._worker is not None and not self._worker.ready
-        if starts and not was_hung:
-            who = f"worker {self.pid} on {self._device}"
-            self._pool.on_notice(f"{who}: no word for {seconds} s since it was started")
-
-    def _show_silence(self, seconds: int) -> None:
-        for view in self._table.held(self):
-            self._table.update(self, view.job.id, silent=seconds)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
         """Count a failure of the device; True if its worker was dismissed and its jobs went back.

@@ -30,8 +30,11 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        what = f"cannot write ({error.strerror})"
-        raise FaError(what, where=path, hint="what was there before is untouched") from error
+        raise FaError(
+            f"cannot write ({error.strerror})",
+            where=path,
+            hint="what was there before is untouched",
+        ) from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -76,8 +79,11 @@ def place_of(path: Path) -> Path:
     with contextlib.suppress(OSError):
         for link in _links_to(path):
             if _is_foreign(link):
-                what = f"is a link that another user may have put there, to {link.readlink()}"
-                raise UsageError(what, where=link, hint="write to where it leads, or elsewhere")
+                raise UsageError(
+                    f"is a link that another user may have put there, to {link.readlink()}",
+                    where=link,
+                    hint="write to where it leads, or elsewhere",
+                )
     with contextlib.suppress(OSError):  # other errors appear when the file is written
         # not of the real path: a link in /proc names no file there
         if path.exists() and not path.is_file():

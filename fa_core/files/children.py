@@ -33,11 +33,6 @@ OFFLINE: Mapping[str, str] = {
 """A file that names a model of a hub opens no connection, unless the user set these otherwise."""
 
 
-def python_command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module like ``python -m``, without the current folder on its path."""
-    return [sys.executable, "-c", _BEGIN, _HOME, module, *arguments]
-
-
 def python_environment() -> dict[str, str]:
     """This process's environment for a child.
 
@@ -61,7 +56,8 @@ def start_python(
     stderr: int | IO[bytes] | None = None,
     own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a module of this project as a child process.
+    """Start a module of this project as a child process, like ``python -m`` but without the current
+    folder on its path.
 
     Args:
         module: its name.
@@ -72,7 +68,7 @@ def start_python(
         own_session: whether signals of this terminal leave it alone.
     """
     return subprocess.Popen(
-        python_command(module, *arguments),
+        [sys.executable, "-c", _BEGIN, _HOME, module, *arguments],
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

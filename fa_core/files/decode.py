@@ -67,8 +67,9 @@ def as_utf8(data: bytes, errors: str = "strict") -> bytes:
             try:
                 return data.decode(encoding, errors).encode()
             except UnicodeDecodeError as error:
-                what = f"not text in UTF-16, as its first bytes say, at byte {error.start}"
-                raise UnreadableInput(what) from error
+                raise UnreadableInput(
+                    f"not text in UTF-16, as its first bytes say, at byte {error.start}"
+                ) from error
     return data.removeprefix(codecs.BOM_UTF8)
 
 
@@ -172,7 +173,7 @@ def toml(text: str) -> Json:
         ValueError: malformed, nested too deep, or an integer of more than 64 bits.
     """
     # parsers are quadratic in the parts of a key, which stand in one line
-    if max((line.count(".") for line in text.splitlines()), default=0) > DEEPEST:
+    if max((line.count(".") for line in text.split("\n")), default=0) > DEEPEST:
         raise ValueError(TOO_DEEP)
     try:
         tables: Json = msgspec.toml.decode(text)

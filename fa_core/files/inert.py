@@ -215,7 +215,11 @@ class Storage:
         Raises:
             ValueError: the tensor exceeds the storage, or the storage exceeds its entry.
         """
-        _check_layout(offset, size, stride)
+        if len(size) > MOST_DIMENSIONS:
+            raise ValueError(f"a tensor of {len(size):,} dimensions")
+        are_counts = all(type(n) is int and n >= 0 for n in (offset, *size, *stride))
+        if len(size) != len(stride) or not are_counts:
+            raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self._archive.kinds[self._key]]
         if dtype is None:
             dtype = own
@@ -246,20 +250,6 @@ class Storage:
         whole = archive.memory.untyped_storage()
         part: torch.UntypedStorage = whole[start + first : start + end]
         return part
-
-
-def _check_layout(offset: int, size: Sequence[int], stride: Sequence[int]) -> None:
-    """Check that a file's offset, sizes and strides are counts, and few enough.
-
-    Raises:
-        ValueError: they are not.
-    """
-    if len(size) > MOST_DIMENSIONS:
-        raise ValueError(f"a tensor of {len(size):,} dimensions")
-    counts = (offset, *size, *stride)
-    are_counts = all(type(n) is int and n >= 0 for n in counts)
-    if len(size) != len(stride) or not are_counts:
-        raise ValueError("a tensor's sizes or strides are no counts")
 
 
 def opened(file: BinaryIO) -> Archive:
@@ -295,7 +285,9 @@ class Archive:
             ValueError: too many entries, or big-endian numbers.
         """
         for entry in zip_entries(self._file()):
-            start = self._content_start(entry.header_offset)
+            header = entry.header_offset
+            # the content begins after the header, its name and extra field
+            start = header + 30 + sum(struct.unpack("<HH", self.data[header + 26 : header + 30]))
             inside = 0 <= start <= len(self.data) - entry.file_size
             if not inside or entry.compress_type:
                 continue
@@ -303,11 +295,6 @@ class Archive:
             self.places[name or entry.filename] = start, entry.file_size
         if "byteorder" in self.places and self._entry("byteorder") != b"little":
             raise ValueError(_BIG_ENDIAN)
-
-    def _content_start(self, header: int) -> int:
-        """First byte of an entry's content, after its header, name and extra field."""
-        name, extra = struct.unpack("<HH", self.data[header + 26 : header + 30])
-        return header + 30 + int(name + extra)
 
     def zipped(self) -> object:
         """Unpickle what ``torch.save`` wrote, after `open_zip`."""

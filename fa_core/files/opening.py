@@ -153,29 +153,19 @@ def check_room(needed: int, size: int | None, hint: str = "") -> None:
 
 
 def free_ram() -> int:
-    """Bytes of RAM available to this process, limited by system and ``ulimit``."""
+    """Bytes of RAM available to this process, limited by system and ``ulimit -v``."""
     import psutil  # imported late, for a fast start of the explorer
 
     free: int = psutil.virtual_memory().available
-    return min(free, _left_of_limit())
-
-
-_UNLIMITED = 1 << 62
-
-
-def _left_of_limit() -> int:
-    """Bytes of address space left by ``ulimit -v``."""
-    import psutil
-
     try:
         import resource
     except ImportError:  # a system without such limits
-        return _UNLIMITED
+        return free
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
-        return _UNLIMITED
+        return free
     taken: int = psutil.Process().memory_info().vms
-    return max(0, limit - taken)
+    return min(free, max(0, limit - taken))
 
 
 def is_file(path: Name) -> bool:

@@ -37,8 +37,6 @@ SLACK = 1 << 20
 """A mapping's tensors, which may share storages, take at most REPEATS times the bytes of their
 file, and SLACK bytes more."""
 
-_TOO_LARGE = "its tensors are larger than the file that holds them"
-
 MOST_WRAPPERS = 4
 """Most nested wrappers of a tensor, such as a parameter or a subclass."""
 
@@ -208,32 +206,26 @@ def plain_values(path: Path) -> Any:
 
     Raises:
         UnreadableInput: it cannot be opened.
-        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it holds.
+        zipfile.BadZipFile, ValueError: no such file, other objects, or more than it
+            holds.
     """
     with open_file(path) as file:
         size = size_of(file)
         archive = opened(file)
     archive.open_zip()
-    budget, room = StepBudget(size), REPEATS * size + SLACK
+    room = REPEATS * size + SLACK
 
-    def made(value: object) -> object:
+    def in_memory(tensor: Tensor) -> Tensor:
         nonlocal room
-        tensor = tensor_of(value)
-        if tensor is not None:
-            room -= tensor.nbytes
-            if room < 0:
-                raise ValueError(_TOO_LARGE)
-            return tensor.clone()
-        held = _counted_contents(value, budget)
-        if isinstance(value, (list, tuple)):
-            return type(value)(map(made, value))
-        if isinstance(value, Placeholder):
-            raise ValueError(f"it holds a {value.name[:LONGEST_NAME]}")
-        if isinstance(value, dict):
-            return {key: made(member) for key, member in held.items()}
-        return value
+        room -= tensor.nbytes
+        if room < 0:
+            raise ValueError("its tensors are larger than the file that holds them")
+        return tensor.clone()
 
-    return made(archive.zipped())
+    try:
+        return plain(archive.zipped(), StepBudget(size), 4 * DEPTH, in_memory)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def _state_and_containers(
@@ -268,12 +260,23 @@ def _taken(name: str, value: object, budget: StepBudget) -> object:
         return None
     try:
         return plain(value, budget)
-    except TypeError:
+    except (RecursionError, TypeError):
         return OtherKind("of objects")
 
 
-def plain(value: object, budget: StepBudget, depth: int = DEPTH) -> object:
+def plain(
+    value: object,
+    budget: StepBudget,
+    depth: int = DEPTH,
+    of: Callable[[Tensor], Tensor] = Tensor.detach,
+) -> object:
     """A value of plain types alone, its tensors built.
+
+    Args:
+        value: the value.
+        budget: of steps.
+        depth: levels of nesting.
+        of: what becomes of a tensor.
 
     Raises:
         TypeError: it holds objects of other types, or is nested too deep.
@@ -281,14 +284,16 @@ def plain(value: object, budget: StepBudget, depth: int = DEPTH) -> object:
     """
     tensor = tensor_of(value)
     if tensor is not None:
-        return tensor
-    if isinstance(value, Placeholder) or not depth:
-        raise TypeError("it holds objects")
+        return of(tensor)
+    if isinstance(value, Placeholder):
+        raise TypeError(f"it holds a {value.name[:LONGEST_NAME]}")
+    if not depth:
+        raise TypeError("it is nested too deep")
     held = _counted_contents(value, budget)
     if isinstance(value, dict):
-        return {key: plain(one, budget, depth - 1) for key, one in held.items()}
+        return {key: plain(one, budget, depth - 1, of) for key, one in held.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(plain(one, budget, depth - 1) for one in held.values())
+        return type(value)(plain(one, budget, depth - 1, of) for one in held.values())
     return value
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import msgspec
-
 from fa_core.errors import InvalidReport
 from fa_core.files.decode import Json
 from fa_core.formats.audit_table_writer import unique_keys
-from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
+from fa_core.formats.json_document import Document, Finding, Node, convert
 from fa_core.formats.report_object import (
     decode_report,
+    keyed,
     method_named,
     read_list,
     row_of,
+    rows_of,
     sniff_list,
 )
 from fa_core.formats.row_baselines import with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem
+from fa_core.formats.rows import AuditRow
 from fa_core.report.method_style import known_method
 from fa_core.report.names import split_key
 
@@ -68,8 +68,10 @@ def read(document: Document) -> Iterator[Finding]:
     reports = members.get("reports", members)
     if not isinstance(reports, dict):
         convert(reports, Json, place)  # the error names the actual type
-    for key, node in reports.items():
-        yield attempt(document.path, partial(_row, document.path, key, node), "report")
+    parts = (partial(_row, document.path, key, node) for key, node in reports.items())
+    rows, problems = rows_of(document.path, parts, "report")
+    yield from problems
+    yield rows
 
 
 def _row(path: str, key: str, node: Node) -> AuditRow:
@@ -117,20 +119,15 @@ def sniff_journal(document: Document) -> bool:
 def read_journal(document: Document) -> Iterator[Finding]:
     """The rows of a running or interrupted audit; (d) by its own frozen runs."""
     yield from document.problems
-    rows: list[AuditRow] = []
-    for index, fields in document.items[1:]:
-        where = f"{document.place(index)}: $.report"
-        if isinstance(fields, dict):
-            node = fields.get("report")
-        else:
-            node = None
-        report = attempt(document.path, partial(decode_report, node, where), "report")
-        if isinstance(report, Problem):
-            yield report
-        else:
-            rows.append(row_of(document.path, "", report))
-    named = [
-        msgspec.structs.replace(row, key=key)
-        for key, row in zip(unique_keys(rows), rows, strict=True)
-    ]
-    yield with_measured_baselines(named)
+    parts = (
+        partial(_line_row, document.path, node, f"{document.place(index)}: $.report")
+        for index, node in document.items[1:]
+    )
+    rows, problems = rows_of(document.path, parts, "report")
+    yield from problems
+    yield with_measured_baselines(keyed(rows, unique_keys(rows)))
+
+
+def _line_row(path: str, node: Node, where: str) -> AuditRow:
+    fields = node if isinstance(node, dict) else {}
+    return row_of(path, "", decode_report(fields.get("report"), where))

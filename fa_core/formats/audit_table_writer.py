@@ -13,7 +13,7 @@ from fa_core.files.decode import Json
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.names import canonical_method, differing_axes, key_of, unique_names
-from fa_core.report.report_check import NO_REASON
+from fa_core.report.report_facts import NO_REASON
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):

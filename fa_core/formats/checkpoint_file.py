@@ -45,10 +45,20 @@ _FOREIGN = (
     (rb"\s*<", "is a web page, not the file", "download it again, logged in where that is needed"),
     (rb"GGUF", "is a GGUF file", "take the safetensors that it was made of"),
     (rb"\x89HDF|\x93NUMPY", "holds arrays of HDF5 or NumPy", ARRAYS),
+    (
+        rb"SQLite format 3\0",
+        "a SQLite database, as MLflow and Trackio keep: not read",
+        "export each run as CSV or JSON lines, a row an epoch (docs/logs.md)",
+    ),
+    (
+        rb":W&B",
+        "a run of Weights & Biases: not read",
+        "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')",
+    ),
     (rb"\x08.{1,9}\x12.pytorch", "is an ONNX graph", "save the state_dict() it was exported from"),
     (rb"\x1f\x8b|\xfd7zXZ|BZh|\x28\xb5\x2f\xfd|.{257}ustar", "is an archive", "unpack it"),
 )
-"""Start of a file that may stand in place of weights, what it is, and what helps."""
+"""Start of a file that may stand in place of weights or a log, what it is, and what helps."""
 
 _INDEX = ".index.json"
 _NO_RUN = re.compile(
@@ -191,7 +201,7 @@ def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
 
 
 def foreign(path: str, head: bytes) -> UnreadableInput | None:
-    """The error for a file of a known kind that holds no weights as they are read here."""
+    """The error for a file of a known kind that is not read here."""
     for start, what, hint in _FOREIGN:
         if re.match(start, head, re.S):
             return UnreadableInput(what, where=path, hint=hint)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from fa_core.errors import UnreadableInput
 from fa_core.files.decode import as_utf8, reading
-from fa_core.files.opening import all_of, check_room
-from fa_core.formats.json_document import CELL_BYTES, ENTRY_BYTES
+from fa_core.files.opening import all_of
+from fa_core.formats.json_document import check_entries
 from fa_core.formats.log_columns import Given, columns_of
 from fa_core.formats.logs import Entry, traces_of
 from fa_core.formats.rows import Problem, row_of_file
@@ -53,7 +53,7 @@ def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
     with reading(path, "not a table", "write it again as CSV"):
         data = as_utf8(all_of(file, path))
         cells = sum(data.count(sign) for sign in (b",", b";", b"\t"))
-        check_room(ENTRY_BYTES * data.count(b"\n") + CELL_BYTES * cells, len(data))
+        check_entries(path, data.count(b"\n"), len(data), cells)
         rows = _rows(data)
         for row in rows:
             where = f"{path}: line {rows.line_num}"
@@ -62,9 +62,11 @@ def read(path: str, file: BinaryIO, given: Given) -> Iterator[Trace | Problem]:
             if not names or len({*row} & {*names} - {""}) * 2 > len(row):
                 names = _checked(row, given, where)
             elif any(row[len(names) :]):
-                what = f"{len(row)} cells under {len(names)} headings"
-                hint = "write decimal points, not commas, and a heading for every column"
-                raise UnreadableInput(what, where=where, hint=hint)
+                raise UnreadableInput(
+                    f"{len(row)} cells under {len(names)} headings",
+                    where=where,
+                    hint="write decimal points, not commas, and a heading for every column",
+                )
             elif 0 < len(row) < len(names):
                 short.append(where)
             elif row:
@@ -79,6 +81,7 @@ def _checked(names: list[str], given: Given, where: str) -> list[str]:
     """The headings, if no column that is read has a namesake."""
     for name in columns_of(names, given):
         if names.count(name) > 1:
-            hint = "only one of them can be meant"
-            raise UnreadableInput(f"{name} heads two columns", where=where, hint=hint)
+            raise UnreadableInput(
+                f"{name} heads two columns", where=where, hint="only one of them can be meant"
+            )
     return names

@@ -36,11 +36,6 @@ _OF_EVENTS = "tfevents"
 _MAGIC_END = 80
 
 
-def is_events(head: bytes) -> bool:
-    """Whether a file begins like an event file."""
-    return b"brain.Event:" in head[:_MAGIC_END]
-
-
 def read(path: Path, named: bool, given: Given, root: str = "") -> Iterator[Trace | Problem]:
     """The scalars of a folder's event files as one run: a resumed run continues in a new file, and
     parts of it, as those of ``add_scalars``, lie in folders below, by which their tags are called.
@@ -99,7 +94,7 @@ def _found(folder: Path, changed: int) -> list[Path]:
     found = []
     for path in sorted(folder.glob(f"*{_OF_EVENTS}*"))[-_PARTS:]:
         with suppress(UnreadableInput, OSError), open_file(path) as file:
-            if is_events(file.read(_MAGIC_END)) and not path.name.endswith("~"):
+            if b"brain.Event:" in file.read(_MAGIC_END) and not path.name.endswith("~"):
                 found.append(path)
     return found
 
@@ -116,8 +111,11 @@ def _logged(
                 for data in _records(opened, size_of(opened)):
                     left -= len(data)
                     if left < 0:
-                        what = f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB"
-                        raise UnreadableInput(what, where=path, hint="export the scalars as CSV")
+                        raise UnreadableInput(
+                            f"TensorBoard's event files of more than {_MOST_BYTES >> 20} MiB",
+                            where=path,
+                            hint="export the scalars as CSV",
+                        )
                     with suppress(ValueError, LookupError, TypeError, AttributeError, struct.error):
                         events.append(_event(data))
         yield part, events

@@ -101,6 +101,7 @@ def open_document(path: str, data: bytes) -> Document:
     if isinstance(value, dict):
         return Document(path=path, kind="object", data=data, members=value)
     if isinstance(value, list):
+        check_entries(path, len(value), len(data))
         return Document(path=path, kind="list", data=data, items=list(enumerate(value)))
     raise UnreadableInput("neither a JSON object nor a list", where=path)
 
@@ -129,6 +130,16 @@ ENTRY_BYTES, CELL_BYTES = 900, 20
 """Bytes of memory per decoded entry of a log, and per cell of a table."""
 
 
+def check_entries(path: str, entries: int, size: int, cells: int = 0) -> None:
+    """Refuse a log whose entries exceed memory; each keeps its place, a text with the path.
+
+    Raises:
+        UnreadableInput: as `check_room`.
+    """
+    with reading(path):
+        check_room((ENTRY_BYTES + len(path)) * entries + CELL_BYTES * cells, size)
+
+
 def attempt(path: str, read: Callable[[], T], what: str) -> T | Problem:
     """The result of reading a part of a file, or the problem if it is skipped.
 
@@ -152,10 +163,16 @@ def _malformed(path: str, error: ValueError) -> UnreadableInput:
     if not isinstance(error, json.JSONDecodeError):
         return UnreadableInput(f"malformed JSON: {error}", where=path)
     if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
-        what = f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}"
-        return UnreadableInput(what, where=path, hint="copy the file again or write it again")
-    where = f"{path}: line {error.lineno} column {error.colno}"
-    return UnreadableInput(f"malformed JSON: {error.msg}", where=where, hint="correct the file")
+        return UnreadableInput(
+            f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}",
+            where=path,
+            hint="copy the file again or write it again",
+        )
+    return UnreadableInput(
+        f"malformed JSON: {error.msg}",
+        where=f"{path}: line {error.lineno} column {error.colno}",
+        hint="correct the file",
+    )
 
 
 def _repeated(where: str, error: RepeatedKey) -> UnreadableInput:
@@ -174,8 +191,7 @@ def _one_per_line(data: bytes) -> bool:
 
 
 def _lines(path: str, data: bytes) -> Document:
-    with reading(path):
-        check_room(ENTRY_BYTES * data.count(b"\n"), len(data))
+    check_entries(path, data.count(b"\n"), len(data))
     items: list[tuple[int, Node]] = []
     bad: dict[int, str] = {}
     lines = data.split(b"\n")

@@ -53,8 +53,6 @@ GIVEN = {
 }
 """Name for the user → field."""
 
-BY_LAYER = ("h", "g", "gamma")
-
 POSITIONS = frozenset({"epoch", "step"})
 """What numbers the entries."""
 
@@ -78,9 +76,12 @@ def given_columns(items: Iterable[str], where: str = "--columns") -> dict[str, s
         number, _, column = map(str.strip, item.partition("="))
         if number not in GIVEN:
             raise unknown_name(f"number in {where}", number, GIVEN)
-        if not column or column.count("*") > (number in BY_LAYER):
-            hint = "write acc=val_acc,h=norms/h_*; * is the layer"
-            raise UsageError(f"{item!r} names no column", where=where, hint=hint)
+        if not column or column.count("*") > (number in ("h", "g", "gamma")):
+            raise UsageError(
+                f"{item!r} names no column",
+                where=where,
+                hint="write acc=val_acc,h=norms/h_*; * is the layer",
+            )
         found[GIVEN[number]] = column
     return found
 

@@ -116,7 +116,10 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
         entries: in the order in which they were logged.
         given: columns that the user named.
     """
-    logged = [(where, _held(fields)) for where, fields in entries]
+    logged = []
+    for where, fields in entries:
+        held = {name: value_of(value) for name, value in fields.items() if name}
+        logged.append((where, {name: one for name, one in held.items() if one is not None}))
     names = dict.fromkeys(chain.from_iterable(fields for _, fields in logged))
     columns = columns_of(names, given)
     problems: list[Problem] = []
@@ -200,12 +203,6 @@ def merge(
     return found, replaced
 
 
-def _held(fields: Mapping[str, object]) -> Json:
-    """The values of an entry that have a name."""
-    values = {name: value_of(value) for name, value in fields.items() if name}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
     """What is read of an entry.
 
@@ -215,8 +212,11 @@ def _placed(fields: Json, columns: Mapping[str, Place], where: str) -> Values:
     for name in fields.keys() & columns.keys():
         value, (field, _) = fields[name], columns[name]
         if isinstance(value, str) or (field in POSITIONS and not is_number(value)):
-            what = f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number"
-            raise UnreadableInput(what, where=where, hint=_PLAIN)
+            raise UnreadableInput(
+                f"{sanitize(name)} is {str(value)[:_LONGEST]!r}, not a number",
+                where=where,
+                hint=_PLAIN,
+            )
     return {columns[name]: value for name, value in fields.items() if name in columns}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from fa_core.formats import audit_table, checkpoint_file, json_log, penalty_log
+from fa_core.formats import audit_table, checkpoint_file, json_log
 from fa_core.formats import report_object as reports
 from fa_core.formats.json_document import Document, Finding
 from fa_core.plugins import FORMATS as PLUGIN_READERS
@@ -45,7 +45,7 @@ FORMATS: tuple[Format, ...] = (
         "audit that goes on", (b'"journal"',), audit_table.sniff_journal, audit_table.read_journal
     ),
     Format("audit table", _TABLES, audit_table.sniff, audit_table.read),
-    Format("penalty log", (b'"log"',), penalty_log.sniff, penalty_log.read),
+    Format("penalty log", (b'"log"',), json_log.sniff_penalty, json_log.read_penalty),
     Format("epoch trace", _POSITIONS, json_log.sniff, json_log.read),
     Format("single report", _FIELDS, reports.sniff, reports.read),
     Format("audit list", (b'"method"', b'"method_name"'), reports.sniff_list, reports.read_list),

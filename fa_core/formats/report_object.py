@@ -5,8 +5,9 @@ A list's entry has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -55,8 +56,11 @@ def decode_report(node: Node, where: str) -> DiagnosticReport:
         convert(node, Json, where)  # the error names the actual type
     report = DiagnosticReport.from_dict(node, where)
     if not report.residual_norms and MEASURED.isdisjoint(node):
-        hint = f"a report has some of {', '.join(sorted(MEASURED))}"
-        raise InvalidReport("none of a report's fields", where=where, hint=hint)
+        raise InvalidReport(
+            "none of a report's fields",
+            where=where,
+            hint=f"a report has some of {', '.join(sorted(MEASURED))}",
+        )
     return report
 
 
@@ -139,16 +143,47 @@ def sniff_list(document: Document) -> bool:
 
 def read_list(document: Document) -> Iterator[Finding]:
     """The rows of format 3, and problems for invalid entries."""
-    rows: list[AuditRow] = []
-    for index, node in document.items:
-        read_entry = partial(_entry_row, node, document.path, document.place(index))
-        row = attempt(document.path, read_entry, "entry")
-        if isinstance(row, Problem):
-            yield row
-        else:
-            rows.append(row)
-    for row, key in zip(rows, numbered(row.key for row in rows), strict=True):
-        yield row if key == row.key else msgspec.structs.replace(row, key=key)
+    parts = (
+        partial(_entry_row, node, document.path, document.place(index))
+        for index, node in document.items
+    )
+    rows, problems = rows_of(document.path, parts, "entry")
+    yield from problems
+    yield keyed(rows, numbered(row.key for row in rows))
+
+
+MOST_AXES = 300
+"""Most axes of the runs in a file: what compares runs goes through all of them for each run."""
+
+
+def rows_of(
+    path: str, parts: Iterable[Callable[[], AuditRow]], what: str
+) -> tuple[list[AuditRow], list[Problem]]:
+    """The rows of a file's parts, and problems for those that are invalid.
+
+    Args:
+        path: the file.
+        parts: each reads a part; may raise a `FaError`.
+        what: name of a part.
+
+    Raises:
+        UnreadableInput: runs of more axes than `MOST_AXES`.
+    """
+    found = [attempt(path, read, what) for read in parts]
+    rows = [row for row in found if isinstance(row, AuditRow)]
+    axes = len(set(chain.from_iterable(row.axes for row in rows)))
+    if axes > MOST_AXES:
+        raise UnreadableInput(
+            f"its runs have {axes:,} axes",
+            where=path,
+            hint=f"split it, or record what differs in provenance: {MOST_AXES} at most",
+        )
+    return rows, [row for row in found if isinstance(row, Problem)]
+
+
+def keyed(rows: Iterable[AuditRow], keys: Iterable[str]) -> list[AuditRow]:
+    """The rows under other keys."""
+    return [msgspec.structs.replace(row, key=key) for row, key in zip(rows, keys, strict=True)]
 
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -32,24 +32,23 @@ def with_recorded_baseline(row: AuditRow, baseline: FrozenBaseline) -> AuditRow:
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """The rows with (d) judged by frozen-blocks runs of the same audit (`FrozenRuns.judge`)."""
     rows = list(rows)
-    frozen = FrozenRuns(_frozen_runs(rows))
+    frozen = FrozenRuns(
+        FrozenRun(
+            row.checkpoint or row.source,
+            _rule(row),
+            _facts(row, frozen=True),
+            row.report.headline_acc,
+            row.report.right,
+        )
+        for row in rows
+        if row.method == FROZEN and row.report.headline_acc is not None
+    )
     judged = []
     for row in rows:
         if row.method not in WITHOUT_BASELINE:
-            facts = _facts(row)
-            row = replace(row, report=frozen.judge(row.report, _rule(row), facts))
+            row = replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
         judged.append(row)
     return judged
-
-
-def _frozen_runs(rows: Iterable[AuditRow]) -> Iterator[FrozenRun]:
-    """The frozen-blocks runs with a measured accuracy among the rows."""
-    for row in rows:
-        report = row.report
-        if row.method == FROZEN and report.headline_acc is not None:
-            facts = _facts(row, frozen=True)
-            source = row.checkpoint or row.source
-            yield FrozenRun(source, _rule(row), facts, report.headline_acc, report.right)
 
 
 def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -66,8 +67,10 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
             found = decode_report(open_document(path, data).members, f"{path}: $")
             own = {canonical_method(found.method_name), found.seed} - {"", None}
             if not own <= {canonical_method(manifest.method), manifest.seed}:
-                what = f"is of {' '.join(map(str, own))}, and the manifest names another run"
-                raise InvalidReport(what, where=path)
+                raise InvalidReport(
+                    f"is of {' '.join(map(str, own))}, and the manifest names another run",
+                    where=path,
+                )
             report = found
     except FaError as error:
         yield Problem(source, str(error))
@@ -134,17 +137,12 @@ def _siblings(folder: Path) -> FrozenRuns:
     """The finished frozen runs next to a run folder."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
-        try:
-            if other != folder and run_files.is_run(other):
-                manifest = run_files.read_manifest(other)
-            else:
-                manifest = None
-        except FaError:
-            continue
-        if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:
-            continue
-        rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
-        found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
+        with suppress(FaError):
+            manifest = run_files.read_manifest(other) if run_files.is_run(other) else None
+            acc = manifest.headline_acc if manifest else None
+            if manifest and other != folder and manifest.method == FROZEN and acc is not None:
+                rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
+                found.append(FrozenRun(other.name, rule, facts, acc, _right(other)))
     return FrozenRuns(found)
 
 

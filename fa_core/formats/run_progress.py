@@ -80,29 +80,21 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the process is, or was, on this machine."""
         return self.host == socket.gethostname()
 
-    def is_at_work(self, now: float | None = None) -> bool:
+    def is_at_work(self) -> bool:
         """Whether the process still works on the run.
 
         On this machine the process is looked up; on another one the heartbeat has to be younger
         than `STALE_SECONDS`.
-
-        Args:
-            now: seconds since 1970 (default: as the clock says).
         """
         if self.ended:
             return False
-        if self.is_here:
-            return self.has_process()
-        if now is None:
-            now = time.time()
-        return now - self.heartbeat <= STALE_SECONDS
-
-    def has_process(self) -> bool:
-        """Whether its process runs on this machine, and is not another one of the same number."""
+        if not self.is_here:
+            return time.time() - self.heartbeat <= STALE_SECONDS
         import psutil
 
         with suppress(psutil.Error):
             started = float(psutil.Process(self.pid).create_time())
+            # it is not another process of the same number
             return abs(started - self.process_started) <= _SAME_START_SECONDS
         return False
 

@@ -16,7 +16,15 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.files.decode import as_utf8, reading
-from fa_core.files.opening import all_of, cannot_open, is_file, is_folder, open_file, real_path
+from fa_core.files.opening import (
+    all_of,
+    cannot_open,
+    check_room,
+    is_file,
+    is_folder,
+    open_file,
+    real_path,
+)
 from fa_core.formats import checkpoint_file, json_log, run_folder
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.log_columns import Given, is_log, may_be_log, no_known_column
@@ -38,9 +46,8 @@ _FIRST = 4096
 _EVENTS = re.compile(rb".{0,64}brain\.Event:", re.DOTALL)
 _TABLE = re.compile(rb"[^\n\0{\[,;\t]*[,;\t][^\n\0]*\n")
 _SQLITE = b"SQLite format 3\0"
-_WANDB = b":W&B"
-_LOGGERS_TABLE = re.compile(rb'CREATE TABLE "?metrics\b')
-"""Marker of the databases of MLflow and Trackio."""
+_OF_LOGGERS = re.compile(rb'CREATE TABLE "?metrics\b|^:W&B')
+"""Marker of the databases of MLflow and Trackio, and of Weights & Biases' files."""
 
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _TABLE_SUFFIXES = (".csv", ".tsv")
@@ -188,19 +195,17 @@ def _under(
 
 def _at(place: Place, run_traces: bool, given: Given) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, run_traces) if place.is_folder else _in_file(place, given)
+        if not place.is_folder:
+            yield from _in_file(place, given)
+            return
+        place.skip = frozenset({CREDIT})
+        for finding in run_folder.read(Path(place.path), trace=run_traces):
+            place.skip = RUN_FILES
+            yield finding
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
-
-
-def _in_folder(place: Place, run_traces: bool) -> Iterator[Finding]:
-    """A run folder's row and trace; nothing for other folders."""
-    place.skip = frozenset({CREDIT})
-    for finding in run_folder.read(Path(place.path), trace=run_traces):
-        place.skip = RUN_FILES
-        yield finding
 
 
 def _in_file(place: Place, given: Given) -> Iterator[Finding]:
@@ -252,7 +257,24 @@ def _in_file(place: Place, given: Given) -> Iterator[Finding]:
     if form is None:
         yield from _from_plugin(place, head, json_log.unread(document, place.named), given)
     else:
-        yield from form.read(document)
+        yield from _comparable(path, _collected(form.read(document)), size)
+
+
+AXIS_BYTES = 200
+"""Bytes of memory per run and axis: runs are compared on every axis that one of them has."""
+
+
+def _comparable(path: str, found: Scan, size: int) -> Iterator[Finding]:
+    """What a file holds, if its runs can be compared.
+
+    Raises:
+        UnreadableInput: as `check_room`.
+    """
+    axes = set(chain.from_iterable(row.axes for row in found.rows))
+    hint = f"{len(found.rows):,} runs with {len(axes):,} axes: name fewer axes, or split it"
+    with reading(path):
+        check_room(AXIS_BYTES * len(axes) * len(found.rows), size, hint)
+    yield from chain(found.rows, found.traces, found.problems)
 
 
 def _from_plugin(
@@ -268,16 +290,9 @@ def _from_plugin(
             if reader.sniff(place.path, head):
                 yield from reader.read(place.path)
                 return
-    if head.startswith(_SQLITE) and (place.named or _LOGGERS_TABLE.search(head)):
-        hint = "export each run as CSV or JSON lines, a row an epoch (docs/logs.md)"
-        raise UnreadableInput(
-            "a SQLite database, as MLflow and Trackio keep: not read", where=place.path, hint=hint
-        )
-    if head.startswith(_WANDB):
-        hint = "export its run: wandb.Api().run('ENTITY/PROJECT/ID').history().to_csv('log.csv')"
-        raise UnreadableInput("a run of Weights & Biases: not read", where=place.path, hint=hint)
     other = checkpoint_file.foreign(place.path, head)
-    if other and (place.named or place.path.endswith((".bin", ".ckpt"))):
+    is_meant = place.named or place.path.endswith((".bin", ".ckpt")) or _OF_LOGGERS.search(head)
+    if other and is_meant:
         raise other
     if names and (place.named or may_be_log(names)):
         raise no_known_column(place.path, names, given)
@@ -352,10 +367,14 @@ def places(
                 continue
         try:
             place = _place(path, seen, named)
-            listing = _listing(path) if place and place.is_folder else []
-        except UnreadableInput as error:
+            listing = []
+            if place and place.is_folder:
+                with os.scandir(path) as entries:
+                    listing = sorted(filter(_is_shown, entries), key=_by_number)
+        except (UnreadableInput, OSError) as fault:
+            error = cannot_open(path, fault) if isinstance(fault, OSError) else fault
             if named:
-                raise
+                raise error from fault
             yield Problem(path, str(error))
             continue
         named = False
@@ -393,19 +412,6 @@ def _place(path: str, seen: set[Identity], named: bool) -> Place | None:
         return None
     seen.add(identity)
     return Place(path, named, stat.S_ISDIR(status.st_mode))
-
-
-def _listing(path: str) -> list[os.DirEntry[str]]:
-    """The visible entries of a folder, in order.
-
-    Raises:
-        UnreadableInput: no permission to read the folder.
-    """
-    try:
-        with os.scandir(path) as listing:
-            return sorted(filter(_is_shown, listing), key=_by_number)
-    except OSError as error:
-        raise cannot_open(path, error) from error
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:

@@ -16,9 +16,6 @@ from fa_core.report.manifest import Manifest
 from fa_core.report.report_facts import WHAT_IF, ReportFacts
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_RECORDED = "the verdict that was found in the source, where it differs from `verdict`"
-
-
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", re.MULTILINE)
 
 
@@ -64,7 +61,8 @@ def schema_of(kind: type) -> Json:
             )
             definition["properties"]["recorded_verdict"] = {
                 "type": "string",
-                "description": _RECORDED,
+                "description": "the verdict that was found in the source, where it differs from "
+                "`verdict`",
             }
             del definition["properties"][WHAT_IF]
     return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}

@@ -16,7 +16,8 @@ from torch.nn.functional import pad
 
 from fa_core.errors import TapError, UsageError
 from fa_core.files.decode import Json
-from fa_core.measure.gradients import LayerOf, Pass, own_credit
+from fa_core.measure.credit_metrics import credit_entries
+from fa_core.measure.gradients import LayerOf, Pass
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
     FLATTENED,
@@ -24,17 +25,17 @@ from fa_core.measure.norms import (
     Flattening,
     check_states,
     check_tokens,
-    choose_way,
+    each,
+    growth_interval,
     lower_median,
     mean_error_part,
     mean_pairwise_cosine,
     medians_of_samples,
-    read_tokens,
     summed_gradients,
     unit_rows,
     vector_norms,
 )
-from fa_core.measure.resampling import growth_interval
+from fa_core.measure.tracing import agreeing
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
     FEWEST_ON_A_LINE,
@@ -150,7 +151,7 @@ class Accumulator:
         self._layer = 0
         self._norm_batches = norm_batches
         self._decide_at = decide_at
-        self._way = ""
+        self._flattening = Flattening(FLATTENED)
         self._names: list[str] = []
         self.facts: Json = {}
         self._dtype = ""
@@ -172,7 +173,7 @@ class Accumulator:
             return None
         if self._for_norms:
             return list(range(len(self._names)))
-        if self._reads_token:
+        if self._flattening.reads_token:
             # the gradient at h_L shows which token the head reads
             return sorted({self._layer, len(self._names) - 1})
         return [self._layer]
@@ -192,9 +193,7 @@ class Accumulator:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
-        flattening = Flattening(self._way, done.label_mask)
-        if self._reads_token:
-            flattening = Flattening(self._way, read_tokens(done.gradients[-1]))
+        flattening = self._flattening.of_batch(done.gradients[-1], done.label_mask)
         at_layer = done.gradients[0]
         if self._for_norms:
             at_layer = done.gradients[self._layer]
@@ -204,11 +203,11 @@ class Accumulator:
         if done.gradient_unknown:
             self._gradient_unknown["c"] = done.gradient_unknown
         if self._credit is None and (done.credit or done.no_credit):
-            self._credit = own_credit(done, flattening)
+            self._credit = _own_credit(done, flattening)
         self._add_classes(done)
         mask = done.label_mask
         self._sizes.append(len(done.logits) if mask is None else mask.sum())
-        if self._way == PER_TOKEN:
+        if self._flattening.way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer)))
         if done.of_mean_error is not None:
@@ -290,10 +289,10 @@ class Accumulator:
             norm_batches=len(self._norms),
             dtype=self._dtype,
             tap_names=list(self._names),
-            flatten=self._way,
+            flatten=self._flattening.way,
             error_norm=lower_median(norms.error).item(),
             intervals=intervals,
-            provenance=dict(self.facts),
+            provenance=self.facts,
             unmeasured=unmeasured,
             credit=self._credit,
             mean_error=None if stability is None else self._mean_error(self._batch_means()),
@@ -321,10 +320,6 @@ class Accumulator:
     def _for_norms(self) -> bool:
         return len(self._means) < self._norm_batches
 
-    @property
-    def _reads_token(self) -> bool:
-        return self._way.endswith("token") and self._way != PER_TOKEN
-
     def _begin(self, done: Pass) -> None:
         batch_size = len(done.logits)
         self._names = done.names
@@ -338,11 +333,9 @@ class Accumulator:
                 f"stability_layer {self._layer} does not exist",
                 hint=f"the taps are layers 0..{last}",
             )
-        self._way = PER_TOKEN
-        if done.label_mask is None:
-            self._way = choose_way(done.hidden, done.gradients[-1])
-        else:
+        if done.label_mask is not None:
             check_tokens(done.hidden, done.names, done.label_mask)
+        self._flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
         device = done.logits.device.type
         self.facts = {
             "classes": done.logits.shape[-1],
@@ -351,7 +344,7 @@ class Accumulator:
         }
         if device == "cpu":
             self.facts["processor"] = processor_name()
-        if self._way == PER_TOKEN:
+        if self._flattening.way == PER_TOKEN:
             labels = f"{self._terms} counting labels of {batch_size} samples"
             self.facts["reduction"] = f"per token over {labels}"
         if done.own_backward:
@@ -388,7 +381,7 @@ class Accumulator:
     def _batch_means(self) -> Tensor:
         """Mean gradients times the batch size, (K, D)."""
         means = self._means
-        if self._way == PER_TOKEN:
+        if self._flattening.way == PER_TOKEN:
             # pad shorter batches: a missing position has no gradient
             longest = max(len(mean) for mean in means)
             means = [pad(mean, (0, longest - len(mean))) for mean in means]
@@ -412,6 +405,19 @@ class Accumulator:
         if done.label_mask is not None:
             return int(done.label_mask.sum())
         return len(done.logits)
+
+
+def _own_credit(done: Pass, flattening: Flattening) -> Json:
+    """A report's ``credit``: Γ of a network's own backward pass, or why there is none."""
+    found: Json = {}
+    if done.credit:
+        gradients = [flattening.vectors(g) for g in done.gradients]
+        free = agreeing(done.credit, done.gradients)
+        signal = each(flattening.vectors, done.credit)
+        found = credit_entries(signal, gradients, free, len(gradients[0]))
+    if done.no_credit:
+        found["missing"] = {"gamma": done.no_credit}
+    return found
 
 
 def _norm_intervals(norms: _Norms, g_medians: Sequence[float]) -> dict[str, Interval]:

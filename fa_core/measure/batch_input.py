@@ -107,9 +107,10 @@ class BatchLog:
         labels = np.split(all_labels, ends[:-1])
         _check_different(np.split(all_prints, ends[:-1]), labels)
         notes = []
+        if not self._per_token and len(all_labels) >= _BY_CHANCE and not np.ptp(all_labels):
+            notes.append(f"all eval labels are {all_labels[0]}, {SHUFFLE}")
         if not self._per_token and sorted_by_class(labels):
-            is_one = bool((all_labels == all_labels[0]).all())
-            notes.append(f"all eval labels are {all_labels[0]}, {SHUFFLE}" if is_one else SORTED)
+            notes.append(SORTED)
         again = repeats(all_prints, all_labels)
         if again:
             notes.append(
@@ -185,8 +186,7 @@ def sorted_by_class(labels: Sequence[Labels]) -> bool:
     expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
     dof = (len(labels) - 1) * (len(classes) - 1)
     if not dof:
-        # many samples of a single class: the start of a sorted data set
-        return len(labels) > 1 and len(place) >= _BY_CHANCE
+        return False
     chi_square = float((np.square(counts - expected) / expected).sum())
     return chi_square > dof + 6 * math.sqrt(2 * dof)
 

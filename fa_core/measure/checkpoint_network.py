@@ -133,14 +133,16 @@ def _renamings(place: str, state: State, own: Collection[str]) -> Iterator[Choic
     """A mapping as it is, without prefixes of wrappers, below a prefix, and with one."""
     inner = state.renamed(partial(INNER_WRAPPERS.sub, ""))
     bare = state.renamed(partial(WRAPPERS.sub, ""))
-    yield Choice(place, "", state)
-    if len(bare) == len(state):
-        dropped = {part for name in state for part in WRAPPERS.findall(name)}
-        note = (dropped and f"names without {listed(sorted(map(repr, dropped)))}") or ""
-        yield Choice(place, note, bare)
-        for prefix in _prefixes(own, bare):
+    dropped = {part for name in state for part in WRAPPERS.findall(name)}
+    kinds = [("", state)]
+    if dropped and len(bare) == len(state):
+        kinds.append((f"names without {listed(sorted(map(repr, dropped)))}", bare))
+    for note, kind in kinds:
+        yield Choice(place, note, kind)
+    for note, kind in kinds:
+        for prefix in _prefixes(own, kind):
             notes = f"{note}; names with {prefix!r}".removeprefix("; ")
-            yield Choice(place, notes, bare.renamed(prefix.__add__))
+            yield Choice(place, notes, kind.renamed(prefix.__add__))
     for prefix in _prefixes(inner, own):
         part = inner.below(prefix)
         if len(part) < len(inner):

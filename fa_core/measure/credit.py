@@ -6,10 +6,9 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +17,7 @@ from fa_core.errors import FaError, MeasureError, TapError
 from fa_core.files.decode import Json
 from fa_core.measure.batch_input import to_device
 from fa_core.measure.credit_metrics import (
-    NullGamma,
-    Series,
-    Signal,
+    credit_entries,
     pooled_gamma,
     random_units,
     rho,
@@ -32,7 +29,7 @@ from fa_core.measure.hooks import (
     match_modules,
     read_logits,
     split_patterns,
-    tapped_outputs,
+    tapped,
 )
 from fa_core.measure.isolate import (
     Inputs,
@@ -40,22 +37,21 @@ from fa_core.measure.isolate import (
     call_model,
     eval_mode,
     first_of,
-    to_float64,
     tree_map,
 )
-from fa_core.measure.loss import Loss, LossChoice, settled
-from fa_core.measure.norms import (
-    Flattening,
-    gamma,
-    mean_where,
-    sample_norms,
-    share_of_zeros,
+from fa_core.measure.norms import Signal, mean_where, sample_norms
+from fa_core.measure.passes import (
+    DEFAULTS,
+    CreditFunction,
+    PassOptions,
+    Reference,
+    is_out_of_memory,
+    reference,
 )
-from fa_core.measure.passes import is_out_of_memory, true_pass
 from fa_core.measure.proven_credit import of_no_error
 from fa_core.measure.taps import Taps, thawed
 from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import deep_entries, deep_gamma
+from fa_core.report.gamma import deep_gamma
 from fa_core.zoo.methods.base import Method
 from fa_core.zoo.models.base import StreamNet
 
@@ -105,7 +101,7 @@ def tail_of(model: nn.Module, x: Inputs, taps: Taps) -> Tail:
         def repeated(tensor: Tensor) -> Tensor:
             return tensor.repeat(rounds, *[1] * (tensor.dim() - 1))
 
-        with tapped_outputs(model, names, replace_state):
+        with tapped(model, names, replace_state):
             output = call_model(model, tree_map(repeated, x))
         return read_logits(output)
 
@@ -125,72 +121,6 @@ LARGEST = 2**21
 """Entries of input per call of the tail: 16 MB in float64, without the tail's own activations."""
 
 
-@dataclass(frozen=True)
-class CreditQuality:
-    """Quality of a credit signal per layer l = 0..L; None = undefined there.
-
-    Attributes:
-        gamma: Γ_l, cosine to the gradient, in [−1, 1].
-        rho: ρ_l with steps of ε = 1e-3; estimates Γ_l (see `rho`).
-        nudge: mean change of the loss when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
-        zeros: share of entries of a_l that are exactly 0, in [0, 1]: underflow in the credit's own
-            arithmetic, or inactive units.
-        samples: B.
-        directions: M per sample.
-        missing: why metrics are None, unless it is a norm or variance of 0.
-        pooled: Γ pooled over layers or samples (see `pooled_gamma`).
-        null: of a given credit; see `shuffled_null`.
-        free: layers whose credit needs no feedback, e.g. l = L by the head's true weights; deep Γ
-            leaves them out.
-
-    Source: docs/protocol.md §4.
-    """
-
-    gamma: Series
-    rho: Series
-    nudge: Series
-    zeros: Series
-    samples: int
-    directions: int
-    missing: dict[str, str]
-    pooled: dict[str, float | None]
-    free: list[int] = field(default_factory=list)
-    null: NullGamma | None = None
-
-    def deep(self) -> float | None:
-        """Deep Γ: mean over l ≥ 1 of Γ_l, see `fa_core.report.gamma.deep_gamma`."""
-        deep: float | None = self.to_dict()["deep_gamma"]
-        return deep
-
-    def to_dict(self) -> Json:
-        """The ``credit`` of a report: the series, and single numbers named by their aggregation;
-        without directions nothing of ρ."""
-        layers = {
-            "gamma": self.gamma,
-            "rho": self.rho,
-            "nudge": self.nudge,
-            "zeros": self.zeros,
-            "free_layers": self.free,
-        }
-        deep_rho = deep_gamma(layers, metric="rho")
-        entries = {
-            **layers,
-            **deep_entries(layers),
-            "deep_rho": None if math.isnan(deep_rho) else deep_rho,
-            "gamma_L": self.gamma[-1],
-            **self.pooled,
-            "samples": self.samples,
-            "directions": self.directions,
-        }
-        if not self.directions:
-            del entries["rho"], entries["deep_rho"], entries["directions"]
-        if self.missing:
-            entries["missing"] = self.missing
-        if self.null is not None:
-            entries["null"] = self.null.to_dict()
-        return entries
-
-
 _Response: TypeAlias = "tuple[float | None, float | None]"
 """ρ and nudge of a layer."""
 
@@ -198,16 +128,8 @@ _UNDEFINED: _Response = None, None
 """Of a layer without credit."""
 
 
-CreditFunction: TypeAlias = Callable[[nn.Module, Any, Tensor], Sequence[Tensor | None]]
-"""``(model, x, y) -> [a_0..a_L]``."""
-
-
 def given_credit(
-    net: nn.Module,
-    function: CreditFunction,
-    batch: object,
-    dtype: str | None = None,
-    device: str | torch.device | None = None,
+    net: nn.Module, function: CreditFunction, batch: object, how: PassOptions = DEFAULTS
 ) -> Signal:
     """A caller's credit of one batch, in the arithmetic of `diagnose`.
 
@@ -218,8 +140,7 @@ def given_credit(
         net: the network; modes, gradients, buffers and random state are restored afterwards.
         function: the credit.
         batch: inputs and labels, as for `diagnose`.
-        dtype: as for `diagnose`.
-        device: as for `diagnose`.
+        how: the options of `diagnose`.
 
     Raises:
         MeasureError: the function raised, wrote into the parameters, or returned anything but
@@ -227,13 +148,13 @@ def given_credit(
             other labels.
     """
     where = f"credit {getattr(function, '__name__', type(function).__name__)}"
-    with eval_mode(net, dtype, device) as own:
+    with eval_mode(net, how.dtype, how.device) as own:
         before = {key: p.detach().clone() for key, p in own.model.named_parameters()}
         x, y = to_device(batch, 0, own)
 
         def called(x: Inputs, y: Tensor) -> Signal:
             # the same draws each time: noise is no answer to other labels
-            with RngState().isolated(), thawed(own.model):
+            with RngState().isolated(), thawed(own.model.parameters()):
                 return function(own.model, x, y)
 
         try:
@@ -291,15 +212,11 @@ def _check_given(credit: object, where: str) -> None:
 def credit_quality(
     net: nn.Module,
     credit: Signal | CreditFunction,
-    x: Inputs,
-    y: Tensor,
+    batch: object,
+    how: PassOptions = DEFAULTS,
     directions: int = DIRECTIONS,
     seed: int = 0,
-    taps: Taps = None,
-    dtype: str | None = None,
-    device: str | torch.device | None = None,
-    loss: LossChoice = "ce",
-) -> CreditQuality:
+) -> Json:
     """Compare a credit signal with the true gradient and with the measured response of the loss.
 
     Γ comes with its null, the same credit handed to other samples (`shuffled_null`).
@@ -308,14 +225,16 @@ def credit_quality(
         net: the network; it is restored afterwards.
         credit: a_0..a_L, each (B, ...) like h_l, on any scale; None where the method gives none. Or
             a function (model, x, y) -> [a_0..a_L], see `given_credit`.
-        x: inputs (B, ...), a tensor or a mapping.
-        y: (B,) class indices, or (B, T), for which there is no ρ and no nudge.
+        batch: inputs and labels, as for `diagnose`; for labels (B, T) there is no ρ and no nudge.
+        how: the options of `diagnose`; its ``dtype`` is the arithmetic of a function.
         directions: M random directions per sample; 0 leaves ρ out.
         seed: seed of the directions.
-        taps: as for `diagnose`.
-        dtype: arithmetic of a function, as for `diagnose`.
-        device: where to measure; None = the network's device.
-        loss: as for `diagnose`.
+
+    Returns:
+        The ``credit`` of a report (`credit_entries`), and per layer, None where undefined: ``rho``,
+        ρ_l with steps of ε = 1e-3, which estimates Γ_l (see `rho`); ``nudge``, the mean change of
+        the loss when h_l moves by −η·a_l/‖a_l‖, η = 0.01, negative is good. ``missing`` is why
+        metrics are None, unless it is a norm or variance of 0.
 
     Raises:
         MeasureError: the credit's length or a shape differs from the stream's, or the function
@@ -325,107 +244,83 @@ def credit_quality(
     Source: docs/protocol.md §4.
     """
     if callable(credit):
-        credit = given_credit(net, credit, (x, y), dtype, device)
-    return _quality(net, credit, x, y, directions, seed, taps, device, loss, with_null=True)
+        credit = given_credit(net, credit, batch, how)
+    return _quality(net, credit, batch, how, directions, seed, with_null=True)
 
 
 def _quality(
     net: nn.Module,
     credit: Signal,
-    x: Inputs,
-    y: Tensor,
+    batch: object,
+    how: PassOptions,
     directions: int,
     seed: int = 0,
-    taps: Taps = None,
-    device: str | torch.device | None = None,
-    loss: LossChoice = "ce",
+    free: Sequence[int] = (),
+    no_credit: str = Method.no_credit,
     with_null: bool = False,
-) -> CreditQuality:
+) -> Json:
     """`credit_quality` of a credit that was computed.
 
     Per layer, batched runs of the tail from h_l on carry the M random steps of ρ and the step of
     nudge for every sample. Everything is float64: in a collapsed network the loss changes by less
     than float32 resolves.
     """
-    null = None
-    with eval_mode(net, "float64", device) as own:
-        x, y = to_device((x, y), 0, own)
-        done = true_pass(own, taps, x, y, loss=loss)
-        check_credit(credit, done.hidden)
-        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
-        gradients = [flattening.vectors(g) for g in done.gradients]
-        signal = as_vectors(credit, flattening, y.device)
-        missing = {}
+    missing = {}
+    how = replace(how, dtype="float64", largest_pass=None)
+    with reference(net, batch, how) as exact:
+        signal = exact.vectors(credit)
+        found = credit_entries(signal, exact.gradients, free, len(exact.y))
         responses = [_UNDEFINED] * len(signal)
         try:
-            if done.label_mask is not None:
+            if exact.done.label_mask is not None:
                 raise TapError("they need one label per sample")
-            tail = tail_of(own.model, x, taps)
+            probe = _Probe(tail_of(exact.model, exact.x, how.taps), exact, directions)
         except TapError as error:
             missing["rho, nudge"] = str(error)
         else:
-            chosen = settled(loss, done.logits, y)
-            probe = _Probe(tail, flattening, done.logits, y, directions, chosen)
-            responses = probe.responses(done.hidden, signal, seed)
+            responses = probe.responses(signal, seed)
         if with_null:
-            null = shuffled_null(signal, gradients)
+            found["null"] = shuffled_null(signal, exact.gradients).to_dict()
+        found.update(pooled_gamma(signal, exact.gradients))
     if all(a is None for a in signal):
-        missing = {"gamma, rho, nudge": Method.no_credit}
+        missing = {"gamma, rho, nudge": no_credit}
     rhos, nudges = zip(*responses, strict=True)
-    return CreditQuality(
-        gamma=list(map(gamma, signal, gradients)),
-        rho=list(rhos),
-        nudge=list(nudges),
-        zeros=[None if a is None else share_of_zeros(a) for a in signal],
-        samples=len(y),
-        directions=directions,
-        missing=missing,
-        pooled=pooled_gamma(signal, gradients),
-        null=null,
-    )
-
-
-def as_vectors(credit: Signal, flattening: Flattening, device: torch.device) -> list[Tensor | None]:
-    """Credit as one float64 vector per sample, on a device."""
-    vectors: list[Tensor | None] = []
-    for a in credit:
-        if a is None:
-            vectors.append(None)
-        else:
-            vectors.append(flattening.vectors(to_float64(a).to(device)))
-    return vectors
+    found["nudge"] = list(nudges)
+    if directions:
+        found.update(rho=list(rhos), directions=directions)
+        deep = deep_gamma(found, metric="rho")
+        found["deep_rho"] = None if math.isnan(deep) else deep
+    if missing:
+        found["missing"] = missing
+    return found
 
 
 def own_credit_quality(
     net: nn.Module,
     batch: object,
+    how: PassOptions = DEFAULTS,
     directions: int = DIRECTIONS,
-    taps: Taps = None,
-    dtype: str | None = None,
-    loss: LossChoice = "ce",
-) -> CreditQuality:
+) -> Json:
     """`credit_quality` of a network's own backward pass, in the arithmetic of `diagnose`.
 
     Args:
         net: a network with custom Functions or backward hooks; it is restored afterwards.
         batch: inputs and labels (B,), as for `diagnose`.
+        how: the options of `diagnose`.
         directions: as for `credit_quality`.
-        taps: as for `diagnose`.
-        dtype: as for `diagnose`.
-        loss: as for `diagnose`.
 
     Raises:
         MeasureError: the backward pass is autograd's, or the gradient is not known.
     """
-    with eval_mode(net, dtype) as own:
-        x, y = to_device(batch, 0, own)
-        done = true_pass(own, taps, x, y, loss=loss)
+    with reference(net, batch, how) as found:
+        done = found.done
     if not done.credit:
         raise MeasureError(done.no_credit or "its backward pass is autograd's")
-    found = _quality(net, done.credit, x, y, directions, taps=taps, loss=loss)
+    free = agreeing(done.credit, done.gradients)
+    quality = _quality(net, done.credit, batch, how, directions, free=free)
     if done.no_credit:
-        found.missing["gamma"] = done.no_credit
-    return replace(found, free=agreeing(done.credit, done.gradients))
+        quality["missing"] = {**quality.get("missing", {}), "gamma": done.no_credit}
+    return quality
 
 
 @dataclass(frozen=True)
@@ -434,143 +329,93 @@ class _Probe:
 
     Attributes:
         tail: the network from h_l on.
-        flattening: how states become vectors.
-        logits: logits of the unmoved states, (B, C).
-        y: (B,) class indices.
+        exact: the unmoved states, and their loss.
         directions: M of ρ; 0 leaves it out.
-        loss: of a sample.
     """
 
     tail: Tail
-    flattening: Flattening
-    logits: Tensor
-    y: Tensor
+    exact: Reference
     directions: int
-    loss: Loss
 
-    def responses(self, hidden: Sequence[Tensor], signal: Signal, seed: int) -> list[_Response]:
+    def responses(self, signal: Signal, seed: int) -> list[_Response]:
         """ρ and nudge of every layer."""
         draws = torch.Generator().manual_seed(seed)
         found = []
-        for l, (state, a) in enumerate(zip(hidden, signal, strict=True)):
+        for l, a in enumerate(signal):
             response = _UNDEFINED
             if a is not None:
-                changed = partial(self._changed, l, state)
-                response = self._rho(changed, state, a, draws), _nudge(changed, a)
+                response = self._rho(l, a, draws), self._nudge(l, a)
             found.append(response)
         return found
 
-    def _changed(self, l: int, state: Tensor, steps: Tensor) -> Tensor:
+    def _changed(self, l: int, steps: Tensor) -> Tensor:
         """Change of the loss per sample for every step of h_l: (M, B, D) → (M, B)."""
-        moved = self.flattening.moved(state, steps).flatten(0, 1)
-        logits = self.tail(l, moved).detach().reshape(len(steps), len(self.y), -1)
-        return self.loss.change(self.logits, logits, self.y)
+        done, y = self.exact.done, self.exact.y
+        moved = self.exact.flattening.moved(done.hidden[l], steps).flatten(0, 1)
+        logits = self.tail(l, moved).detach().reshape(len(steps), len(y), -1)
+        return self.exact.loss.change(done.logits, logits, y)
 
-    def _rho(
-        self, changed: _Change, state: Tensor, a: Tensor, draws: torch.Generator
-    ) -> float | None:
+    def _rho(self, l: int, a: Tensor, draws: torch.Generator) -> float | None:
         """ρ, in as few runs as memory allows; None without directions."""
         if not self.directions:
             return None
         predicted = []
         changes = []
-        most = max(1, LARGEST // state.numel())
+        most = max(1, LARGEST // self.exact.done.hidden[l].numel())
         for first in range(0, self.directions, most):
             m = min(most, self.directions - first)
             steps = EPSILON * random_units(m, len(a), a.shape[1], draws).to(a.device)
             predicted.append((steps * a).sum(dim=2))
-            changes.append(changed(steps))
+            changes.append(self._changed(l, steps))
         return rho(torch.cat(predicted), torch.cat(changes))
 
-
-_Change: TypeAlias = Callable[[Tensor], Tensor]
-"""Steps of one state (M, B, D) → change of the loss (M, B)."""
-
-
-def _nudge(changed: _Change, a: Tensor) -> float | None:
-    length = sample_norms(a)
-    # a credit of 0 has no direction: the sample is left out of the mean below
-    pointed = length != 0
-    units = a / length[:, None]
-    downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
-    (change,) = changed(downhill[None])
-    return mean_where(change, pointed)
-
-
-def check_credit(credit: Signal, hidden: Sequence[Tensor]) -> None:
-    """Check that a credit signal has one tensor of the state's shape, or None, per state.
-
-    Raises:
-        MeasureError: with both lengths or shapes.
-    """
-    if len(credit) != len(hidden):
-        raise MeasureError(
-            f"{len(credit)} credits for {len(hidden)} states",
-            hint="give a_0..a_L, None where there is none",
-        )
-    for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
-        if a is not None and a.shape != h.shape:
-            raise MeasureError(
-                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}",
-                hint="a credit signal has its state's shape, batch included",
-            )
+    def _nudge(self, l: int, a: Tensor) -> float | None:
+        length = sample_norms(a)
+        # a credit of 0 has no direction: the sample is left out of the mean below
+        pointed = length != 0
+        units = a / length[:, None]
+        downhill = -ETA * torch.where(pointed[:, None], units, 0.0)
+        (change,) = self._changed(l, downhill[None])
+        return mean_where(change, pointed)
 
 
 def method_credit_quality(
-    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS
-) -> CreditQuality:
+    net: nn.Module, method: Method, batch: object, directions: int = DIRECTIONS
+) -> Json:
     """`credit_quality` of a method's training signal, in the network's own arithmetic.
 
     Args:
         net: a network with its own stream.
         method: the method with its feedback loaded; it is not changed.
-        x: inputs (B, ...).
-        y: (B,) class indices.
+        batch: inputs (B, ...) and class indices (B,).
         directions: as for `credit_quality`.
     """
-    with training_batch(net, x, y) as batch:
-        credit = batch.credit(copy.deepcopy(method))
-    found = _quality(net, credit, x, y, directions)
-    if all(a is None for a in credit):
-        found.missing["gamma, rho, nudge"] = method.no_credit
-    return replace(found, free=free_layers_of(method, credit))
+    with training_credit(net, batch) as credit_of:
+        credit = credit_of(copy.deepcopy(method))
+    free = free_layers_of(method, credit)
+    return _quality(net, credit, batch, DEFAULTS, directions, free=free, no_credit=method.no_credit)
 
 
 def free_layers_of(method: Method, layers: Sequence[object]) -> list[int]:
-    """Layers of a method whose credit needs no feedback (see `CreditQuality.free`)."""
+    """Layers of a method whose credit needs no feedback, e.g. l = L by the head's true weights."""
     if method.free_at_L:
         return [len(layers) - 1]
     return []
 
 
-@dataclass(frozen=True)
-class TrainingBatch:
-    """The arguments of a rule in training, in the network's arithmetic.
-
-    Attributes:
-        network: a network with its own stream.
-        stream: h_0..h_L.
-        logits: (B, C).
-        y: labels (B,).
-    """
-
-    network: StreamNet
-    stream: list[Tensor]
-    logits: Tensor
-    y: Tensor
-
-    def credit(self, rule: Method) -> list[Tensor | None]:
-        """The rule's credit; the rule is cast to the network's arithmetic in place."""
-        rule = rule.to(dtype=self.logits.dtype)
-        return rule.credit(self.network, self.stream, self.logits, self.y)
-
-
 @contextmanager
-def training_batch(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[TrainingBatch]:
-    """One forward pass for a rule: eval mode, without a graph."""
+def training_credit(net: nn.Module, batch: object) -> Iterator[Callable[[Method], Signal]]:
+    """One forward pass in eval mode, without a graph, and what credit a rule gives for it.
+
+    The rule is cast to the network's arithmetic in place.
+    """
     with eval_mode(net) as own:
-        x, y = to_device((x, y), 0, own)
+        x, y = to_device(batch, 0, own)
         network = cast(StreamNet, own.model)
         with torch.no_grad():
             logits, stream = network(x, return_hidden=True)
-        yield TrainingBatch(network, list(stream), logits, y)
+
+        def credit_of(rule: Method) -> Signal:
+            return rule.to(dtype=logits.dtype).credit(network, list(stream), logits, y)
+
+        yield credit_of

@@ -14,6 +14,7 @@ from torch import Tensor
 from fa_core.files.decode import Json
 from fa_core.measure.isolate import to_float64
 from fa_core.measure.norms import (
+    Signal,
     gamma,
     mean_over,
     mean_where,
@@ -21,13 +22,10 @@ from fa_core.measure.norms import (
     share_of_zeros,
     unit_rows,
 )
-from fa_core.report.gamma import deep_gamma
+from fa_core.report.gamma import deep_entries, deep_gamma
 
 Series: TypeAlias = list[float | None]
 """One number per layer or draw; None = undefined."""
-
-Signal: TypeAlias = Sequence[Tensor | None]
-"""a_0..a_L; None for a layer without credit."""
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -132,6 +130,33 @@ def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> 
     return drawn / length
 
 
+def credit_entries(
+    signal: Signal, gradients: Sequence[Tensor], free: Sequence[int], samples: int
+) -> Json:
+    """The entries of a report's ``credit`` on Γ: per layer, and numbers named by their aggregation.
+
+    ``gamma`` is Γ_l, l = 0..L, None where undefined; ``zeros`` the share of entries of a_l that are
+    exactly 0, in [0, 1], by underflow in the credit's own arithmetic or inactive units;
+    ``free_layers`` are those whose credit needs no feedback, which deep Γ leaves out.
+
+    Args:
+        signal: a_0..a_L as vectors.
+        gradients: g_0..g_L, likewise.
+        free: layers with free credit.
+        samples: B.
+
+    Source: docs/protocol.md §4.
+    """
+    gammas = list(map(gamma, signal, gradients))
+    credit = {"gamma": gammas, "zeros": zeros_of(signal), "free_layers": list(free)}
+    return {**credit, **deep_entries(credit), "gamma_L": gammas[-1], "samples": samples}
+
+
+def zeros_of(signal: Signal) -> Series:
+    """The share of zeros of every layer with credit."""
+    return [None if a is None else share_of_zeros(a) for a in signal]
+
+
 def pooled_gamma(credit: Signal, gradients: Sequence[Tensor]) -> dict[str, float | None]:
     """Γ of the hidden layers l ≥ 1 by two aggregations that Γ_l per layer does not give.
 
@@ -172,7 +197,7 @@ class NullGamma:
     """Γ of one network under a credit that has nothing to do with its samples' errors.
 
     Attributes:
-        deep: deep Γ (see `CreditQuality.deep`) of every draw that has one.
+        deep: deep Γ (see `fa_core.report.gamma.deep_gamma`) of every draw that has one.
         observed: deep Γ under the training feedback, or None.
         layers: Γ_l averaged over the draws, l = 0..L. At a layer that no feedback reaches (FA's a_L
             comes from the head alone), Γ_l is the rule's own and no null; deep Γ leaves it out.
@@ -290,7 +315,7 @@ def shuffled_null(credit: Signal, gradients: Sequence[Tensor], seed: int = 0) ->
             by_layer.append([None] * (SHUFFLES + 1))
             continue
         by_layer.append(_gammas_in_order(a, g, [same, *orders]))
-    zeros = [None if a is None else share_of_zeros(a) for a in credit]
+    zeros = zeros_of(credit)
     deep = []
     for gammas in zip(*by_layer, strict=True):
         value = deep_gamma({"gamma": list(gammas), "zeros": zeros})

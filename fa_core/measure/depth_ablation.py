@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias
 
@@ -16,17 +17,13 @@ from fa_core.measure.gradients import IGNORED
 from fa_core.measure.hooks import (
     READS,
     Args,
-    Kwargs,
     first_tensor,
-    hooked,
     match_modules,
     read_logits,
     replace_first_tensor,
-    split_patterns,
-    tapped_inputs,
-    tapped_outputs,
+    tapped,
 )
-from fa_core.measure.isolate import Inputs, call_model, detached_inputs, eval_mode
+from fa_core.measure.isolate import Device, Inputs, call_model, detached_inputs, eval_mode
 from fa_core.measure.taps import States, guess_taps
 from fa_core.report.measurements import DepthAblation
 from fa_core.zoo.models.base import StreamNet
@@ -48,42 +45,31 @@ def _run_blocks(model: nn.Module, x: Inputs, without: Collection[int]) -> States
     return model.readout(stream[-1]), stream
 
 
-def _run_outputs(
+def _run_tapped(
     modules: Sequence[str], model: nn.Module, x: Inputs, without: Collection[int]
 ) -> States:
-    """A network whose modules return the states: block l is the module of h_{l+1}."""
+    """A network whose modules return the states: block l is the module of h_{l+1}. Or one that adds
+    ``h + block(h)``: block l reads h_l, the last module is the readout."""
     stream: list[Tensor] = []
+    reading = modules[0].endswith(READS)
 
     def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
         block = len(stream) - 1
-        if block in without and stream[-1].shape == state.shape:
+        if not reading and block in without and stream[-1].shape == state.shape:
             state = stream[-1]
         stream.append(state)
         return state
 
-    with tapped_outputs(model, modules, tap):
-        return read_logits(call_model(model, x)), stream
-
-
-def _run_inputs(
-    modules: Sequence[str], model: nn.Module, x: Inputs, without: Collection[int]
-) -> States:
-    """A network that adds ``h + block(h)``: block l reads h_l, the last module is the readout."""
-    stream: list[Tensor] = []
-
-    def tap(name: str, state: Tensor, others: Sequence[Tensor]) -> Tensor:
-        stream.append(state)
-        return state
-
-    def exchange(
-        name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object
-    ) -> object:
+    def exchange(module: nn.Module, args: Args, output: object) -> object:
         branch = first_tensor(output)
-        if len(stream) - 1 not in without or branch is None:
+        if not reading or len(stream) - 1 not in without or branch is None:
             return None
         return replace_first_tensor(output, torch.zeros_like(branch))
 
-    with tapped_inputs(model, modules, tap), hooked(model, exchange, modules):
+    with tapped(model, modules, tap), ExitStack() as handles:
+        for name in modules:
+            module = model.get_submodule(name.removesuffix(READS))
+            handles.enter_context(module.register_forward_hook(exchange))
         return read_logits(call_model(model, x)), stream
 
 
@@ -103,12 +89,11 @@ def ablated(model: nn.Module, taps: str | Sequence[str] | None, x: Inputs) -> Ab
         return _run_blocks
     if taps is None:
         taps = guess_taps(model, x)
-    parts = split_patterns(taps)
-    reading = [part for part in parts if part.endswith(READS)]
-    if reading and len(reading) < len(parts):
+    modules = match_modules(model, taps)
+    if len({name.endswith(READS) for name in modules}) > 1:
         hint = "name inputs alone, e.g. blocks.*:in,head:in, or outputs alone"
         raise UsageError("taps at inputs and at outputs", hint=hint)
-    return partial(_run_inputs if reading else _run_outputs, match_modules(model, parts))
+    return partial(_run_tapped, modules)
 
 
 def depth_ablation(
@@ -116,7 +101,7 @@ def depth_ablation(
     eval_batches: Iterable[object],
     taps: str | Sequence[str] | None = None,
     dtype: str | None = None,
-    device: str | torch.device | None = None,
+    device: Device = None,
 ) -> DepthAblation:
     """Accuracy with every block taken out in turn.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
@@ -14,16 +14,16 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, UsageError
 from fa_core.measure.accumulator import Accumulator
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batch_input import BatchLog, as_batch, as_batches, label_note, to_device
-from fa_core.measure.credit import CreditFunction, credit_quality
+from fa_core.measure.batch_input import BatchLog, as_batches, label_note, to_device
+from fa_core.measure.credit import credit_quality
 from fa_core.measure.gradients import microbatches
 from fa_core.measure.hooks import LogitsChoice, choosing_logits
-from fa_core.measure.isolate import DREW, eval_mode
-from fa_core.measure.loss import CE, Loss, LossChoice, check_loss
+from fa_core.measure.isolate import DREW, Device, eval_mode
+from fa_core.measure.loss import CE, Loss, LossChoice
 from fa_core.measure.norms import PER_TOKEN
-from fa_core.measure.passes import PassRunner
+from fa_core.measure.passes import DEFAULTS, CreditFunction, PassOptions, PassRunner
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.measure.taps import GuessedTaps, Tapped, Taps, guess_note, resolve_taps
+from fa_core.measure.taps import Tapped, Taps, guess_note, resolve_taps
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import share_interval
 from fa_core.report.measurements import ReferencePrecision
@@ -53,18 +53,8 @@ class Diagnosis:
     first_batch: object = None
     loss: Loss = CE
 
-    def report(
-        self,
-        headline_acc: float | None = None,
-        frozen_baseline_acc: float | None = None,
-        method_name: str = "",
-        notes: str = "",
-        thresholds: DiagnosticThresholds | None = None,
-    ) -> DiagnosticReport:
-        """The report: the measured numbers and the caller's fields, as for `diagnose`.
-
-        Without thresholds, the report states none.
-        """
+    def report(self, headline_acc: float | None = None, notes: str = "") -> DiagnosticReport:
+        """The report: the measured numbers with an accuracy and notes, as for `diagnose`."""
         intervals = self.numbers.intervals
         source = "given"
         if headline_acc is None:
@@ -80,50 +70,9 @@ class Diagnosis:
             self.numbers,
             headline_acc=headline_acc,
             headline_acc_source=source,
-            frozen_baseline_acc=frozen_baseline_acc,
-            method_name=method_name,
             notes="; ".join(filter(None, [notes, *self.notes])),
-            thresholds=thresholds or self.numbers.thresholds,
             intervals=intervals,
         )
-
-
-@dataclass(frozen=True)
-class PassOptions:
-    """How the batches of a network are measured: options of `diagnose`, passed on as a whole.
-
-    Attributes:
-        taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
-        credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
-        decide_at: ceiling of (c); 8, 16, 32 or 64 batches are measured, the first number at which
-            it is decided.
-    """
-
-    taps: Taps = None
-    device: str | torch.device | None = None
-    stability_layer: int | None = None
-    norm_batches: int = 1
-    dtype: str | None = None
-    largest_pass: int | None = None
-    credit: CreditFunction | None = None
-    decide_at: float | None = None
-    loss: LossChoice = "ce"
-
-    def check(self) -> None:
-        """Check the counts and the loss.
-
-        Raises:
-            UsageError: a count below 1, an unknown loss.
-        """
-        check_loss(self.loss)
-        if self.norm_batches < 1:
-            raise UsageError(
-                f"norm_batches is {self.norm_batches}", hint="at least one batch gives the norms"
-            )
-        if self.largest_pass is not None and self.largest_pass < 1:
-            raise UsageError(
-                f"largest_pass is {self.largest_pass}", hint="a pass needs at least one sample"
-            )
 
 
 def diagnose(  # noqa: PLR0913 (the contract of the library)
@@ -135,7 +84,7 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
     notes: str = "",
     thresholds: DiagnosticThresholds | None = None,
     taps: Taps = None,
-    device: str | torch.device | None = None,
+    device: Device = None,
     stability_layer: int | None = None,
     norm_batches: int = 1,
     dtype: str | None = None,
@@ -225,23 +174,19 @@ def diagnose(  # noqa: PLR0913 (the contract of the library)
             loss=of_logits(loss, logits),
         )
         diagnosis = run_diagnosis(model, eval_batches, how, on_batch)
-        report = diagnosis.report(
-            headline_acc,
-            frozen_baseline_acc,
-            method_name,
-            notes,
-            thresholds or DiagnosticThresholds(),
+        report = msgspec.structs.replace(
+            diagnosis.report(headline_acc, notes),
+            frozen_baseline_acc=frozen_baseline_acc,
+            method_name=method_name,
+            thresholds=thresholds or DiagnosticThresholds(),
         )
         if precision is None:
             precision = needs_precision(report)
         if not precision:
             return report
-        first = diagnosis.first_batch
+        how = replace(how, loss=diagnosis.loss)
         return with_precision(
-            report,
-            lambda: reference_precision(
-                model, first, taps, dtype, largest_pass, device, diagnosis.loss
-            ),
+            report, partial(reference_precision, model, diagnosis.first_batch, how)
         )
 
 
@@ -272,7 +217,7 @@ def with_precision(
 def run_diagnosis(
     model: nn.Module,
     eval_batches: Iterable[object],
-    how: PassOptions = PassOptions(),
+    how: PassOptions = DEFAULTS,
     on_batch: Progress | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Diagnosis:
@@ -321,20 +266,17 @@ def run_diagnosis(
         if runner.loss.name != CE.name:
             numbers.provenance[LOSS] = runner.loss.name
         numbers = _with_stream(numbers, notes, runner, taps_found)
-        numbers = _with_credit(numbers, net.model, how, first_batch, runner.loss)
+        numbers = _with_credit(numbers, net.model, first_batch, replace(how, loss=runner.loss))
         return Diagnosis(numbers, meter.right, notes, first_batch, runner.loss)
 
 
 def _with_credit(
-    numbers: DiagnosticReport, model: nn.Module, how: PassOptions, batch: object, loss: Loss
+    numbers: DiagnosticReport, model: nn.Module, batch: object, how: PassOptions
 ) -> DiagnosticReport:
     """The report with the quality of the caller's credit on the first batch."""
     if how.credit is None:
         return numbers
-    x, y = as_batch(batch, 0, model)
-    found = credit_quality(
-        model, how.credit, x, y, 0, 0, how.taps, how.dtype, how.device, loss
-    ).to_dict()
+    found = credit_quality(model, how.credit, batch, how, directions=0)
     unmeasured = {name: why for name, why in numbers.unmeasured.items() if name != "gamma"}
     return msgspec.structs.replace(numbers, credit=found, unmeasured=unmeasured)
 
@@ -343,14 +285,14 @@ def _with_stream(
     numbers: DiagnosticReport,
     notes: list[str],
     runner: PassRunner,
-    taps: Tapped | GuessedTaps,
+    taps: Tapped,
 ) -> DiagnosticReport:
     """The report and its notes with what was guessed and proven of the stream."""
     assert runner.proof is not None, "the first batch proves the stream"
     notes.append(runner.proof.note)
-    if isinstance(taps, GuessedTaps):
-        numbers.provenance["guessed_taps"] = list(taps.taps)
-        notes.append(guess_note(taps.taps))
+    if taps.guess:
+        numbers.provenance["guessed_taps"] = list(taps.guess)
+        notes.append(guess_note(taps.guess))
     return msgspec.structs.replace(numbers, partial_stream=runner.proof.left_out)
 
 

@@ -11,14 +11,12 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.files.decode import Json
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, InputsT, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, CrossEntropy, Loss
-from fa_core.measure.norms import Flattening, gamma, share_of_zeros, vector_norms
-from fa_core.measure.taps import Layers, Stream
-from fa_core.measure.tracing import agreeing
-from fa_core.report.gamma import deep_entries
+from fa_core.measure.norms import Signal, vector_norms
+from fa_core.measure.stream import Stream
+from fa_core.measure.taps import Layers
 from fa_core.zoo.methods.base import output_error
 
 IGNORED = -100
@@ -61,7 +59,7 @@ class Pass:
     names: list[str]
     dtype: str
     own_backward: Sequence[str] = ()
-    credit: Sequence[Tensor | None] = ()
+    credit: Signal = ()
     no_credit: str = ""
     gradient_unknown: str = ""
     of_mean_error: Tensor | None = None
@@ -288,31 +286,27 @@ def microbatches(
 
 def _joined(parts: list[Pass]) -> Pass:
     """The passes over all parts as one."""
-    masks = [part.label_mask for part in parts if part.label_mask is not None]
+    credits = [part.credit for part in parts]
+    (mask,) = _joined_layers([[part.label_mask] for part in parts])
+    hidden, gradients = [part.hidden for part in parts], [part.gradients for part in parts]
     return replace(
         parts[0],
         logits=torch.cat([part.logits for part in parts]),
-        hidden=_joined_layers([part.hidden for part in parts]),
-        gradients=_joined_layers([part.gradients for part in parts]),
+        hidden=list(map(torch.cat, zip(*hidden, strict=True))),
+        gradients=list(map(torch.cat, zip(*gradients, strict=True))),
         error=torch.cat([part.error for part in parts]),
-        credit=_joined_credit(parts),
+        credit=_joined_layers(credits) if all(credits) else [],
         no_credit=next(filter(None, (part.no_credit for part in parts)), ""),
         # the mean error of the batch is known after its parts only
         of_mean_error=None,
-        label_mask=torch.cat(masks) if masks else None,
+        label_mask=mask,
     )
 
 
-def _joined_layers(parts: Sequence[Sequence[Tensor]]) -> list[Tensor]:
-    return list(map(torch.cat, zip(*parts, strict=True)))
-
-
-def _joined_credit(parts: Sequence[Pass]) -> list[Tensor | None]:
-    """The credit of all samples; a layer has none where one of the parts has none."""
-    if not all(part.credit for part in parts):
-        return []
+def _joined_layers(parts: Sequence[Signal]) -> list[Tensor | None]:
+    """The vectors of all samples; a layer has none where one of the parts has none."""
     joined: list[Tensor | None] = []
-    for layer in zip(*(part.credit for part in parts), strict=True):
+    for layer in zip(*parts, strict=True):
         known = [a for a in layer if a is not None]
         joined.append(torch.cat(known) if len(known) == len(parts) else None)
     return joined
@@ -322,30 +316,3 @@ def cut(x: InputsT, largest: int) -> list[InputsT]:
     """Split inputs into pieces of at most ``largest`` samples."""
     starts = range(0, len(first_of(x)), largest)
     return [select_samples(x, slice(start, start + largest)) for start in starts]
-
-
-def own_credit(done: Pass, flattening: Flattening) -> Json:
-    """A report's ``credit``: Γ of a network's own backward pass, or why there is none.
-
-    Keys as in `CreditQuality.to_dict`.
-    """
-    missing = {}
-    if done.no_credit:
-        missing = {"missing": {"gamma": done.no_credit}}
-    if not done.credit:
-        return missing
-    signal = [None if a is None else flattening.vectors(a) for a in done.credit]
-    gradients = map(flattening.vectors, done.gradients)
-    gammas = list(map(gamma, signal, gradients))
-    credit = {
-        "gamma": gammas,
-        "zeros": [None if a is None else share_of_zeros(a) for a in signal],
-        "free_layers": agreeing(done.credit, done.gradients),
-    }
-    return {
-        **credit,
-        **deep_entries(credit),
-        "gamma_L": gammas[-1],
-        "samples": len(flattening.vectors(done.hidden[0])),
-        **missing,
-    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, GetSetDescriptorType
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -89,10 +89,6 @@ def read_in_another_form(state: Tensor, logits: Tensor) -> bool:
     return False
 
 
-def _is_leaf(node: Node) -> bool:
-    return "AccumulateGrad" in node.name()
-
-
 def custom_functions(nodes: Iterable[Node]) -> list[str]:
     """Sorted names of custom `torch.autograd.Function`s and operators in a graph.
 
@@ -114,14 +110,16 @@ def custom_functions(nodes: Iterable[Node]) -> list[str]:
     ['Feedback']
     """
     names: set[str] = set()
-    for node in nodes:
-        if not isinstance(node, BackwardCFunction):
-            continue
-        function = node._forward_cls
+    for function in _functions(nodes):
         name = function.__name__
         if function.__module__.split(".")[0] != "torch" or name.startswith(_OPERATOR):
             names.add(name.removeprefix(_OPERATOR))
     return sorted(names)
+
+
+def _functions(nodes: Iterable[Node]) -> list[type]:
+    made: list[Any] = [node for node in nodes if isinstance(node, BackwardCFunction)]
+    return [node._forward_cls for node in made]
 
 
 def has_functions(nodes: Iterable[Node]) -> bool:
@@ -130,12 +128,8 @@ def has_functions(nodes: Iterable[Node]) -> bool:
     It may be torch's own, which can hide another one inside; those of `torch.distributed` hide
     none.
     """
-    for node in nodes:
-        if not isinstance(node, BackwardCFunction):
-            continue
-        if not node._forward_cls.__module__.startswith("torch.distributed."):
-            return True
-    return False
+    own = "torch.distributed."
+    return not all(function.__module__.startswith(own) for function in _functions(nodes))
 
 
 def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
@@ -152,7 +146,7 @@ def arithmetic(logits: Tensor, nodes: Iterable[Node] = ()) -> str:
     """
     found: set[torch.dtype] = set()
     for node in nodes:
-        if node.name() not in SELECTIONS and not _is_leaf(node):
+        if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name():
             found.update(meta.dtype for meta in getattr(node, "_input_metadata", ()))
     others = [_name(dtype) for dtype in found - {logits.dtype} if dtype.is_floating_point]
     name = _name(logits.dtype)

@@ -197,7 +197,7 @@ def _ends(
     """
     places = [path.index(node) for node in sums]
     tails = [path[one + 1 : other] for one, other in pairwise([*places, len(path)])]
-    names = [[flow.operations[node].name for node in tail] for tail in tails[:-1]]
+    names = [[flow.operations[node].name for node in tail] for tail in tails]
     ends = []
     for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
         around = _calls_around(flow, flow.operations[sums[l]].call)
@@ -205,9 +205,9 @@ def _ends(
         for step, node in enumerate(tail):
             one = flow.operations[node]
             alike = all(other[step : step + 1] == [one.name] for other in names)
-            inside = l < len(names) and block is not None and node < flow.calls[block].end
+            inside = l + 1 < len(tails) and block is not None and node < flow.calls[block].end
             # a layer behind every block is a block's only where one module runs both
-            of_all = alike and bool(names) and (node < stop or not one.is_product)
+            of_all = alike and len(tails) > 1 and (node < stop or not one.is_product)
             if not inside and not of_all:
                 break
             place += 1
@@ -370,7 +370,7 @@ def _written(
         chosen[best] = None
     taps: dict[str, None] = {}
     for name in chosen:
-        alike = {other.removesuffix(READS) for other in chosen if _pattern(other) == _pattern(name)}
+        alike = {other for other in chosen if _pattern(other) == _pattern(name)}
         exact = set(match_modules(model, _pattern(name))) == alike
         taps[_pattern(name) if exact else name] = None
     return list(taps)

@@ -34,9 +34,6 @@ Args: TypeAlias = tuple[object, ...]
 Kwargs: TypeAlias = Mapping[str, object]
 """The arguments of a module's call."""
 
-ForwardHook: TypeAlias = Callable[[str, nn.Module, Args, Kwargs, object], object]
-"""(name, module, its arguments, keyword arguments, output) → another output; None keeps it."""
-
 LogitsChoice: TypeAlias = int | str | Callable[[Any], Tensor] | None
 """Where a network's output has the logits: a place, a key or attribute, or a function of it."""
 
@@ -60,7 +57,7 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
 
     ``*`` and ``?`` stay within one part of a dotted name: ``blocks.*`` is the blocks without their
     submodules. A module registered under several names (tied weights) matches by any of them. The
-    suffixes ``:in`` and ``:out`` (see `ReadTaps`) are ignored.
+    suffix ``:in`` (see `ReadTaps`) is kept, ``:out`` is ignored.
 
     Args:
         model: the network.
@@ -77,10 +74,11 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for part in split_patterns(patterns):
         pattern = part.removesuffix(READS).removesuffix(":out")
+        ending = READS if part.endswith(READS) else ""
         matches = []
         for name, module in model.named_modules(remove_duplicate=False):
             if name and _matches(name, pattern):
-                matches.append(first_name[module])
+                matches.append(first_name[module] + ending)
         if not matches:
             raise TapError(
                 f"no module of {type(model).__name__} is named {pattern!r}",
@@ -111,68 +109,35 @@ def _modules_of(model: nn.Module) -> str:
 
 
 @contextmanager
-def hooked(
-    model: nn.Module, hook: ForwardHook, modules: Iterable[str] | None = None
-) -> Iterator[None]:
-    """Call a hook after each run of some modules.
+def tapped(model: nn.Module, taps: Iterable[str], tap: Tap) -> Iterator[None]:
+    """Call `tap` with the first tensor that modules read or return, every time they run.
+
+    What they return is replaced by its result.
 
     Args:
         model: the network.
-        hook: see `ForwardHook`.
-        modules: their names; None = all except the network itself.
-    """
-    if modules is None:
-        modules = [name for name, _ in model.named_modules() if name]
-    # a handle removes its hook on exit
-    with ExitStack() as handles:
-        for name in modules:
-            module = model.get_submodule(name)
-            handle = module.register_forward_hook(partial(hook, name), with_kwargs=True)
-            handles.enter_context(handle)
-        yield
-
-
-@contextmanager
-def tapped_inputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterator[None]:
-    """Call `tap` with the first tensor of the modules' inputs, every time they run.
+        taps: names of modules, with ``:in`` for what they read (see `match_modules`).
+        tap: called with the name, followed by the number of the call after the first.
 
     Raises:
         TapError: in the pass, if the first tensor is missing or not a float tensor.
     """
     calls: Counter[str] = Counter()
 
-    def hook(name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
+    def numbered(name: str) -> str:
+        calls[name] += 1
+        return name if calls[name] == 1 else f"{name} (call {calls[name]})"
+
+    def read(name: str, module: nn.Module, args: Args, kwargs: Kwargs) -> None:
         first = first_tensor((*args, *kwargs.values()))
         if first is None or not first.is_floating_point():
             raise TapError(
-                f"module {name} reads {described(first)}",
+                f"module {name.removesuffix(READS)} reads {described(first)}",
                 hint="tap a module that is called with the state",
             )
-        tap(_numbered(name + READS, calls), first, ())
+        tap(numbered(name), first, ())
 
-    with ExitStack() as handles:
-        for name in modules:
-            module = model.get_submodule(name)
-            handle = module.register_forward_pre_hook(partial(hook, name), with_kwargs=True)
-            handles.enter_context(handle)
-        yield
-
-
-@contextmanager
-def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterator[None]:
-    """Replace the first tensor that modules return by the result of `tap`, every time they run.
-
-    Args:
-        model: the network.
-        modules: their names.
-        tap: called with the module's name, followed by the number of the call after the first.
-
-    Raises:
-        TapError: in the pass, if the first tensor is missing or not a float tensor.
-    """
-    calls: Counter[str] = Counter()
-
-    def hook(name: str, module: nn.Module, args: Args, kwargs: Kwargs, output: object) -> object:
+    def give(name: str, module: nn.Module, args: Args, output: object) -> object:
         first = first_tensor(output)
         if first is None or not first.is_floating_point():
             raise TapError(
@@ -182,18 +147,18 @@ def tapped_outputs(model: nn.Module, modules: Iterable[str], tap: Tap) -> Iterat
             )
         leaves = tree_leaves(output)
         others = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf is not first]
-        return replace_first_tensor(output, tap(_numbered(name, calls), first, others))
+        return replace_first_tensor(output, tap(numbered(name), first, others))
 
-    with hooked(model, hook, modules):
+    # a handle removes its hook on exit
+    with ExitStack() as handles:
+        for name in taps:
+            module = model.get_submodule(name.removesuffix(READS))
+            if name.endswith(READS):
+                handle = module.register_forward_pre_hook(partial(read, name), with_kwargs=True)
+            else:
+                handle = module.register_forward_hook(partial(give, name))
+            handles.enter_context(handle)
         yield
-
-
-def _numbered(name: str, calls: Counter[str]) -> str:
-    """The name of a tap; from the second call on, with the number of the call."""
-    calls[name] += 1
-    if calls[name] == 1:
-        return name
-    return f"{name} (call {calls[name]})"
 
 
 def first_tensor(output: object) -> Tensor | None:

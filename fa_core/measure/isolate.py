@@ -119,6 +119,10 @@ class _GeneratorStates:
         return same_numpy and self._python == other._python
 
 
+Device: TypeAlias = str | torch.device | None
+"""A device as a caller names it; None = the network's own."""
+
+
 @dataclass(frozen=True)
 class EvalNetwork:
     """A network ready for measuring.
@@ -142,7 +146,7 @@ class EvalNetwork:
 def eval_mode(
     model: nn.Module,
     dtype: str | torch.dtype | None = None,
-    device: str | torch.device | None = None,
+    device: Device = None,
 ) -> Iterator[EvalNetwork]:
     """Put a network into eval mode for measuring: gradients on, TF32, autocast and fast paths off.
 
@@ -515,7 +519,7 @@ def to_float64(tensor: Tensor) -> Tensor:
     return tensor.to(torch.float64)
 
 
-def _device(model: nn.Module, device: str | torch.device | None) -> torch.device:
+def _device(model: nn.Module, device: Device) -> torch.device:
     if device is None:
         first = next(chain(model.parameters(), model.buffers()), None)
         if first is None:

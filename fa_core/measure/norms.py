@@ -1,18 +1,24 @@
-"""One vector per sample or token of a state, and the norms, medians, cosines and Γ of them.
+"""One vector per sample or token of a state; their norms, medians, cosines and Γ; (a)'s interval.
 
 In float64 without an eps, exact from 1e-300 to 1e300.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import math
+import sys
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from fa_core.errors import TapError
 from fa_core.measure.isolate import to_float64
+from fa_core.report.diagnostics import NORM_RATIO_EPS, block_growths
+from fa_core.report.intervals import FEWEST, TAIL
+from fa_core.report.measurements import Interval
 
 _SMALLEST_EXACT, _LARGEST_EXACT = 1e-140, 1e140
 """Outside this range, squares in a float64 norm may have under- or overflowed."""
@@ -24,6 +30,26 @@ CLS_TOKEN = "cls token"
 LAST_TOKEN = "last token"
 READ_TOKEN = "read token"
 PER_TOKEN = "per token"
+
+DRAWS = 1000
+"""Minimum draws of an interval."""
+
+DRAWS_PER_BLOCK = 100
+"""Draws per block, so that 2 of them lie beyond each end of an interval."""
+
+MOST_DRAWS = 2000
+"""Maximum draws of an interval; from 80 blocks on none lies beyond an end."""
+
+_DRAWN_UP_TO = 200
+"""Maximum samples that are drawn one by one."""
+
+Signal: TypeAlias = Sequence[Tensor | None]
+"""a_0..a_L; None for a layer without credit."""
+
+
+def each(change: Callable[[Tensor], Tensor], signal: Signal) -> list[Tensor | None]:
+    """A signal with every layer's credit changed."""
+    return [None if a is None else change(a) for a in signal]
 
 
 @dataclass(frozen=True)
@@ -64,10 +90,28 @@ class Flattening:
         """
         if label_mask is not None:
             return cls(PER_TOKEN, label_mask)
-        way = choose_way(hidden, g_L)
-        if way in (AS_IS, FLATTENED):
-            return cls(way)
-        return cls(way, read_tokens(g_L))
+        if all(h.dim() == 2 for h in hidden):
+            return cls(AS_IS)
+        if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
+            return cls(FLATTENED)
+        read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
+        tokens = read_tokens(g_L)
+        lowest, highest = tokens.aminmax()
+        if read != 1:
+            return cls(FLATTENED)
+        _check_same_tokens(hidden)
+        if highest == 0:
+            return cls(CLS_TOKEN, tokens)
+        return cls(LAST_TOKEN if lowest == g_L.shape[1] - 1 else READ_TOKEN, tokens)
+
+    @property
+    def reads_token(self) -> bool:
+        """Whether the vectors are those of one token per sample."""
+        return self.tokens is not None and self.way != PER_TOKEN
+
+    def of_batch(self, g_L: Tensor, label_mask: Tensor | None) -> Flattening:
+        """The same way for another batch."""
+        return Flattening(self.way, read_tokens(g_L) if self.reads_token else label_mask)
 
     def vectors(self, state: Tensor) -> Tensor:
         """`state`, (B, ...), as one vector per sample.
@@ -106,32 +150,6 @@ class Flattening:
         samples = torch.arange(len(state), device=state.device)
         moved[:, samples, self.tokens] += steps
         return moved
-
-
-def choose_way(hidden: Sequence[Tensor], g_L: Tensor) -> str:
-    """The way of a network's states (see `Flattening.of`).
-
-    Args:
-        hidden: h_0..h_L, each (B, ...).
-        g_L: the gradient at h_L.
-
-    Raises:
-        TapError: as for `Flattening.of`.
-    """
-    if all(h.dim() == 2 for h in hidden):
-        return AS_IS
-    if any(h.dim() != 3 or h.shape[1] == 1 for h in hidden):
-        return FLATTENED
-    read = (g_L != 0).any(dim=-1).sum(dim=-1).amax()
-    lowest, highest = read_tokens(g_L).aminmax()
-    if read != 1:
-        return FLATTENED
-    _check_same_tokens(hidden)
-    if highest == 0:
-        return CLS_TOKEN
-    if lowest == g_L.shape[1] - 1:
-        return LAST_TOKEN
-    return READ_TOKEN
 
 
 def _check_same_tokens(hidden: Sequence[Tensor]) -> None:
@@ -466,6 +484,17 @@ def mean_error_part(means: Tensor, of_mean_errors: Tensor) -> Tensor:
     return mean
 
 
+def agree(one: Tensor, other: Tensor, ulps: int = 16) -> bool:
+    """Whether values agree up to rounding; what is not finite is not compared."""
+    if one.shape != other.shape:
+        return False
+    rounding = ulps * torch.finfo(one.dtype).eps
+    one = one.detach().nan_to_num(0.0, 0.0, 0.0)
+    other = other.detach().nan_to_num(0.0, 0.0, 0.0)
+    largest = float(one.abs().max()) if one.numel() else 0.0
+    return torch.allclose(one, other, rtol=rounding, atol=rounding * largest)
+
+
 def summed_gradients(gradient: Tensor) -> Tensor:
     """B·ḡ = Σ_i g_i in float64; (c) uses only the direction of ḡ.
 
@@ -478,3 +507,95 @@ def summed_gradients(gradient: Tensor) -> Tensor:
     if gradient.device.type == "mps":
         gradient = gradient.cpu()
     return gradient.sum(dim=0, dtype=torch.float64)
+
+
+def growth_interval(residual_norms: Tensor, seed: int = 0) -> Interval | None:
+    """(a): of growth = max_l q_l, q_l = m_{l+1}/m_l, the m_l medians over the same samples.
+
+        [max_l low_l, max_l high_l]
+
+    low_l and high_l are the percentiles of q_l over samples drawn with replacement, the same at
+    both layers, at 95 % for all blocks together (Bonferroni). No distribution of the norms is
+    assumed: medians beside a gap, or of heavy tails, are drawn as they are.
+
+    Args:
+        residual_norms: (L+1, n) ‖h_l,i‖.
+        seed: of the draws.
+
+    Returns:
+        Ratios, which hold the growth; the high end is at most the largest float. Blocks next to a
+        dead layer are left out. None for fewer than `FEWEST` samples, where a median is not
+        finite, and where no block has a defined growth.
+
+    Source: Efron & Tibshirani, An Introduction to the Bootstrap, 1993, §13.3; not of the maximum
+    itself, whose bootstrap is biased where blocks grow alike. Coverage: docs/protocol/intervals.md.
+    """
+    medians = lower_median(residual_norms)
+    growths = block_growths(medians.tolist())
+    defined = [block for block, growth in enumerate(growths) if not math.isnan(growth)]
+    if residual_norms.shape[1] < FEWEST or not defined or not medians.isfinite().all():
+        return None
+    draws = min(max(DRAWS, DRAWS_PER_BLOCK * len(defined)), MOST_DRAWS)
+    medians = resampled_medians(residual_norms, draws, seed)
+    dead = medians < NORM_RATIO_EPS
+    ratios = (medians[:, 1:] / medians[:, :-1])[:, defined]
+    undefined = (dead[:, 1:] | dead[:, :-1])[:, defined] | ratios.isnan()
+    beyond = int(draws * TAIL / len(defined))
+    # a draw without a defined growth is on the far side of both ends
+    lows = ratios.masked_fill(undefined, 0.0).sort(dim=0).values[beyond]
+    highs = ratios.masked_fill(undefined, math.inf).sort(dim=0).values[draws - 1 - beyond]
+    growth = max(growths[block] for block in defined)
+    high = min(highs.max().item(), sys.float_info.max)
+    return min(lows.max().item(), growth), max(high, growth)
+
+
+def resampled_medians(residual_norms: Tensor, draws: int, seed: int = 0) -> Tensor:
+    """Medians over samples drawn with replacement, the same samples at every layer.
+
+    Of more than `_DRAWN_UP_TO` samples, the places of the medians are drawn by their limiting law.
+
+    Args:
+        residual_norms: (L+1, n) ‖h_l,i‖, without NaN.
+        draws: R.
+        seed: of the draws.
+
+    Returns:
+        (R, L+1), so that ratios of neighbours are paired.
+    """
+    ordered, order = residual_norms.cpu().sort(dim=-1)
+    generator = torch.Generator().manual_seed(seed)
+    law = _drawn_places if ordered.shape[1] <= _DRAWN_UP_TO else _normal_places
+    return ordered.gather(1, law(order, draws, generator)).T
+
+
+def _drawn_places(order: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """(L+1, R) places of the medians of drawn samples among all samples in order.
+
+    Args:
+        order: (L+1, n) the samples by rising norm.
+    """
+    n = order.shape[1]
+    drawn = torch.randint(n, (draws, n), generator=generator)
+    counts = torch.zeros(draws, n).scatter_add_(1, drawn, torch.ones(1).expand(draws, n))
+    counts = counts.T.contiguous()
+    middle, places = (n + 1) // 2, []
+    for samples in order:
+        # how often a sample or one before it was drawn
+        missing = middle - counts[samples].cumsum(0)
+        places.append(missing.sign_().clamp_(min=0).sum(0))
+    return torch.stack(places).long()
+
+
+def _normal_places(order: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    """The same for n → ∞: how many of the samples up to the median are drawn is normal, with the
+    covariance of being up to the median at two layers."""
+    n = order.shape[1]
+    middle = (n + 1) // 2
+    lower = torch.zeros(order.shape, dtype=torch.float64).scatter_(1, order[:, :middle], 1.0)
+    lower -= middle / n
+    values, vectors = torch.linalg.eigh(lower @ lower.T)
+    root = vectors * values.clamp(min=0).sqrt()
+    shape = (len(order), draws)
+    extra: Tensor = root @ torch.randn(shape, dtype=torch.float64, generator=generator)
+    places: Tensor = (middle - 1 - extra).round().clamp(0, n - 1).long()
+    return places

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import FaError, MeasureError, TapError, first_line
+from fa_core.errors import FaError, MeasureError, TapError, UsageError, first_line
+from fa_core.measure.batch_input import to_device
 from fa_core.measure.flow import Flow
 from fa_core.measure.gradients import LayerOf, Pass, backward, microbatches
 from fa_core.measure.graph import (
@@ -24,16 +26,13 @@ from fa_core.measure.graph import (
     reachable,
 )
 from fa_core.measure.guess import blocks_between
-from fa_core.measure.isolate import EvalNetwork, Inputs, RngState
-from fa_core.measure.loss import CE, Loss, LossChoice, settled
-from fa_core.measure.norms import check_states
+from fa_core.measure.isolate import Device, Inputs, RngState, eval_mode, to_float64
+from fa_core.measure.loss import CE, Loss, LossChoice, check_loss, settled
+from fa_core.measure.norms import Flattening, Signal, check_states, each
 from fa_core.measure.proven_credit import CreditProof
-from fa_core.measure.samples import SampleProof
-from fa_core.measure.stream import Proof, prove
+from fa_core.measure.stream import Proof, SampleProof, Stream, prove
 from fa_core.measure.taps import (
-    GuessedTaps,
     Layers,
-    Stream,
     Tapped,
     Taps,
     resolve_taps,
@@ -43,6 +42,52 @@ from fa_core.measure.tracing import STRAIGHT_THROUGH, OwnBackward, agreeing
 
 IN_PLACE = "modified by an inplace operation"
 """In torch's message if the backward pass needs a value that was overwritten."""
+
+
+CreditFunction: TypeAlias = Callable[[nn.Module, Any, Tensor], Signal]
+"""``(model, x, y) -> [a_0..a_L]``."""
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """How the batches of a network are measured: options of `diagnose`, passed on as a whole.
+
+    Attributes:
+        taps, device, stability_layer, norm_batches, dtype, largest_pass, loss: as for `diagnose`.
+        credit: a function (model, x, y) -> [a_0..a_L], see `fa_core.measure.credit.given_credit`.
+        decide_at: ceiling of (c); 8, 16, 32 or 64 batches are measured, the first number at which
+            it is decided.
+    """
+
+    taps: Taps = None
+    device: Device = None
+    stability_layer: int | None = None
+    norm_batches: int = 1
+    dtype: str | None = None
+    largest_pass: int | None = None
+    credit: CreditFunction | None = None
+    decide_at: float | None = None
+    loss: LossChoice = "ce"
+
+    def check(self) -> None:
+        """Check the counts and the loss.
+
+        Raises:
+            UsageError: a count below 1, an unknown loss.
+        """
+        check_loss(self.loss)
+        if self.norm_batches < 1:
+            raise UsageError(
+                f"norm_batches is {self.norm_batches}", hint="at least one batch gives the norms"
+            )
+        if self.largest_pass is not None and self.largest_pass < 1:
+            raise UsageError(
+                f"largest_pass is {self.largest_pass}", hint="a pass needs at least one sample"
+            )
+
+
+DEFAULTS = PassOptions()
+"""Those of `diagnose`."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +113,8 @@ class PassRunner:
         proof: what the proof of the stream leaves to say; None before the first batch.
     """
 
-    def __init__(
-        self, taps: Tapped | GuessedTaps, model: nn.Module, loss: LossChoice = "ce"
-    ) -> None:
-        self._taps = taps
+    def __init__(self, taps: Tapped, model: nn.Module, loss: LossChoice = "ce") -> None:
+        self._tapped = taps
         self._asked: LossChoice = loss
         self.loss: Loss = CE
         self.mean_error_at: LayerOf | None = None
@@ -110,11 +153,6 @@ class PassRunner:
                     done = self._run(batch, layers)
         return replace(done, dtype=self._dtype)
 
-    @property
-    def _tapped(self) -> Tapped:
-        assert not isinstance(self._taps, GuessedTaps), "the first pass asks for all layers"
-        return self._taps
-
     def _run(self, batch: _Batch, layers: Layers) -> Pass:
         if layers is None:
             return self._run_all(batch)
@@ -128,9 +166,8 @@ class PassRunner:
         return replace(done, gradient_unknown=self._own.why)
 
     def _run_all(self, batch: _Batch) -> Pass:
-        if isinstance(self._taps, GuessedTaps):
-            self._taps = self._taps.choose(self._model, batch.x)
         if self.proof is None:
+            self._tapped = self._tapped.chosen(self._model, batch.x)
             return self._first(batch)
         if self._own is not None:
             return self._run_both(batch, self._own)
@@ -275,35 +312,68 @@ def _why_no_backward(error: Exception, names: Sequence[str]) -> str:
     return f"{own} fails, not its forward: {type(error).__name__}: {first_line(error)}"
 
 
-def true_pass(
-    net: EvalNetwork,
-    taps: Taps,
-    x: Inputs,
-    y: Tensor,
-    largest: int | None = None,
-    loss: LossChoice = "ce",
-) -> Pass:
-    """A pass to all layers that gives true gradients.
+@dataclass(frozen=True)
+class Reference:
+    """The true gradients of one batch, to compare others with.
 
-    Args:
-        net: the network in eval mode.
-        taps: as for `diagnose`.
+    Attributes:
+        model: the network in eval mode.
         x: inputs (B, ...).
         y: labels.
-        largest: as for `microbatches`.
-        loss: as for `diagnose`.
+        done: a pass to all layers.
+        flattening: how its states become vectors.
+        gradients: g_0..g_L as vectors.
+        loss: of a sample.
+    """
+
+    model: nn.Module
+    x: Inputs
+    y: Tensor
+    done: Pass
+    flattening: Flattening
+    gradients: list[Tensor]
+    loss: Loss
+
+    def vectors(self, credit: Signal) -> list[Tensor | None]:
+        """Credit as float64 vectors beside the gradients.
+
+        Raises:
+            MeasureError: its length or a shape differs from the states'; with both.
+        """
+        hidden = self.done.hidden
+        if len(credit) != len(hidden):
+            raise MeasureError(
+                f"{len(credit)} credits for {len(hidden)} states",
+                hint="give a_0..a_L, None where there is none",
+            )
+        for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
+            if a is not None and a.shape != h.shape:
+                raise MeasureError(
+                    f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}",
+                    hint="a credit signal has its state's shape, batch included",
+                )
+        return each(lambda a: self.flattening.vectors(to_float64(a).to(self.y.device)), credit)
+
+
+@contextmanager
+def reference(model: nn.Module, batch: object, how: PassOptions) -> Iterator[Reference]:
+    """Run one batch to all layers by true gradients; the network stays in eval mode inside.
 
     Raises:
         TapError: states whose first axis is not the batch.
         MeasureError: the network has a custom backward pass, and its gradient is unknown.
     """
-    runner = PassRunner(resolve_taps(net.model, taps), net.model, loss)
-    with net.rng.isolated():
-        done = microbatches(runner.run, x, y, largest)
-        runner.prove_samples()
-    if done.gradient_unknown:
-        raise MeasureError(done.gradient_unknown)
-    return done
+    with eval_mode(model, how.dtype, how.device) as net:
+        x, y = to_device(batch, 0, net)
+        runner = PassRunner(resolve_taps(net.model, how.taps), net.model, how.loss)
+        with net.rng.isolated():
+            done = microbatches(runner.run, x, y, how.largest_pass)
+            runner.prove_samples()
+        if done.gradient_unknown:
+            raise MeasureError(done.gradient_unknown)
+        flattening = Flattening.of(done.hidden, done.gradients[-1], done.label_mask)
+        gradients = [flattening.vectors(g) for g in done.gradients]
+        yield Reference(net.model, x, y, done, flattening, gradients, runner.loss)
 
 
 class PassFailed(MeasureError, RuntimeError):

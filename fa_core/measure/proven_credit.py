@@ -6,7 +6,7 @@ What reaches a state need not train anything: a hook or a Function behind it may
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -20,6 +20,7 @@ from fa_core.measure.gradients import IGNORED, loss_gradient
 from fa_core.measure.graph import SELECTIONS
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, to_float64
 from fa_core.measure.loss import CE, Loss
+from fa_core.measure.norms import Signal
 from fa_core.measure.taps import Tapped, thawed
 from fa_core.measure.tracing import CutStates, OwnBackward
 
@@ -33,9 +34,6 @@ softmax ignores."""
 _Place: TypeAlias = tuple[Node, int]
 """A node of the graph and which of its outputs."""
 
-_Gradients: TypeAlias = Sequence[Tensor | None]
-"""One per parameter; None where none arrives."""
-
 
 @dataclass(frozen=True)
 class ProvenCredit:
@@ -46,7 +44,7 @@ class ProvenCredit:
         why: why some or all are not proven; "" if all are.
     """
 
-    vectors: Sequence[Tensor | None] = ()
+    vectors: Signal = ()
     why: str = ""
 
 
@@ -56,29 +54,11 @@ class _Backward:
 
     Attributes:
         arrived: for every state the vectors at its `_places`; None where the pass does not come.
-        written: the gradients of the parameters.
+        written: the gradients of the parameters; 0 where none arrives.
     """
 
-    arrived: Sequence[Sequence[Tensor | None]]
-    written: _Gradients
-
-
-@dataclass(frozen=True)
-class _Trained:
-    """What a vector at a state makes of the block before it, by the derivative of the forward.
-
-    Attributes:
-        gradients: of the parameters; None for those of other blocks.
-        passed_on: the vector at the state before it; None if that is not read.
-    """
-
-    gradients: _Gradients
-    passed_on: Tensor | None
-
-    @property
-    def parameters(self) -> list[int]:
-        """The parameters of the block."""
-        return [p for p, gradient in enumerate(self.gradients) if gradient is not None]
+    arrived: Sequence[Signal]
+    written: Sequence[Tensor]
 
 
 class CreditProof:
@@ -122,6 +102,7 @@ class CreditProof:
         self._x = x
         self._y = y
         self._loss = loss
+        # those at hand: a forward may put others in the place of some
         self._parameters = [p for p in model.parameters() if p.is_floating_point()]
         self._backward = self._run(x, y)
 
@@ -131,14 +112,11 @@ class CreditProof:
         Args:
             gradients: g_0..g_L.
         """
-        with thawed(self._model):
+        with thawed(self._parameters):
             _, total = self._trained_by(self._cut(), gradients)
-        floor = _NEGLIGIBLE * _length([g for g in total if g is not None])
-        for p, written, wanted in zip(self._parameters, self._backward.written, total, strict=True):
-            tolerance = _tolerance(p)
-            if not same(_or_zero(written, p), _or_zero(wanted, p), tolerance, floor):
-                return False
-        return True
+        floor = _NEGLIGIBLE * _length(total)
+        pairs = zip(self._backward.written, total, strict=True)
+        return all(same(written, wanted, floor) for written, wanted in pairs)
 
     def credit(self) -> ProvenCredit:
         """The proven credit, and why layers have none."""
@@ -148,15 +126,22 @@ class CreditProof:
         found = self._found()
         if all(place is None for place in found):
             return ProvenCredit(why=_UNPROVEN.format(_layers(range(len(found)))))
-        credit = [None if k is None else at[k] for at, k in zip(arrived, found, strict=True)]
+
+        def of(passed: _Backward) -> list[Tensor | None]:
+            pairs = zip(passed.arrived, found, strict=True)
+            return [None if k is None else at[k] for at, k in pairs]
 
         def again(x: Inputs, y: Tensor) -> list[Tensor | None]:
-            return [there for _, there in self._pairs(found, self._run(x, y))]
+            return of(self._run(x, y))
 
+        credit = of(self._backward)
         stored = of_no_error(credit, again, self._x, self._y)
         if stored:
             return ProvenCredit(why=f"its feedback reads a stored error: {stored}")
-        changing = self._changing(found)
+        pairs = enumerate(zip(credit, again(self._x, self._y), strict=True))
+        changing = [
+            l for l, (a, b) in pairs if a is not None and not (b is not None and same(a, b))
+        ]
         if changing:
             return ProvenCredit(
                 why=f"its feedback keeps state: the vector at {_layers(changing)} is another one "
@@ -167,7 +152,7 @@ class CreditProof:
 
     def _run(self, x: Inputs, y: Tensor) -> _Backward:
         """Run the network's own forward and backward pass."""
-        with RngState().isolated(), thawed(self._model):
+        with RngState().isolated(), thawed(self._parameters):
             stream = self._tapped.forward(self._model, x)
             seen: dict[_Place, Tensor] = {}
             places = [_places(edge) for edge in stream.edges]
@@ -182,7 +167,7 @@ class CreditProof:
         for (first, *behind), at_tap in zip(places, found[count:], strict=True):
             # a node that the pass need not go through runs no hook
             arrived.append([seen.get(first, at_tap), *map(seen.get, behind)])
-        return _Backward(arrived, found[:count])
+        return _Backward(arrived, self._summed([found[:count]]))
 
     def _cut(self) -> CutStates:
         return self._own.cut(self._model, self._x)
@@ -191,7 +176,7 @@ class CreditProof:
         """For every state the first place whose vector is proven."""
         arrived = self._backward.arrived
         found: list[int | None] = [None] * len(arrived)
-        with thawed(self._model):
+        with thawed(self._parameters):
             cut = self._cut()
             for k in range(max(map(len, arrived))):
                 vectors = [at[k] if k < len(at) else None for at in arrived]
@@ -199,35 +184,41 @@ class CreditProof:
                 for l, (one, a) in enumerate(zip(trained, vectors, strict=True)):
                     if found[l] is not None or a is None:
                         continue
-                    if not one.parameters:
-                        proven = self._is_passed_on(l, one, found)
+                    *gradients, passed_on = one
+                    block = [p for p, gradient in enumerate(gradients) if gradient is not None]
+                    if not block:
+                        proven = self._is_passed_on(l, passed_on, found)
                     else:
-                        proven = self._is_proven(l, k, a, one.parameters, total)
+                        proven = self._is_proven(l, k, a, block, total)
                     if proven:
                         found[l] = k
         return found
 
-    def _trained_by(
-        self, cut: CutStates, vectors: Sequence[Tensor | None]
-    ) -> tuple[list[_Trained], _Gradients]:
-        """What vectors at the states make of each block, and of all parameters in all."""
+    def _trained_by(self, cut: CutStates, vectors: Signal) -> tuple[list[Signal], list[Tensor]]:
+        """What vectors at the states make of each block, and of all parameters in all.
+
+        Of a block, by the derivative of the forward: the gradients of the parameters, None for
+        those of other blocks, and the vector at the state before it, None if that is not read.
+        """
         start, _ = loss_gradient(cut.logits, self._y, self._loss)
         by_head = _gradients(cut.logits, self._parameters, start)
-        trained = [self._trained(cut, l, a) for l, a in enumerate(vectors)]
-        return trained, _summed([by_head, *(one.gradients for one in trained)])
+        trained = []
+        for l, (state, a) in enumerate(zip(cut.before, vectors, strict=True)):
+            # of h_0 itself for l = 0, which it does not read
+            before = cut.after[max(l - 1, 0)]
+            trained.append(_gradients(state, [*self._parameters, before], a))
+        return trained, self._summed([by_head, *(one[:-1] for one in trained)])
 
-    def _trained(self, cut: CutStates, l: int, a: Tensor | None) -> _Trained:
-        """The effect of a vector at h_l, by the plain forward."""
-        state = cut.before[l]
-        if a is None or not state.requires_grad:
-            return _Trained([None] * len(self._parameters), None)
-        # of h_0 itself for l = 0, which it does not read
-        before = cut.after[max(l - 1, 0)]
-        *gradients, passed_on = _gradients(state, [*self._parameters, before], a)
-        return _Trained(gradients, passed_on)
+    def _summed(self, parts: Sequence[Signal]) -> list[Tensor]:
+        """Gradients of all blocks: a parameter may belong to several, or to none."""
+        total = []
+        for p, *gradients in zip(self._parameters, *parts, strict=True):
+            known = [gradient for gradient in gradients if gradient is not None]
+            total.append(sum(known[1:], known[0]) if known else torch.zeros_like(p))
+        return total
 
     def _is_proven(
-        self, l: int, k: int, a: Tensor, parameters: Sequence[int], total: _Gradients
+        self, l: int, k: int, a: Tensor, parameters: Sequence[int], total: Sequence[Tensor]
     ) -> bool:
         """Whether the k-th vector at h_l is what trains the block before it.
 
@@ -238,31 +229,26 @@ class CreditProof:
             parameters: of the block.
             total: what all vectors make of all parameters.
         """
-        written = [_or_zero(self._backward.written[p], self._parameters[p]) for p in parameters]
-        wanted = [_or_zero(total[p], self._parameters[p]) for p in parameters]
-        floor = _NEGLIGIBLE * _length(wanted)
-        tolerance = _tolerance(a)
-        plain = [
-            same(one, other, tolerance, floor) for one, other in zip(written, wanted, strict=True)
-        ]
-        if not any(ok and bool(w.any()) for ok, w in zip(plain, written, strict=True)):
+        written = self._backward.written
+        floor = _NEGLIGIBLE * _length([total[p] for p in parameters])
+        others = [p for p in parameters if not same(written[p], total[p], floor, a)]
+        if not any(p not in others and bool(written[p].any()) for p in parameters):
             # a credit of 0 trains nothing, and nothing is trained
-            return all(plain) and not bool(a.any())
-        others = [p for p, ok in zip(parameters, plain, strict=True) if not ok]
+            return not others and not bool(a.any())
         # what lies before h_0 is no block of the stream
         return not others or l == 0 or self._is_carried(l, k, a, others)
 
-    def _is_passed_on(self, l: int, trained: _Trained, found: Sequence[int | None]) -> bool:
+    def _is_passed_on(self, l: int, passed_on: Tensor | None, found: Sequence[int | None]) -> bool:
         """Whether a block without parameters hands its credit on to a proven one."""
         k = found[l - 1] if l else None
-        if k is None or trained.passed_on is None:
+        if k is None or passed_on is None:
             return False
         a = self._backward.arrived[l - 1][k]
-        return a is not None and same(a, trained.passed_on, _tolerance(a))
+        return a is not None and same(a, passed_on)
 
     def _is_carried(self, l: int, k: int, a: Tensor, parameters: Sequence[int]) -> bool:
         """Whether feedback inside the block before h_l carries a_l to some of its parameters."""
-        with RngState().isolated(), thawed(self._model):
+        with RngState().isolated(), thawed(self._parameters):
             stream = self._tapped.forward(self._model, self._x)
             edge: Any = GradientEdge(*_places(stream.edges[l])[k])
             inputs = [self._parameters[p] for p in parameters]
@@ -272,27 +258,9 @@ class CreditProof:
                 return False
         for p, twice in zip(parameters, found, strict=True):
             once = self._backward.written[p]
-            if once is None or twice is None or not bool(once.any()):
-                return False
-            if not same(twice, 2 * once, _tolerance(a)):
+            if twice is None or not bool(once.any()) or not same(twice, 2 * once, like=a):
                 return False
         return True
-
-    def _changing(self, found: Sequence[int | None]) -> list[int]:
-        """The layers whose credit is another one in the next pass of the same batch."""
-        pairs = self._pairs(found, self._run(self._x, self._y))
-        return [
-            l
-            for l, (a, b) in enumerate(pairs)
-            if a is not None and (b is None or not same(a, b, _tolerance(a)))
-        ]
-
-    def _pairs(
-        self, found: Sequence[int | None], other: _Backward
-    ) -> Iterator[tuple[Tensor | None, Tensor | None]]:
-        """The proven vectors with those of another pass."""
-        for k, here, there in zip(found, self._backward.arrived, other.arrived, strict=True):
-            yield (None, None) if k is None else (here[k], there[k])
 
 
 _UNPROVEN = (
@@ -333,48 +301,34 @@ def _keep(seen: dict[_Place, Tensor], place: _Place, vectors: tuple[Tensor | Non
         seen[place] = vector.detach().clone()
 
 
-def _gradients(of: Tensor, inputs: Sequence[Tensor], vector: Tensor) -> _Gradients:
-    if not of.requires_grad:
+def _gradients(of: Tensor, inputs: Sequence[Tensor], vector: Tensor | None) -> Signal:
+    if vector is None or not of.requires_grad:
         return [None] * len(inputs)
     return torch.autograd.grad(of, inputs, vector.to(of), allow_unused=True, retain_graph=True)
-
-
-def _summed(parts: Sequence[_Gradients]) -> _Gradients:
-    """Gradients of all blocks: a parameter may belong to several."""
-    total: list[Tensor | None] = []
-    for gradients in zip(*parts, strict=True):
-        known = [gradient for gradient in gradients if gradient is not None]
-        total.append(sum(known[1:], known[0]) if known else None)
-    return total
-
-
-def _or_zero(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter) if gradient is None else gradient
 
 
 def _length(tensors: Sequence[Tensor]) -> float:
     return math.sqrt(sum(float(to_float64(t).square().sum()) for t in tensors))
 
 
-def _tolerance(a: Tensor) -> float:
-    """`TOLERANCE`, or what half precision can hold."""
-    return max(TOLERANCE, 8 * torch.finfo(a.dtype).eps)
+def same(a: Tensor, b: Tensor, floor: float = 0.0, like: Tensor | None = None) -> bool:
+    """Whether ‖a − b‖ ≤ t·max(‖a‖, ‖b‖) + floor; never for NaN.
 
+    t is `TOLERANCE`, or what half precision can hold, if `a`, or `like`, has it.
 
-def same(a: Tensor, b: Tensor, tolerance: float, floor: float = 0.0) -> bool:
-    """Whether ‖a − b‖ ≤ tolerance·max(‖a‖, ‖b‖) + floor; never for NaN.
-
-    >>> same(torch.ones(2), torch.ones(2) + 1e-6, 1e-4), same(torch.ones(2), -torch.ones(2), 1e-4)
+    >>> same(torch.ones(2), torch.ones(2) + 1e-6), same(torch.ones(2), -torch.ones(2))
     (True, False)
     """
+    kind = (a if like is None else like).dtype
+    tolerance = max(TOLERANCE, 8 * torch.finfo(kind).eps)
     a, b = to_float64(a), to_float64(b)
     longest = max(float(a.norm()), float(b.norm()))
     return float((a - b).norm()) <= tolerance * longest + floor
 
 
 def of_no_error(
-    credit: Sequence[Tensor | None],
-    again: Callable[[Inputs, Tensor], Sequence[Tensor | None]],
+    credit: Signal,
+    again: Callable[[Inputs, Tensor], Signal],
     x: Inputs,
     y: Tensor,
 ) -> str:
@@ -392,7 +346,7 @@ def of_no_error(
     changed = again(x, torch.where(y == IGNORED, y, other))
     stored = []
     for l, (a, b) in enumerate(zip(credit, changed, strict=True)):
-        if a is not None and bool(a.any()) and b is not None and same(a, b, _tolerance(a)):
+        if a is not None and bool(a.any()) and b is not None and same(a, b):
             stored.append(l)
     if stored:
         order = torch.arange(len(y), device=y.device) // 2
@@ -407,7 +361,6 @@ def _moves(a: Tensor | None, b: Tensor | None, order: Tensor) -> bool:
     """Whether a credit goes with the samples, or is another one if it is the batch's mean."""
     if a is None or b is None:
         return False
-    tolerance = _tolerance(a)
-    is_mean = same(a, a[:1].expand_as(a), tolerance)
+    is_mean = same(a, a[:1].expand_as(a))
     wanted = b[:1].expand_as(b) if is_mean else a[order]
-    return same(wanted, b, tolerance) and not same(a, b, tolerance)
+    return same(wanted, b) and not same(a, b)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from fa_core.measure.batch_input import to_device
-from fa_core.measure.isolate import eval_mode
-from fa_core.measure.loss import LossChoice
+from fa_core.measure.gradients import Pass
 from fa_core.measure.norms import (
     Flattening,
     lower_median,
@@ -17,30 +15,19 @@ from fa_core.measure.norms import (
     sample_cosines,
     sample_norms,
 )
-from fa_core.measure.passes import true_pass
-from fa_core.measure.taps import Taps
+from fa_core.measure.passes import DEFAULTS, PassOptions, reference
 from fa_core.report.measurements import ReferencePrecision
 
 
 def reference_precision(
-    model: nn.Module,
-    batch: object,
-    taps: Taps = None,
-    dtype: str | None = None,
-    largest_pass: int | None = None,
-    device: str | torch.device | None = None,
-    loss: LossChoice = "ce",
+    model: nn.Module, batch: object, how: PassOptions = DEFAULTS
 ) -> ReferencePrecision:
     """cos(g_l, g_l in float64) at every layer, on one batch.
 
     Args:
         model: the network; it is left unchanged.
         batch: as for `diagnose`.
-        taps: as for `diagnose`.
-        dtype: the arithmetic to check, as for `diagnose`; None = the one `diagnose` would use.
-        largest_pass: samples per pass, as for `diagnose`.
-        device: as for `diagnose`.
-        loss: as for `diagnose`.
+        how: the options of `diagnose`; the arithmetic to check is its ``dtype``.
 
     Raises:
         MeasureError: the network cannot run in float64 (a cast inside), or the data do not fit it.
@@ -49,17 +36,18 @@ def reference_precision(
 
     >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
-    >>> found = reference_precision(net, (torch.eye(2), torch.tensor([0, 1])), taps="0,1")
+    >>> batch = torch.eye(2), torch.tensor([0, 1])
+    >>> found = reference_precision(net, batch, PassOptions(taps="0,1"))
     >>> all(c > 1 - 1e-12 for c in found.cosine), found.lost
     (True, [0, 0])
     """
-    passes = []
-    for arithmetic in (dtype, "float64"):
-        with eval_mode(model, arithmetic, device) as net:
-            x, y = to_device(batch, 0, net)
-            passes.append(true_pass(net, taps, x, y, largest_pass, loss))
-    measured, exact = passes
-    flattening = Flattening.of(exact.hidden, exact.gradients[-1], exact.label_mask)
+
+    def run(dtype: str | None) -> tuple[Pass, Flattening]:
+        with reference(model, batch, replace(how, dtype=dtype)) as found:
+            return found.done, found.flattening
+
+    measured, _ = run(how.dtype)
+    exact, flattening = run("float64")
     layers = []
     for g, exact_g in zip(measured.gradients, exact.gradients, strict=True):
         layers.append(_compared(flattening.vectors(g), flattening.vectors(exact_g)))

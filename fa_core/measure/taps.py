@@ -6,10 +6,9 @@ They are the caller's, the network's own stream, or guessed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +25,10 @@ from fa_core.measure.hooks import (
     plain_logits,
     read_logits,
     split_patterns,
-    tapped_inputs,
-    tapped_outputs,
+    tapped,
 )
 from fa_core.measure.isolate import Inputs, call_model, detached_inputs
-from fa_core.measure.stream import prove
+from fa_core.measure.stream import Stream, prove
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -45,36 +43,26 @@ Layers: TypeAlias = Sequence[int] | None
 """Which l of h_l; None = all."""
 
 
-@dataclass(frozen=True)
-class Stream:
-    """The results of one forward pass.
+class Tapped:
+    """Runs a network with its stream tapped.
 
     Attributes:
-        logits: (B, C), attached to the graph.
-        hidden: h_0..h_L in the network's own shapes, each (B, ...).
-        edges: the state or graph edge at which to read g_l; None for layers not requested.
-        names: names of h_0..h_L.
-        returned: the network returned the states itself: they may be side branches.
-        cuts: operations of every state, of a pass that `Flow` records (see
-            `fa_core.measure.stream.prove`).
+        guess: patterns that were guessed; empty for taps that were given.
     """
 
-    logits: Tensor
-    hidden: list[Tensor]
-    edges: Sequence[Tensor | GradientEdge | None]
-    names: list[str]
-    returned: bool = False
-    cuts: Sequence[Sequence[int | None]] = ()
+    guess: Sequence[str] = ()
 
-
-class Tapped(Protocol):
-    """Runs a network with its stream tapped."""
+    def chosen(self, model: nn.Module, x: Inputs) -> Tapped:
+        """The taps, after a look at the first batch."""
+        return self
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         """Run once; gradients are needed at ``layers``."""
+        raise NotImplementedError
 
     def plain(self, model: nn.Module, x: Inputs) -> States:
         """Run without a look at the graph."""
+        raise NotImplementedError
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), outside the graph."""
@@ -129,7 +117,7 @@ class ReturnedStream(Tapped):
 
     def _run(self, model: nn.Module, x: Inputs) -> States:
         thawing = self._from_parameters and torch.is_grad_enabled()
-        with thawed(model) if thawing else nullcontext():
+        with thawed(model.parameters()) if thawing else nullcontext():
             output = self._function(model, detached_inputs(model, x, gradients=True))
         if not _is_stream(output):
             raise TapError(
@@ -205,7 +193,7 @@ class ModuleTaps(Tapped):
 
     def forward(self, model: nn.Module, x: Inputs, layers: Layers = None) -> Stream:
         found = _Recorder(layers)
-        with tapped_outputs(model, self._modules, found):
+        with tapped(model, self._modules, found):
             logits = read_logits(call_model(model, detached_inputs(model, x)))
         _check_ran(self._modules, found.names)
         return Stream(logits, found.hidden, found.edges, found.names, cuts=found.cuts)
@@ -217,7 +205,7 @@ class ModuleTaps(Tapped):
             hidden.append(state)
             return state.clone()
 
-        with tapped_outputs(model, self._modules, tap):
+        with tapped(model, self._modules, tap):
             logits = read_logits(call_model(model, detached_inputs(model, x, gradients=True)))
         return logits, hidden
 
@@ -232,13 +220,7 @@ class ReadTaps(ReturnedStream):
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         super().__init__(self._collect, "the taps")
-        parts = split_patterns(patterns)
-        reading = [part for part in parts if part.endswith(READS)]
-        giving = [part for part in parts if part not in reading]
-        self._read = match_modules(model, reading)
-        self._given: list[str] = []
-        if giving:
-            self._given = match_modules(model, giving)
+        self._modules = match_modules(model, patterns)
         self._copies = False
 
     def _collect(self, model: nn.Module, x: Inputs) -> States:
@@ -260,14 +242,14 @@ class ReadTaps(ReturnedStream):
             states.append(kept)
             return state
 
-        with tapped_inputs(model, self._read, tap), tapped_outputs(model, self._given, tap):
+        with tapped(model, self._modules, tap):
             logits = read_logits(call_model(model, x))
         written = any(state._version != version for state, version in read)
         if written and not self._copies:
             # the gradient is then read from the copies, which takes a pass per layer
             self._copies = True
             return self._collect(model, x)
-        _check_ran([*(f"{name}{READS}" for name in self._read), *self._given], ran)
+        _check_ran(self._modules, ran)
         self._labels = labels
         return logits, states
 
@@ -288,9 +270,9 @@ def _check_ran(modules: Sequence[str], ran: Collection[str]) -> None:
 
 
 @contextmanager
-def thawed(model: nn.Module) -> Iterator[None]:
+def thawed(parameters: Iterable[nn.Parameter]) -> Iterator[None]:
     """Let all floating-point parameters require gradients."""
-    frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
+    frozen = [p for p in parameters if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)
     try:
@@ -336,30 +318,21 @@ def _refuse_partial(logits: Tensor, hidden: Sequence[Tensor], names: Sequence[st
         )
 
 
-class GuessedTaps:
-    """Taps that are guessed from the first batch.
+class GuessedTaps(Tapped):
+    """Taps that are guessed from the first batch, by a forward pass (see `guess_taps`).
 
     Args:
         on_note: called with a note on the guess, before the first pass.
-
-    Attributes:
-        taps: the guess; empty before the first batch.
     """
 
     def __init__(self, on_note: Callable[[str], None] | None = None) -> None:
-        self.taps: list[str] = []
         self._on_note = on_note
 
-    def choose(self, model: nn.Module, x: Inputs) -> Tapped:
-        """Guess the taps by a forward pass (see `guess_taps`)."""
-        self.taps = guess_taps(model, x)
+    def chosen(self, model: nn.Module, x: Inputs) -> Tapped:
+        self.guess = guess_taps(model, x)
         if self._on_note is not None:
-            self._on_note(guess_note(self.taps))
-        return _by_names(model, self.taps)
-
-    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), outside the graph."""
-        return plain_logits(model, x)
+            self._on_note(guess_note(self.guess))
+        return _by_names(model, self.guess)
 
 
 def guess_note(taps: Sequence[str]) -> str:
@@ -402,7 +375,7 @@ def working_taps(model: nn.Module, x: Inputs) -> str:
 
 def resolve_taps(
     model: nn.Module, taps: Taps = None, on_note: Callable[[str], None] | None = None
-) -> Tapped | GuessedTaps:
+) -> Tapped:
     """The taps of `model` for a caller's ``taps``.
 
     Args:

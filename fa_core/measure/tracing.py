@@ -23,7 +23,9 @@ from fa_core.measure.isolate import (
     to_float64,
     tree_map,
 )
-from fa_core.measure.taps import Layers, States, Stream, Tapped, thawed
+from fa_core.measure.norms import agree
+from fa_core.measure.stream import Stream
+from fa_core.measure.taps import Layers, States, Tapped, thawed
 
 _TORCHS = ("aten", "prim", "prims")
 """Namespaces whose operators have true derivatives only."""
@@ -102,7 +104,7 @@ class _Cutting(fx.Interpreter):
 
 def _run_trace(trace: fx.GraphModule, model: nn.Module, x: Inputs) -> States:
     # states may come from token ids, so their graph starts at the parameters
-    with thawed(model):
+    with thawed(model.parameters()):
         found: States = trace(detached_inputs(model, x, gradients=True))
     return found
 
@@ -367,11 +369,7 @@ def _check_same(found: Tensor, expected: Tensor) -> None:
     Raises:
         MeasureError: they differ by more than rounding.
     """
-    found = found.detach().nan_to_num()
-    expected = expected.detach().nan_to_num()
-    rounding = 100 * torch.finfo(found.dtype).eps
-    largest = float(expected.abs().max())
-    if not torch.allclose(found, expected, rtol=rounding, atol=rounding * largest):
+    if not agree(expected, found, ulps=100):
         raise MeasureError(
             "what it computes from a batch is not the same every time, or does not stay in torch"
         )

@@ -6,7 +6,14 @@ import math
 
 import msgspec
 
-from fa_core.report.beside import beside_texts, mean_error_remark, reference_text, scale_text
+from fa_core.report.beside import (
+    beside_texts,
+    failure_mode,
+    floor_text,
+    mean_error_remark,
+    reference_text,
+    scale_text,
+)
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, judged_text
 from fa_core.report.judged_run import JudgedRun
 from fa_core.report.notes import (
@@ -15,12 +22,15 @@ from fa_core.report.notes import (
     dead_text,
     depth_text,
     other_margins_text,
+    own_backward_text,
+    reduction_text,
     why_unmeasured,
     why_unproven,
 )
-from fa_core.report.numbers import exact, short
+from fa_core.report.numbers import brief, exact, short
 from fa_core.report.quantities import JUDGED, Quantity
 from fa_core.report.verdict import FIRES, NOT_MEASURED
+from fa_core.report.verdict_text import flips_texts, verdict_words
 
 
 class DiagnosticRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,3 +159,44 @@ def _remarks(run: JudgedRun, letter: str) -> list[str]:
         if letter in run.flags:
             texts.append(reference_text(run))
     return [text for text in (by_number, *texts) if text]
+
+
+def report_text(run: JudgedRun) -> str:
+    """A report as text: verdict, a line per diagnostic, norms of all layers, notes.
+
+    >>> print(report_text(JudgedRun("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25])))
+    dfa: trustworthy on a, b
+      (a) passes: growth per block 2 (limit 50)
+      (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-7)
+      (c) not measured: not in the source
+      (d) not measured: no accuracy in the source
+      to flip: walk-back where a < 2, or b > 0.25
+      ‖h_l‖: 0: 1, 1: 2
+      ‖g_l‖: 0: 0.5, 1: 0.25
+      d = 256
+    """
+    lines = [record.line for record in records_of(run)]
+    cause, mode = floor_text(run), failure_mode(run)
+    if cause:
+        lines.append(f"cause of (b): {cause}")
+    if mode:
+        lines.append(f"mode: {mode}")
+    lines += [f"to flip: {flip}" for flip in flips_texts(run)]
+    lines += _layers("‖h_l‖", run.by_layer("residual_norms"))
+    lines += _layers("‖g_l‖", run.by_layer("bp_grad_norms"))
+    gammas = enumerate((run.credit or {}).get("gamma") or ())
+    lines += _layers("Γ_l", {str(l): gamma for l, gamma in gammas if gamma is not None})
+    lines += filter(None, [reduction_text(run), own_backward_text(run), run.notes])
+    name = run.method_name or "run"
+    if run.seed is not None:
+        name += f" seed {run.seed}"
+    title = f"{name}: {verdict_words(run)}"
+    return "\n  ".join([title, *lines])
+
+
+def _layers(name: str, norms: dict[str, float]) -> list[str]:
+    """A line with the numbers of all layers; none without numbers."""
+    if not norms:
+        return []
+    listed = ", ".join(f"{layer}: {brief(norm)}" for layer, norm in norms.items())
+    return [f"{name}: {listed}"]

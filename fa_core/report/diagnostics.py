@@ -15,7 +15,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,16 +29,6 @@ BOUND, PROXY, ASSUMED = "bound", "proxy", "assumed"
 
 NORM_RATIO_EPS = 1e-30
 """Smallest norm of a growth ratio; a layer below it is dead."""
-
-Result = TypeVar("Result", covariant=True)
-
-
-class Comparable(Protocol[Result]):
-    """A number, or an array with elementwise comparison."""
-
-    def __gt__(self, other: float, /) -> Result: ...
-
-    def __lt__(self, other: float, /) -> Result: ...
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,13 +87,12 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         """The value that fires at every threshold, which none can equal: ±inf."""
         return math.inf if self.fires_above else -math.inf
 
-    def beyond(self, values: Comparable[Result], limit: float) -> Result:
-        """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for
-        NaN."""
+    def beyond(self, value: float, limit: float) -> bool:
+        """Whether a value is on the side of a limit that fires; False for NaN."""
         limit = finite(limit)
         if self.fires_above:
-            return values > limit
-        return values < limit
+            return value > limit
+        return value < limit
 
     def distance(self, low: float, high: float) -> float | None:
         """Distance of two values: their ratio if the number spans decades (None from 0), else their
@@ -134,7 +123,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
 
     def fires(self, value: float, thresholds: DiagnosticThresholds) -> bool:
         """Whether a number fires; NaN does not (`JudgedRun.nonfinite` does)."""
-        return bool(self.beyond(value, self.limit(thresholds)))
+        return self.beyond(value, self.limit(thresholds))
 
 
 def finite(limit: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from fa_core.files.decode import Json
 from fa_core.report.intervals import t_quantile
@@ -29,10 +29,10 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
     ...     "fa"))
     ([2], [])
     """
-    recorded = _entry(credit, "free_layers")
+    recorded = (credit or {}).get("free_layers")
     if isinstance(recorded, list):
         return recorded
-    layers = _entry(credit, "gamma")
+    layers = (credit or {}).get("gamma")
     if known_method(canonical_method(method)) in FREE_AT_L and isinstance(layers, (list, tuple)):
         return [len(layers) - 1]
     return []
@@ -53,7 +53,7 @@ def aggregation(credit: Credit, method: str = "") -> str:
     lost = lost_layers(credit, method)
     deep = deep_layers(credit, method)
     known = {0, *free, *lost, *deep}
-    without = [l for l in range(len(_entry(credit, "gamma") or ())) if l not in known]
+    without = [l for l in range(len((credit or {}).get("gamma") or ())) if l not in known]
     if free:
         text += f" without l = {_listed(free)}, whose credit comes free"
     if without and deep:
@@ -86,7 +86,7 @@ def deep_gamma(credit: Credit, method: str = "", metric: str = "gamma") -> float
     nan
     """
     layers = deep_layers(credit, method)
-    values = _entry(credit, metric) or ()
+    values = (credit or {}).get(metric) or ()
     if lost_layers(credit, method) or not layers or len(values) <= layers[-1]:
         return math.nan
     numbers = [math.nan if values[l] is None else as_float(values[l]) for l in layers]
@@ -116,7 +116,7 @@ def deep_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    gamma = _entry(credit, "gamma") or ()
+    gamma = (credit or {}).get("gamma") or ()
     return [l for l, value in enumerate(gamma) if l and l not in free and value is not None]
 
 
@@ -129,8 +129,8 @@ def lost_layers(credit: Credit, method: str = "") -> list[int]:
     [1]
     """
     free = free_layers(credit, method)
-    gamma = _entry(credit, "gamma") or ()
-    zeros = _entry(credit, "zeros") or ()
+    gamma = (credit or {}).get("gamma") or ()
+    zeros = (credit or {}).get("zeros") or ()
     pairs = enumerate(zip(gamma, zeros, strict=False))
     return [l for l, (g, z) in pairs if l and l not in free and g is None and z is not None]
 
@@ -156,7 +156,7 @@ def mean_gamma(credit: Credit) -> float:
     >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
     0.4
     """
-    known = _finite(_entry(credit, "gamma"))
+    known = _finite((credit or {}).get("gamma"))
     return sum(known) / len(known) if known else math.nan
 
 
@@ -173,7 +173,7 @@ def aggregation_collapse(credit: Credit) -> float:
     ...     aggregation_collapse({"gamma": [0.2, None]}))
     (0.25, nan)
     """
-    sizes = [abs(value) for value in _finite(_entry(credit, "gamma"))]
+    sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
     if len(sizes) > 1 and any(sizes):
         return max(sizes[0], sizes[-1]) / sum(sizes)
     return math.nan
@@ -187,14 +187,8 @@ def _finite(layers: object) -> list[float]:
     return [number for number in numbers if math.isfinite(number)]
 
 
-def _entry(credit: Credit, name: str) -> Any:
-    if credit is None:
-        return None
-    return credit.get(name)
-
-
 def _null(credit: Credit) -> Json:
-    null = _entry(credit, "null")
+    null = (credit or {}).get("null")
     if isinstance(null, dict):
         return null
     return {}
@@ -212,11 +206,12 @@ def null_gamma(credit: Credit, method: str = "") -> tuple[float, float]:
     (0.01, nan)
     """
     null = _null(credit)
-    recorded = _entry(credit, "free_layers")
+    recorded = (credit or {}).get("free_layers")
     if null and not isinstance(recorded, list) and free_layers(credit, method):
         return deep_gamma(null, method), math.nan
-    mean = _number(null, "deep_gamma_mean")
-    return mean, _number(null, "deep_gamma_std")
+    found = (null.get(f"deep_gamma_{name}") for name in ("mean", "std"))
+    mean, std = (math.nan if value is None else value for value in found)
+    return mean, std
 
 
 def null_of(credit: Credit) -> str:
@@ -227,13 +222,6 @@ def null_of(credit: Credit) -> str:
     """
     drawn = _null(credit).get("of")
     return drawn if isinstance(drawn, str) else ""
-
-
-def _number(table: Json, name: str) -> float:
-    value: float | None = table.get(name)
-    if value is None:
-        return math.nan
-    return value
 
 
 def null_band(credit: Credit, method: str, provenance: Json) -> tuple[float, float] | None:

@@ -1,6 +1,6 @@
 """95 % intervals of (b), (c) and (d) from the samples of one audit. Pure Python.
 
-(a)'s is in `fa_core.measure.resampling`. The same audit gives the same interval. Coverage was
+(a)'s is in `fa_core.measure.norms`. The same audit gives the same interval. Coverage was
 simulated (`python -m tests.bench.coverage`; the table is in docs/protocol/intervals.md). A number
 without an interval (an old file, too few samples) is judged as a point.
 """

@@ -130,8 +130,9 @@ def reach_of(run: JudgedRun, numbers: Iterable[float | None], nonfinite: Contain
     return found
 
 
-_FIRED = {FIRES: True, PASSES: False}
-"""Whether a diagnostic fires, by its state."""
+def _fires(letter: str) -> property:
+    """Whether a diagnostic fires; None if it was not measured or is undecided."""
+    return property(lambda run: {FIRES: True, PASSES: False}.get(run.states[letter]))
 
 
 @refuse_changes
@@ -292,25 +293,10 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         """What is counted and coloured: the judgement, or ``"control"``, which makes no claim."""
         return judgement_of(self.flags, self.coverage, self.undecided, control=self.is_control)
 
-    @property
-    def residual_stream_exploded(self) -> bool | None:
-        """Whether (a) fires; None if it was not measured or is undecided."""
-        return _FIRED.get(self.states["a"])
-
-    @property
-    def bp_grad_at_floor(self) -> bool | None:
-        """Whether (b) fires; None if it was not measured or is undecided."""
-        return _FIRED.get(self.states["b"])
-
-    @property
-    def reference_drift_dominated(self) -> bool | None:
-        """Whether (c) fires; None if it was not measured or is undecided."""
-        return _FIRED.get(self.states["c"])
-
-    @property
-    def frozen_baseline_undercut(self) -> bool | None:
-        """Whether (d) fires; None if it was not measured or is undecided."""
-        return _FIRED.get(self.states["d"])
+    residual_stream_exploded = _fires("a")
+    bp_grad_at_floor = _fires("b")
+    reference_drift_dominated = _fires("c")
+    frozen_baseline_undercut = _fires("d")
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """The judgement in five characters (`cell_text`)."""

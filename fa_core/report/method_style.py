@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
@@ -38,7 +38,7 @@ def method_style(method: str) -> MethodStyle:
     """A method's own style.
 
     A variant of a known method, such as ``dfa_penalty``, has its colour and another marker; other
-    names have a style by checksum.
+    names have a style by checksum. Axes in brackets change no style.
 
     >>> method_style("dfa").colour == method_style("dfa_penalty").colour
     True
@@ -47,7 +47,7 @@ def method_style(method: str) -> MethodStyle:
     """
     if method in METHOD_STYLES:
         return METHOD_STYLES[method]
-    checksum = crc32(method.encode(errors="backslashreplace"))
+    checksum = crc32(method.partition(" (")[0].encode(errors="backslashreplace"))
     known = known_method(method)
     if not known:
         turn, colour = divmod(checksum, len(_COLOURS))
@@ -94,32 +94,9 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     return found
 
 
-PUBLISHED_NAMES: Mapping[str, str] = {
-    "bp": "BP",
-    "fa": "FA",
-    "dfa": "DFA",
-    "state_bridge": "State Bridge",
-    "credit_bridge": "Credit Bridge",
-    "ep": "EP",
-    "fa_weights": "FA (weights)",
-    "usf": "uSF",
-    "brsf": "brSF",
-    "frsf": "frSF",
-    "kp": "Kolen–Pollack",
-    "weight_mirror": "Weight Mirror",
-    "dfa_layers": "DFA (layers)",
-    "sparse_dfa": "Sparse DFA",
-    "drtp": "DRTP",
-    "dtp": "DTP",
-    "pc": "PC",
-    "local_loss": "Local Loss",
-    "pepita": "PEPITA",
-    "ff": "Forward-Forward",
-    "frozen": "frozen blocks",
-    "shallow": "shallow",
-    "random_init": "random init",
-    "random_targets": "random targets",
-}
+PUBLISHED_NAMES = msgspec.json.decode(
+    Path(__file__).with_name("method_names.json").read_bytes(), type=dict[str, str]
+)
 """Canonical name → name in print: the keys of `fa_core.zoo.methods.METHODS`, without torch."""
 
 

@@ -23,7 +23,7 @@ from fa_core.report.provenance import (
     GRADIENT_BY,
 )
 from fa_core.report.quantities import JUDGED
-from fa_core.report.report_check import NO_REASON
+from fa_core.report.report_facts import NO_REASON
 
 GIVE_ONE = " (give a frozen run, or its accuracy)"
 """Hint for (d) without a baseline."""

@@ -245,12 +245,12 @@ def factor_spread(mean: float | None, factor: float | None, limit: float | None 
     limit needs them.
 
     >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
-    ('5.18e8 ×/÷ 1.5', '1.50', 'N/A')
+    ('5.18e8 (×1.5)', '1.50', 'N/A')
     """
     text = _significant_beside(mean, limit, 3)
     if factor is None:
         return text
-    return f"{text} ×/÷ {significant(factor, 2)}"
+    return f"{text} (×{significant(factor, 2)})"
 
 
 def _significant_beside(value: float | None, limit: float | None, digits: int) -> str:

@@ -29,7 +29,6 @@ CUSTOM_BACKWARD = "custom_backward"
 GRADIENT_BY = "gradient_by"
 """Computation of the gradient of such a network; absent: by its own backward pass."""
 
-
 BATCH_SIZES = "batch_sizes"
 """B of every eval batch; absent: all have ``batch_size``."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -35,6 +35,9 @@ WHAT_IF = "(what if)"
 
 NORMS = ("residual_norms", "bp_grad_norms")
 """Fields with a number per layer."""
+
+NO_REASON = "not in the source"
+"""Reason of an unmeasured value without a recorded one."""
 
 UNSTATED = DiagnosticThresholds()
 """Thresholds of a report without recorded ones."""
@@ -140,7 +143,7 @@ class ReportFacts(msgspec.Struct, frozen=True, dict=True):
     flatten: str | None = None
     error_norm: float | None = None
     unmeasured: dict[str, str] = {}
-    evidence: dict[str, str] = {}
+    evidence: dict[str, Literal["bound", "proxy", "assumed"]] = {}
     growth_bound: float | None = None
     credit: Json | None = None
     intervals: dict[str, Interval] = {}

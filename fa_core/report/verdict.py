@@ -90,16 +90,15 @@ def common_judgement(judgements: Iterable[str]) -> str:
     return next(iter(found), NOT_MEASURED)
 
 
-def cell_legend(*, controls: bool = False) -> str:
-    """Legend of `cell_text`; at most 78 characters.
+def cell_legend(*, controls: bool = False) -> list[str]:
+    """The signs of `cell_text` with their meanings; at most 78 characters, with blanks between.
 
     Args:
         controls: whether to include controls.
     """
-    marks = f"✗ {WALKS_BACK} ✓ {TRUSTWORTHY}"
-    if controls:
-        marks = f"{marks} ▫ {CONTROL}"
-    return f"{marks}: letter fires, - passes, ~ undecided, · not measured"
+    marks = [f"✗ {WALKS_BACK}", f"✓ {TRUSTWORTHY}", *([f"▫ {CONTROL}"] * controls)]
+    marks[-1] += ":"
+    return [*marks, "a fires", "- passes", "~ undecided", "· unmeasured"]
 
 
 @lru_cache(maxsize=512)

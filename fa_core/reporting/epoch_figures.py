@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fa_core.analysis.timeline import EpochPoint, Timeline
+    from fa_core.analysis.timeline import Timeline
 
 
 @fixed_style()
@@ -66,21 +66,22 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
     names, styles = variants((one.method, one.axes) for one in drawn)
-    layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
-    shown = range(-1, layers)
+    # deep Γ, then Γ_l
+    shown = range(1 + max((len(point.gamma) for one in drawn for point in one.points), default=0))
     signs: Signs = {}
     if any(one.null or one.null_gamma for one in drawn):
         signs["under random feedback"] = {"linestyle": ":"}
     figure, axes = page(f"Γ over {_unit(drawn)}s", styles, math.ceil(len(shown) / 3), 3, signs)
     for panel in axes[len(shown) :]:
         panel.set_visible(False)
-    for panel, layer in zip(axes, shown, strict=False):
+    for panel, place in zip(axes, shown, strict=False):
         curves = []
         for one in drawn:
-            curves.append(_numbers(_gamma_at(point, layer) for point in one.points))
-        nulls = _numbers(_null_at(one, layer) for one in drawn)
-        panel.set(title=f"Γ at l = {layer}")
-        if layer < 0:
+            gammas = ((point.deep_gamma, *point.gamma) for point in one.points)
+            curves.append(_numbers(_at(layers, place) for layers in gammas))
+        nulls = _numbers(_at(((one.null or [None])[0], *one.null_gamma), place) for one in drawn)
+        panel.set(title=f"Γ at l = {place - 1}")
+        if not place:
             panel.set(title="deep Γ", ylabel="cosine")
         panels.fit(panel, [*itertools.chain(*curves), *nulls, 0.0])
         for name, null in zip(names, nulls, strict=True):
@@ -106,21 +107,9 @@ def _over_epochs(
         plot(panel, xs, ys, style, alpha=panels.FAINT, markevery=slice(-1, None))
 
 
-def _gamma_at(point: EpochPoint, layer: int) -> float | None:
-    """Γ_l of an epoch; deep Γ for −1."""
-    if layer < 0:
-        return point.deep_gamma
-    if layer < len(point.gamma):
-        return point.gamma[layer]
-    return None
-
-
-def _null_at(one: Timeline, layer: int) -> float | None:
-    """Γ_l of a run under random feedback; deep Γ for −1."""
-    if layer < 0:
-        return one.null[0] if one.null else None
-    if layer < len(one.null_gamma):
-        return one.null_gamma[layer]
+def _at(values: Sequence[float | None], place: int) -> float | None:
+    if place < len(values):
+        return values[place]
     return None
 
 

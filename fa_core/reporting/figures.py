@@ -3,35 +3,163 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.method_groups import conditions, families
+from fa_core.analysis.method_groups import Condition, conditions, families
+from fa_core.analysis.seeds import stat_of
+from fa_core.formats.table import Floats, Indices, Mask
 from fa_core.report.diagnostics import BIT
-from fa_core.report.method_style import published_name
+from fa_core.report.method_style import MethodStyle, published_name
 from fa_core.report.numbers import brief, with_axes
-from fa_core.report.quantities import JUDGED, Quantity
+from fa_core.report.quantities import BY_NAME, JUDGED, Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
-from fa_core.reporting.markers import (
-    ACCURACY,
-    COURSES,
-    Markers,
-    column_of,
-    faces,
-    mean_of,
-    side_by_side,
-    variants_of,
+from fa_core.reporting.panels import (
+    Look,
+    Signs,
+    fixed_style,
+    laid_out,
+    page,
+    plot,
+    prepare,
+    variants,
 )
-from fa_core.reporting.panels import Look, Signs, fixed_style, laid_out, page, plot, variants
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from fa_core.formats.table import AuditTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fa_core.formats.table import AuditTable
+
+
+ACCURACY = BY_NAME["acc"]
+
+COURSES = named("acc", "growth", "g_L")
+"""Panels of figures over an axis, conditions or epochs."""
+
+
+class Markers(NamedTuple):
+    """Runs as markers.
+
+    Attributes:
+        table: the runs.
+        thresholds: of their verdicts.
+        names: of the drawn runs, by index.
+        styles: by name.
+        xs: horizontal position of every run of the table.
+        rows: indices of the drawn runs.
+    """
+
+    table: AuditTable
+    thresholds: DiagnosticThresholds
+    names: Mapping[int, str]
+    styles: Mapping[str, MethodStyle]
+    xs: Floats
+    rows: Indices
+
+    def draw(self, panel: Axes, what: Quantity, also: Sequence[float] = ()) -> None:
+        """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
+
+        It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
+        and at the accuracy that passes (d).
+
+        Args:
+            panel: where to draw.
+            what: the number.
+            also: further values on the axis.
+        """
+        table, rows, bit = self.table, self.rows, BIT[what.marks]
+        values = column_of(table, what)
+        marks = {}
+        if what is ACCURACY:
+            margin = self.thresholds.frozen_acc_margin_pp / 100
+            marks = {panels.MUTED: table.baseline, panels.LIMIT: table.baseline + margin}
+        shown = [*values[rows], *also]
+        for mark in marks.values():
+            shown += [*mark[rows]]
+        prepare(panel, shown, what, self.thresholds, table.kinds)
+        look: Look = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
+        for colour, mark in marks.items():
+            known = rows[np.isfinite(mark[rows])]
+            panel.plot(self.xs[known], mark[known], **{**look, "color": colour})
+        finite = rows[np.isfinite(values[rows])]
+        for name, style in self.styles.items():
+            mine = finite[[self.names[i] == name for i in finite.tolist()]]
+            for look, are in self._looks(style, bit):
+                some = mine[are[mine]]
+                plot(panel, self.xs[some], values[some], style, linestyle="none", **look)
+        broken = (table.nonfinite[rows] & bit) != 0
+        for x in self.xs[rows[broken & ~np.isfinite(values[rows])]].tolist():
+            word = panel.text(x, 0.02, "NaN/inf", transform=panel.get_xaxis_transform())
+            word.set(color=panels.LIMIT, fontsize=6, rotation=90, ha="center", va="bottom")
+
+    def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
+        """Faces of a method's markers, each with the runs that have it."""
+        table = self.table
+        fires = (table.flags(self.thresholds) & bit) != 0
+        measured = (table.coverage & bit) != 0
+        undecided = (table.undecided(self.thresholds) & bit) != 0
+        yield {"markerfacecolor": panels.UNMEASURED}, ~measured
+        yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
+        yield {"markerfacecolor": style.colour}, fires
+        yield panels.STAR, undecided
+
+
+def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
+    """Legend of the faces of markers; stars and grey accuracies only if they occur."""
+    signs: Signs = dict(panels.FILLED)
+    if table.undecided(thresholds).any():
+        signs |= panels.UNDECIDED
+    without_baseline = (table.coverage & BIT["d"]) == 0
+    if (np.isfinite(table.acc) & without_baseline).any():
+        signs |= panels.UNJUDGED
+    return signs
+
+
+def variants_of(
+    table: AuditTable, rows: Sequence[int]
+) -> tuple[dict[int, str], dict[str, MethodStyle]]:
+    """Names and styles of some runs: one for the seeds of one method (`conditions`)."""
+    found: dict[int, Condition] = {}
+    for one, members in conditions(table.select(rows)):
+        found |= dict.fromkeys((rows[i] for i in members), one)
+    ordered = {i: found[i] for i in rows}
+    names, styles = variants((one.method, one.all_axes) for one in ordered.values())
+    return dict(zip(ordered, names, strict=True)), styles
+
+
+def side_by_side(names: Mapping[int, str], places: Sequence[str], rows: Indices) -> Floats:
+    """Position of every run: the place of its name, runs of one name spread by ±0.28."""
+    xs = np.zeros(int(rows.max(initial=0)) + 1)
+    for position, name in enumerate(places):
+        mine = [i for i in rows.tolist() if names[i] == name]
+        xs[mine] = position
+        if len(mine) > 1:
+            xs[mine] += np.linspace(-0.28, 0.28, len(mine))
+    return xs
+
+
+def mean_of(values: Floats, log: bool = False) -> float:
+    """The mean of the finite values, on a log axis the geometric one; NaN without one, or if one is
+    not positive there."""
+    stat = stat_of(values, log)
+    mean = stat.geometric_mean if log else stat.mean
+    return math.nan if mean is None else mean
+
+
+def column_of(table: AuditTable, what: Quantity) -> Floats:
+    """A number of every run."""
+    values: Floats = getattr(table, what.column)
+    return values
+
 
 _LETTERS = 48
 """Letters that fit below a panel."""
@@ -109,34 +237,12 @@ def _assumed_text(table: AuditTable) -> str:
 
 @fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Accuracy, growth and ‖g_L‖ of every condition (method and penalty λ), a marker per seed.
-
-    The accuracies have marks at the frozen baseline and at the accuracy that passes (d), and a line
-    at BP without the penalty, if known.
-    """
-    rows = np.array(sorted(i for family in families(table) for i in family.rows), dtype=np.intp)
-    names, styles = variants_of(table, rows.tolist())
-    rank = {name: (str(table.method[i]), _penalty(table, i)) for i, name in names.items()}
-    places = sorted(rank, key=rank.__getitem__)
-    xs = side_by_side(names, places, rows)
-    styles = {name: styles[name] for name in places}
-    markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    plain_bp = [i for i in np.flatnonzero(table.method == "bp").tolist() if not _penalty(table, i)]
-    alone = table.select(plain_bp)
-    levels = {mean_of(alone.acc[members]): one for one, members in conditions(alone)}
-    figure, axes = _penalty_panels("Penalty rescue", markers, places, {}, [*levels])
-    for level, one in levels.items():
-        if math.isfinite(level):
-            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
-    return laid_out(figure)
-
-
-@fixed_style()
-def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
-    """Accuracy, growth and ‖g_L‖ against the penalty λ.
+    """Accuracy, growth and ‖g_L‖ against the penalty λ, a marker per seed.
 
     A line per family joins the means over seeds of runs that differ in λ only (`families`).
-    Families with a single λ are left out. Runs without the penalty are at the left.
+    Families with a single λ are left out. Runs without the penalty are at the left. The accuracies
+    have marks at the frozen baseline and at the accuracy that passes (d), and a line at BP without
+    the penalty, if known.
     """
     drawn = families(table)
     named, styles = variants((family.method, family.axes) for family in drawn)
@@ -144,16 +250,21 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     for family, name in zip(drawn, named, strict=True):
         names |= dict.fromkeys(family.rows, name)
     rows = np.array([*names], dtype=np.intp)
-    levels = [_penalty(table, i) for i in names]
-    places = sorted(set(levels))
+    levels = [float(axes.get("lam") or 0.0) for axes in table.axes]
+    places = sorted({levels[i] for i in names})
     xs = np.zeros(len(table))
-    xs[rows] = [places.index(level) for level in levels]
+    xs[rows] = [places.index(levels[i]) for i in names]
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
-    labels = [brief(place) if place else "none" for place in places]
-    line: Signs = {"mean over seeds": {"linestyle": "-"}}
-    figure, axes = _penalty_panels("Audit against lam", markers, labels, line)
+    plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
+    bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
+    signs = faces(table.select(rows), thresholds) | panels.BASELINES
+    signs["mean over seeds"] = {"linestyle": "-"}
+    figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
-        panel.set_xlabel("penalty λ")
+        panel.set(xlabel="penalty λ", xlim=(-0.6, max(len(places), 1) - 0.4))
+        labels = [brief(place) if place else "none" for place in places]
+        panels.name_places(panel, labels, letters=24)
+        markers.draw(panel, what, [*bp] if what is ACCURACY else ())
         values = column_of(table, what)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)
@@ -161,37 +272,14 @@ def penalty_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
             at = np.unique(xs[known])
             means = [mean_of(values[known[xs[known] == x]]) for x in at]
             plot(panel, at, means, styles[name], alpha=panels.FAINT, marker="")
+    for level, one in bp.items():
+        if math.isfinite(level):
+            panels.level_line(axes[COURSES.index(ACCURACY)], with_axes("BP", one.all_axes), level)
     return laid_out(figure)
-
-
-def _penalty(table: AuditTable, run: int) -> float:
-    return float(table.axes[run].get("lam") or 0.0)
-
-
-def _penalty_panels(
-    title: str, markers: Markers, places: Sequence[str], signs: Signs, also: Sequence[float] = ()
-) -> tuple[Figure, list[Axes]]:
-    """A figure of `COURSES` over named places, with a marker per run.
-
-    Args:
-        title: of the figure.
-        markers: the runs.
-        places: names of the places.
-        signs: further entries of the legend.
-        also: further values on the axis of the accuracies.
-    """
-    shown = faces(markers.table.select(markers.rows), markers.thresholds)
-    figure, axes = page(title, markers.styles, 1, 3, {**shown, **panels.BASELINES, **signs})
-    for panel, what in zip(axes, COURSES, strict=True):
-        panel.set_xlim(-0.6, max(len(places), 1) - 0.4)
-        panels.name_places(panel, places, letters=24)
-        markers.draw(panel, what, also if what is ACCURACY else ())
-    return figure, axes
 
 
 FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {
     "methods": methods_figure,
     "rescue": rescue_figure,
-    "lam": penalty_figure,
 }
-"""Figures of a table by name; the last two need runs that differ in the penalty λ alone."""
+"""Figures of a table by name; the last needs runs that differ in the penalty λ alone."""

@@ -15,10 +15,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.claims import ClaimResult
-from fa_core.analysis.method_groups import PUBLISHED, families
+from fa_core.analysis.method_groups import PUBLISHED, conditions, families
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import timelines
+from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.files.atomic import write_bytes
@@ -135,7 +135,7 @@ def reporting_form(
         blocks.append(Heading("Timeline", 2))
         drawn = figures_of(_measured(table), thresholds, traces)
         blocks += [drawn[name] for name in ("timeline", "gamma") if name in drawn]
-        blocks += analyses.timeline_blocks(timelines(traces, table, thresholds))
+        blocks += analyses.timeline_blocks(Replay(traces, table).timelines(thresholds))
     blocks += runs.notes_on_runs(table, thresholds)
     blocks += runs.pitfalls_block()
     return blocks
@@ -203,20 +203,24 @@ CAPTIONS: Mapping[str, str] = {
     "methods": "The four diagnostics by method, a marker per seed; lines: means over seeds. "
     "Dashed: thresholds, the side that fires shaded; filled markers: the panel's diagnostic fires.",
     "rescue": "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; "
-    "growth; ‖g_L‖.",
+    "growth; ‖g_L‖. Each line joins the means over seeds of runs that differ in λ alone.",
     "timeline": "Accuracy, ‖h_L‖, growth and ‖g_L‖ over epochs; dotted: first fires.",
-    "lam": "Accuracy, growth and deepest gradient norm against the penalty λ; each line joins the "
-    "means over seeds of runs that differ in λ alone.",
     "gamma": "Γ over epochs; dotted: the same of each run under random feedback.",
 }
 """Figure → its caption."""
 
 
+DRAWN_AT_MOST = 1000
+"""Most methods with their axes, and most traces, that are drawn: more are no figure."""
+
+
 def figures_of(
     table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
 ) -> dict[str, Figure]:
-    """Every figure of some runs and traces, by its name."""
-    found = timelines(traces, table, thresholds)
+    """Every figure of some runs and traces, by its name; none of more than `DRAWN_AT_MOST`."""
+    if max(len(traces), len(conditions(table))) > DRAWN_AT_MOST:
+        return {}
+    found = Replay(traces, table).timelines(thresholds)
     draw: dict[str, Callable[[], Drawing]] = {}
     penalised = bool(families(table))
     for name, figure in FIGURES.items():
@@ -366,7 +370,9 @@ def _figure(
         "methods": "no audited run to draw",
         "timeline": "no traces here to draw over epochs",
         "gamma": "no trace here holds Γ per layer",
-        **dict.fromkeys(("rescue", "lam"), "no two runs differ in the penalty λ alone"),
+        "rescue": "no two runs differ in the penalty λ alone",
     }
     why = missing.get(name, f"there is no figure {name!r}")
+    if len(table) + len(traces) > DRAWN_AT_MOST:
+        why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -10,14 +10,13 @@ import math
 import re
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
-from fa_core.report.method_style import MARKERS, MethodStyle, method_styles
+from fa_core.report.method_style import MethodStyle, method_styles
 from fa_core.report.names import differing_axes
 from fa_core.report.numbers import brief, exact, power_of_ten, with_axes
 from fa_core.report.quantities import Quantity
@@ -173,23 +172,10 @@ def variants(
     """
     found = [(str(method), axes) for method, axes in runs]
     differ = differing_axes(found)
-    method_of: dict[str, str] = {}
-    names = []
-    for method, axes in found:
-        name = with_axes(method, {axis: axes.get(axis) for axis in differ[method]})
-        names.append(name)
-        method_of[name] = method
-    own_styles = method_styles(differ)
-    places: Counter[str] = Counter()
-    styles = {}
-    plain = [name for name, method in method_of.items() if name == method]
-    for name in dict.fromkeys([*plain, *method_of]):
-        method = method_of[name]
-        colour, marker = own_styles[method]
-        place = MARKERS.index(marker) + places[method]
-        styles[name] = MethodStyle(colour, MARKERS[place % len(MARKERS)])
-        places[method] += 1
-    return names, {name: styles[name] for name in method_of}
+    names = [
+        with_axes(name, {axis: axes.get(axis) for axis in differ[name]}) for name, axes in found
+    ]
+    return names, method_styles(names)
 
 
 def level_line(panel: Axes, name: str, level: float) -> None:

@@ -11,8 +11,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
-from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY
+from fa_core.analysis.seeds import AVERAGED, SeedGroup, SeedTable, Stat
+from fa_core.report.diagnostics import ASSUMED, BOUND, DIAGNOSTICS, LETTERS, PROXY, limit_of
 from fa_core.report.method_style import published_name
 from fa_core.report.numbers import (
     count_text,
@@ -22,11 +22,11 @@ from fa_core.report.numbers import (
     significant,
     with_axes,
 )
-from fa_core.report.quantities import Quantity, named
+from fa_core.report.quantities import Quantity
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.reporting.latex import spelled
+from fa_core.sanitize import sanitize
 
-COLUMNS = named("acc", "growth", "g_L", "drift", "margin")
+COLUMNS = [number for number in AVERAGED if number.name != "h_L"]
 
 _MARKS = {BOUND: r"$\ge$", PROXY: r"$\approx$", ASSUMED: "?"}
 _MARK_WORDS = {
@@ -80,9 +80,7 @@ def _has(groups: Sequence[SeedGroup], column: Quantity) -> bool:
 def _usual_seeds(groups: Sequence[SeedGroup]) -> int:
     """How many seeds most methods have."""
     counts = Counter(len(group.seeds) for group in groups)
-    if not counts:
-        return 0
-    return counts.most_common(1)[0][0]
+    return max(counts, key=counts.__getitem__, default=0)
 
 
 def _headings(columns: Sequence[Quantity], partly: bool) -> Iterator[str]:
@@ -121,32 +119,27 @@ def _letters(group: SeedGroup) -> str:
     r"""Letters that fire, on how many seeds if not on all of them; ``~`` before undecided ones."""
     found = []
     for letter in LETTERS:
-        hits, seeds = group.fired[letter], group.measured[letter]
-        if not hits and letter not in group.undecided:
-            continue
-        text = rf"$\sim${letter}" if letter in group.undecided else letter
-        if 0 < hits < seeds:
-            text += f"$_{hits}$"
-        found.append(text)
+        doubt = r"$\sim$" if letter in group.undecided else ""
+        if group.fired[letter] or doubt:
+            found.append(doubt + _on(letter, group.fired[letter], group.measured[letter]))
     return "".join(found)
 
 
 def _coverage(group: SeedGroup) -> str:
     """Letters that were measured, on how many seeds if not on all of them."""
-    found = []
-    for letter, runs in group.measured.items():
-        if runs:
-            found.append(letter if runs == len(group.seeds) else f"{letter}$_{runs}$")
-    return "".join(found)
+    measured = group.measured.items()
+    return "".join(_on(letter, runs, len(group.seeds)) for letter, runs in measured if runs)
+
+
+def _on(letter: str, hits: int, seeds: int) -> str:
+    if hits in (0, seeds):
+        return letter
+    return f"{letter}$_{hits}$"
 
 
 def _cell(group: SeedGroup, column: Quantity, thresholds: DiagnosticThresholds) -> str:
     """A number; bold if its diagnostic fires on every seed that measured it."""
-    stat = group.stats[column.stat]
-    limit = None
-    if column.letter:
-        limit = DIAGNOSTICS[column.letter].limit(thresholds)
-    number = _number(stat, column.places, limit)
+    number = _number(group.stats[column.stat], column.places, limit_of(column, thresholds))
     if not number:
         return ""
     letter = column.letter
@@ -223,3 +216,46 @@ def _caption(groups: Sequence[SeedGroup], thresholds: DiagnosticThresholds) -> s
         if kind in kinds:
             words.append(f"{_MARK_WORDS[kind]}.")
     return " ".join(words)
+
+
+_CODES = re.compile(
+    r"‖(?P<norm>\w)_(?P<at>\w+)‖|(?<![\w.])(?P<mantissa>\d+(?:\.\d+)?)e(?P<power>-?\d+)(?!\w)"
+)
+_MATH = (
+    r"±\pm ×\times ÷\div ≥\ge ≤\le ≈\approx −- ∞\infty →\to ·\cdot "
+    r"✓\surd ✗\times ∂\partial << >> || γ\gamma Γ\Gamma λ\lambda ρ\rho"
+)
+_WORDS = r"\\textbackslash{} ~\textasciitilde{} ^\textasciicircum{} …\dots{} –\textendash{} “`` ”''"
+"""Signs, each followed by its code."""
+_PLAIN = {pair[0]: f"${pair[1:]}$" for pair in _MATH.split()}
+_PLAIN |= {pair[0]: pair[1:] for pair in _WORDS.split()}
+_PLAIN |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
+_SIGNS = str.maketrans(_PLAIN)
+
+
+def spelled(words: str) -> str:
+    r"""Escaped text, with numbers and norms as mathematics.
+
+    >>> print(spelled("dfa_s42: ‖h_L‖ 5.18e8 & 50 %"))
+    dfa\_s42: $\|h_{L}\|$ $5.18\times10^{8}$ \& 50 \%
+    """
+    text = sanitize(words)
+    parts = []
+    end = 0
+    for found in _CODES.finditer(text):
+        parts.append(_literal(text[end : found.start()]))
+        parts.append(f"${_coded(found)}$")
+        end = found.end()
+    parts.append(_literal(text[end:]))
+    return "".join(parts)
+
+
+def _literal(words: str) -> str:
+    """Escaped text without mathematics; two hyphens do not become a dash."""
+    return re.sub("-(?=-)", "-{}", words.translate(_SIGNS))
+
+
+def _coded(found: re.Match[str]) -> str:
+    if found["norm"]:
+        return rf"\|{found['norm']}_{{{found['at']}}}\|"
+    return rf"{found['mantissa']}\times10^{{{found['power']}}}"

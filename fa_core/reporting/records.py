@@ -76,7 +76,8 @@ def _no_formula(cell: object) -> object:
 
 
 _NUMBER = re.compile(
-    r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:±|×/÷|…) [0-9.e+-]+)?(?: \(n = [0-9]+\))?"
+    r"[-+](?:[0-9.]+(?:e[-+]?[0-9]+)?|inf|nan)(?: (?:[±…] [0-9.e+-]+|\(×[0-9.e+-]+\)))?"
+    r"(?: \(n = [0-9]+\))?"
 )
 """A number with its spread, or a range."""
 

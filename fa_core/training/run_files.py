@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypedDict
 
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.optim.optimizer import StateDict
 
 from fa_core.files.atomic import write_bytes, write_json
-from fa_core.files.decode import reading
 from fa_core.files.opening import exists
 from fa_core.files.tensor_mappings import plain_values
 from fa_core.formats.trace import write_trace
@@ -115,8 +113,3 @@ def load_state(path: Path, device: torch.device) -> ResumeState:
         torch.cuda.set_rng_state_all(generators["cuda"])
     state: ResumeState = saved["state"]
     return state
-
-
-def resuming(path: Path) -> AbstractContextManager[None]:
-    """Context in which a file of `save_state` is used: what does not fit is one line."""
-    return reading(path, "cannot resume from it", "train the run again with --overwrite")

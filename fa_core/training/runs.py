@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import Job, JobProgress, JobState, JobView
-from fa_core.audit.out_of_memory import memory_for
+from fa_core.audit.loading import memory_for
 from fa_core.audit.pool import Pool
 from fa_core.errors import FaError, UsageError
 from fa_core.files.decode import Json
@@ -87,8 +87,9 @@ def check_orders(orders: Sequence[Order], data: DataSet, out: Path) -> None:
         UsageError: as `train_run`.
     """
     if out.exists() and not out.is_dir():
-        hint = "--out names the folder of the run folders"
-        raise UsageError("is a file, not a folder", where=out, hint=hint)
+        raise UsageError(
+            "is a file, not a folder", where=out, hint="--out names the folder of the run folders"
+        )
     for order in orders:
         diagnostic_letters(order.stop_on, "--stop-on")
         folder = out / order.plan.name

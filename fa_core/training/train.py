@@ -16,12 +16,10 @@ from pathlib import Path
 
 import msgspec
 import torch
-from torch import Tensor
 
 from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
-from fa_core.audit.loading import TEST_BATCH, Evaluation
+from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
-from fa_core.audit.out_of_memory import memory_for
 from fa_core.errors import FaError, UsageError
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json, loads, reading
@@ -41,7 +39,7 @@ from fa_core.report.manifest import AUDIT, RESUME, TRACE, Manifest, is_run, read
 from fa_core.report.provenance import BASELINE_RULE
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.training.plan import Recipe, RunPlan, there_already
-from fa_core.training.run_files import ResumeState, RunWriter, load_state, resuming, save_state
+from fa_core.training.run_files import ResumeState, RunWriter, load_state, save_state
 from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
 from fa_core.zoo.methods.base import OPTIMIZERS
@@ -116,12 +114,6 @@ def steps_per_epoch(data: DataSet, recipe: Recipe) -> int:
     return samples // recipe.batch_size
 
 
-def sample_order(count: int, seed: int, epoch: int) -> Tensor:
-    """Permutation of the samples in an epoch; a resumed run sees the same one."""
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63)
-    return torch.randperm(count, generator=generator)
-
-
 @contextmanager
 def deterministic(seed: int, device: torch.device) -> Iterator[None]:
     """Seeded generators and deterministic kernels inside; the previous settings afterwards."""
@@ -154,24 +146,16 @@ def fitted_args(arch: str, given: Json, data: DataSet) -> Json:
     if "input_dim" in known:
         fitted = {"input_dim": math.prod(data.input_shape)}
     else:
-        fitted = _image_args(arch, data)
+        shape = data.input_shape
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise UsageError(
+                f"{arch} takes square images (channels, size, size), "
+                f"{data.spec} gives samples of shape {shape}",
+                hint="choose image data such as cifar10:DIR, or --arch resmlp",
+            )
+        fitted = {"channels": shape[0], "image": shape[1]}
     fitted["num_classes"] = data.num_classes
     return {**fitted, **given}
-
-
-def _image_args(arch: str, data: DataSet) -> dict[str, int]:
-    """Channels and side of square images."""
-    shape = data.input_shape
-    if len(shape) != 3 or shape[1] != shape[2]:
-        raise UsageError(
-            f"{arch} takes square images (channels, size, size), {_shape_of(data)}",
-            hint="choose image data such as cifar10:DIR, or --arch resmlp",
-        )
-    return {"channels": shape[0], "image": shape[1]}
-
-
-def _shape_of(data: DataSet) -> str:
-    return f"{data.spec} gives samples of shape {data.input_shape}"
 
 
 class Training:
@@ -294,7 +278,9 @@ class Training:
         data = self.data
         recipe = self.recipe
         steps = steps_per_epoch(data, recipe)
-        order = sample_order(len(data.train_y), self.manifest.seed, epoch).to(data.train_y.device)
+        # a resumed run sees the samples in the same order
+        generator = torch.Generator().manual_seed((self.manifest.seed * 1_000_003 + epoch) % 2**63)
+        order = torch.randperm(len(data.train_y), generator=generator).to(data.train_y.device)
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         for step in range(steps):
             rate = recipe.lr_at((epoch - 1) * steps + step, recipe.epochs * steps)
@@ -343,7 +329,7 @@ class Training:
             time.perf_counter() - start,
             loss=loss,
             lr=self.optimizer.param_groups[0]["lr"],
-            gamma=method_gamma(self.net, self.method, *self.batches[0]),
+            gamma=method_gamma(self.net, self.method, self.batches[0]),
         )
         stopping = report.flags & stop_on
         if stopping and not stopped and epoch < epochs:
@@ -394,8 +380,9 @@ class Training:
         save_state(self.writer.folder / RESUME, state)
 
     def _restore(self, found: Manifest) -> None:
-        with resuming(self.writer.folder / RESUME):
-            state = load_state(self.writer.folder / RESUME, self.device)
+        path = self.writer.folder / RESUME
+        with reading(path, "cannot resume from it", "train the run again with --overwrite"):
+            state = load_state(path, self.device)
             self.net.load_state_dict(state["net"])
             self.method.load_state_dict(state["method"])
             self.method.load_training_state(state["training"])
@@ -438,8 +425,11 @@ def _check_same(found: Manifest, planned: Manifest, folder: Path) -> None:
     for name in _SAME_ON_RESUME:
         was, now = getattr(found, name), getattr(planned, name)
         if was != now:
-            what = f"the run there has {name} {was}, not {now}"
-            raise UsageError(what, where=folder, hint="train into another --out folder")
+            raise UsageError(
+                f"the run there has {name} {was}, not {now}",
+                where=folder,
+                hint="train into another --out folder",
+            )
 
 
 def audit_run(

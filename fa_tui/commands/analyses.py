@@ -16,7 +16,7 @@ from fa_core.analysis.claims import check_claims, read_claims
 from fa_core.analysis.method_groups import published_groups
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import timelines
+from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.errors import UsageError
 from fa_core.formats.table import AuditTable
@@ -210,7 +210,7 @@ def timeline_command(
     def once() -> int:
         chosen = selection.chosen()
         runs, (thresholds, baseline) = inputs.open_runs(paths, chosen), chosen.criteria
-        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
+        found = Replay(runs.traces, runs.table, baseline).timelines(thresholds, letters, epochs)
         blocks = timeline_blocks(found)
         output.print_result(format, timeline_record(found), blocks)
         return runs.exit_code
@@ -227,7 +227,7 @@ _REPORT_OUT_HELP = "A name ending in .md, .html, .tex, .svg, .pdf, .png or .csv.
 
 
 _FIGURE_HELP = (
-    "What .svg, .pdf and .png show: methods, rescue or lam (by the penalty), timeline or gamma "
+    "What .svg, .pdf and .png show: methods, rescue (by the penalty), timeline or gamma "
     "(over epochs)."
 )
 _FIGURE = typer.Option(metavar="NAME", help=_FIGURE_HELP)

@@ -254,7 +254,7 @@ def verify_command(
     so is what could not be compared and why, and the names of what is not compared.
 
     Exits with 1 if a run differs or its record lacks something, 3 if a run could not be measured
-    again, 4 if a recorded value could not be compared.
+    again, 4 if a value could not be compared.
 
     Examples:
 

@@ -16,9 +16,8 @@ from fa_core.formats.rows import AuditRow, Problem, recorded
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import diagnostic_letters
 from fa_core.report.notes import GIVE_ONE, why_inexact
-from fa_core.report.second_reading import PASS, second_reading
 from fa_core.report.verdict import TRUSTWORTHY, WALKS_BACK
-from fa_core.report.verdict_text import counted, known_text, recorded_text
+from fa_core.report.verdict_text import PASS, counted, known_text, recorded_text, second_reading
 from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output

@@ -9,7 +9,7 @@ import msgspec
 
 from fa_core.files.decode import Json
 from fa_core.formats.rows import Problem
-from fa_core.sanitize import sanitize
+from fa_core.sanitize import one_line
 
 PASSED, FAILED, OPEN = "passed", "failed", "undecided"
 
@@ -106,9 +106,9 @@ def to_junit(checked: Checked) -> str:
     for case in cases:
         _add_case(suite, case)
     for problem in checked.problems:
-        file = sanitize(problem.path)
+        file = one_line(problem.path)
         test = ElementTree.SubElement(suite, "testcase", classname="files", name=file)
-        ElementTree.SubElement(test, "error", message=sanitize(problem.message))
+        ElementTree.SubElement(test, "error", message=one_line(problem.message))
     ElementTree.indent(root)
     # escapes of everything that is not ASCII: the encoding of stdout does not matter
     text: bytes = ElementTree.tostring(root, "us-ascii", xml_declaration=True)
@@ -116,9 +116,9 @@ def to_junit(checked: Checked) -> str:
 
 
 def _add_case(suite: ElementTree.Element, case: Case) -> None:
-    file, name = sanitize(case.file), sanitize(case.name)
+    file, name = one_line(case.file), one_line(case.name)
     test = ElementTree.SubElement(suite, "testcase", classname=file, name=name)
-    says = "\n".join(map(sanitize, case.lines))
+    says = "\n".join(map(one_line, case.lines))
     if case.outcome == PASSED:
         if says:
             ElementTree.SubElement(test, "system-out").text = says
@@ -131,9 +131,9 @@ def _add_case(suite: ElementTree.Element, case: Case) -> None:
 def github_lines(checked: Checked) -> Iterator[str]:
     """Workflow commands: an error per run or claim that does not pass, a notice with the counts."""
     for problem in checked.problems:
-        yield _command("error", "cannot be read", sanitize(problem.message), problem.path)
+        yield _command("error", "cannot be read", one_line(problem.message), problem.path)
     for case in checked.cases:
-        says = "\n".join(map(sanitize, case.lines))
+        says = "\n".join(map(one_line, case.lines))
         if case.outcome != PASSED:
             yield _command("error", f"{case.name}: {_TITLES[case.outcome]}", says, case.file)
         elif case not in checked.claims and says:
@@ -158,4 +158,4 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    return _data(sanitize(text)).replace(":", "%3A").replace(",", "%2C")
+    return _data(one_line(text)).replace(":", "%3A").replace(",", "%2C")

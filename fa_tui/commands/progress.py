@@ -29,7 +29,6 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import one_line
 from fa_tui.commands.inputs import cause_of
 from fa_tui.commands.output import say
-from fa_tui.jobs.listing import silence_words
 from fa_tui.terminal.abilities import detect
 from fa_tui.views.grid import axes_text
 from fa_tui.views.words import runs_words
@@ -143,7 +142,6 @@ class AuditProgress(_Bars):
         self._ascii_only = not detect().unicode
         self._total = self._over = 0
         self._printed: set[object] = set()
-        self._silent: set[int] = set()
         self._overall: TaskID | None = None
 
     def plan(self, todo: int, skipped: int) -> None:
@@ -167,11 +165,6 @@ class AuditProgress(_Bars):
         self.say(text)
 
     def _take(self, view: JobView) -> None:
-        if view.silent and view.pid not in self._silent:
-            self.say(silence_words(view))
-            self._silent.add(view.pid)
-        elif not view.silent:
-            self._silent.discard(view.pid)
         # a cluster's waiting runs have equal notes
         if view.note and self._printed.isdisjoint((view.note, (view.note, view.log))):
             self._printed.add((view.note, view.log))

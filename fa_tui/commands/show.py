@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fa_core.report.second_reading import second_reading
-from fa_core.report.verdict_text import verdict_words
+from fa_core.report.verdict_text import second_reading, verdict_words
 from fa_tui import options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.option_groups import ChosenOptions

@@ -12,12 +12,11 @@ from fa_core.report.beside import failure_mode, floor_text, reference_text
 from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
-from fa_core.report.flips import flips_texts
 from fa_core.report.intervals import sample_count
 from fa_core.report.notes import baseline_text, caveats, why_unproven
 from fa_core.report.numbers import brief
 from fa_core.report.verdict import CONTROL, NOT_MEASURED, cell_legend
-from fa_core.report.verdict_text import counted, counts_text, recorded_text
+from fa_core.report.verdict_text import counted, counts_text, flips_texts, recorded_text
 from fa_tui.views.words import runs_words, with_seed
 
 EVIDENCE_LEGEND = (
@@ -179,7 +178,7 @@ class Remarks:
         yield all_counts_text(counts)
         if counts[NOT_MEASURED, ""]:
             yield "`fa-tui audit` measures what is not measured"
-        yield cell_legend(controls=counts[CONTROL, ""] > 0)
+        yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         for reason, count in sorted(self._counted.items()):

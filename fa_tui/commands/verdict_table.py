@@ -22,8 +22,7 @@ from fa_core.report import quantities
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, judged_text
-from fa_core.report.flips import flips_of
-from fa_core.report.verdict_text import verdict_words
+from fa_core.report.verdict_text import flips_of, verdict_words
 from fa_core.reporting.blocks import cell
 from fa_core.reporting.records import csv_text
 from fa_tui.commands import inputs

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from fa_core.errors import FaError
+from fa_core.option_values import listed
 from fa_core.report.manifest import is_run
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Measured, Measuring, Setup
 from fa_tui.jobs.writing import Writings
 from fa_tui.later import Later
 from fa_tui.session import with_rows
+from fa_tui.views.grid import homes_of
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words, run_name
 
@@ -37,9 +39,7 @@ _ELSEWHERE = "elsewhere "
 """What the ids of jobs of other processes begin with."""
 
 EMPTY_CELL = "no run in this cell: nothing to measure"
-NO_CHECKPOINT = (
-    "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/"
-)
+NO_CHECKPOINT = "no checkpoint here: o opens a run folder or a weights file"
 
 
 def again_words(compared: Comparison, glyphs: Glyphs) -> str:
@@ -205,6 +205,10 @@ class JobControl:
             return EMPTY_CELL
         if any(map(self._app.session.is_trained, indices)):
             return "still in training: it is measured when its training ends"
+        session = self._app.session
+        places = [session.rows[row].source for row in session.measurable(session.in_scope)]
+        if places:
+            return f"no checkpoint of this run: those of {listed({*homes_of(places)}, 3)} have one"
         return NO_CHECKPOINT
 
     def close(self) -> None:

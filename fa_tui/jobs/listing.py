@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from fa_core.audit.jobs import JobView
+    pass
 
 
 class Pace:
@@ -125,7 +125,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         left: remaining seconds, if known.
         took: its duration in seconds; so far, if the remaining time is unknown.
         pid: process of its worker on this machine.
-        silent: seconds since that process's last message, once it counts as hung.
         words: its last note.
         error: its one-line error.
         log: its log file.
@@ -142,7 +141,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     left: float | None = None
     took: float | None = None
     pid: int = 0
-    silent: int = 0
     words: str = ""
     error: str = ""
     log: str = ""
@@ -154,26 +152,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in OVER
 
     @property
-    def says(self) -> str:
-        """A note on its silent process, else its last note."""
-        if self.silent:
-            return silence_words(self)
-        return self.words
-
-    @property
     def can_retry(self) -> bool:
         """Whether it is a measurement of this explorer that failed or was cancelled."""
         mine = self.doing == "measuring" and not self.elsewhere
         return mine and self.state in ("failed", "cancelled")
-
-
-def silence_words(job: JobView | Listed) -> str:
-    """The note on a silent worker.
-
-    >>> silence_words(Listed(id="1", name="x", state="running", device="cpu", pid=71, silent=40))
-    'worker 71 on cpu: no word for 40 s'
-    """
-    return f"worker {job.pid} on {job.device}: no word for {time_words(job.silent)}"
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
@@ -196,8 +178,6 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
             pieces.append((f" and {len(running) - 1} more", "accent"))
-    silent = {job.pid: job for job in jobs if job.silent}
-    pieces.extend((f", {silence_words(job)}", "warn") for job in silent.values())
     if queued:
         pieces.append((f", {len(queued)} queued", "dim"))
     if pieces and states["done"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -26,9 +26,12 @@ from fa_tui.views.printed import lines_of
 from fa_tui.views.words import scope_pieces, with_keys
 from fa_tui.widgets.line import TabBar, TextLines
 from fa_tui.widgets.painted import Row
+from fa_tui.widgets.table import GridTable
 
 _KEYS = {"sweep": "1", "seeds": "2"}
 _FLUSH_SECONDS = 0.001
+_ROOMY = 40
+"""Lines of the terminal from which there is room for both."""
 _NO_RUNS = (
     "No run is open, so there is nothing to analyse. Runs written to an open folder "
     "appear by themselves."
@@ -36,6 +39,17 @@ _NO_RUNS = (
 _NONE_PASSES = (
     "No run passes the filter, so there is nothing to analyse. f takes all runs; / changes it."
 )
+
+
+def _one_table(grids: Sequence[Grid]) -> Grid:
+    """The tables of the same lines side by side, each line named once."""
+    columns: dict[str, Sequence[str]] = {}
+    for grid in grids:
+        for heading, *cells in zip(grid.headings, *grid.rows, strict=True):
+            is_second = heading in columns and heading != grid.headings[0]
+            columns[f"{heading} min … max" if is_second else heading] = cells
+    rows = zip(*columns.values(), strict=True)
+    return Grid(tuple(columns), tuple(rows), words=grids[0].words, marked=grids[0].marked)
 
 
 class AnalysisPage(Page):
@@ -49,21 +63,25 @@ class AnalysisPage(Page):
 Analyses of the runs, as the commands of the same names print them
 They follow the sliders and the filter.
 
-  1 sweep     how far may each threshold move before a run's letters change? Range, (median), \
-runs that \
-              fire. Only the published audit's own runs have healthy and degenerate methods; of \
-others \
-              fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
-  2 seeds     every method over its seeds: mean and spread, fired letters, and where seeds \
-disagree.
+  1 sweep     how far may each threshold move before a diagnostic changes on a run? \
+Range, (median), runs that fire. Only the published audit's own runs have healthy and \
+degenerate methods; of others fa-tui sweep --healthy bp,ep --degenerate dfa compares the two.
+  2 seeds     every method over its seeds: mean and spread, what fires, and where seeds \
+disagree. ← → go to further columns.
 
   1 2, tab    choose an analysis
   f           all runs, or again only those that pass the filter; a frozen baseline belongs \
               to its run: no filter takes it away
 """
-    # tables are as wide as the text: a scrollbar must not come later
+    # text is as wide as its tables: a scrollbar must not come later
     DEFAULT_CSS = """
-    AnalysisPage TextLines { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+    AnalysisPage {
+        & TextLines { height: 1fr; padding: 0 1; scrollbar-gutter: stable; }
+        & GridTable { display: none; height: 1fr; }
+        &.-table GridTable { display: block; }
+        &.-table TextLines { height: auto; max-height: 45%; }
+        &.-table.-notes TextLines { max-height: 4; }
+    }
     """
 
     BINDINGS = [
@@ -77,17 +95,18 @@ disagree.
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
         self._open = "sweep"
-        self.tabs, self.text = TabBar(_KEYS, self._open), TextLines()
+        self.tabs, self.table, self.text = TabBar(_KEYS, self._open), GridTable(), TextLines()
         self._blocks: list[Block] = []
         self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
 
     def compose(self) -> ComposeResult:
         yield self.tabs
+        yield self.table
         yield self.text
 
     @property
     def main(self) -> Widget:
-        return self.text
+        return self.table if self._open == "seeds" and self.table.line_count() else self.text
 
     def show(self, now: Session) -> None:
         self.session = now
@@ -104,6 +123,7 @@ disagree.
         self.tabs.open(name)
         self.text.scroll_to(y=0, animate=False)
         self._judge()
+        self.screen.set_focus(self.main)
         self.app.explorer.describe()
 
     def on_tab_bar_chosen(self, message: TabBar.Chosen) -> None:
@@ -124,17 +144,27 @@ disagree.
         return table if scope is None else table.select(scope)
 
     def _judge(self) -> None:
-        self._blocks = list(self._analysed())
+        self._blocks = list(self._analysed(self._open))
+        seeds = is_open = self._open == "seeds"
+        grids = [block for block in self._blocks if isinstance(block, Grid)]
+        if not is_open and self.app.size.height >= _ROOMY:
+            grids = [block for block in self._analysed("seeds") if isinstance(block, Grid)]
+            seeds = True
+        self.set_class(seeds and bool(grids), "-table")
+        self.set_class(is_open, "-notes")
+        if seeds and grids:
+            self.table.set_grid(_one_table(grids))
         width = self.text.scrollable_content_region.width
         if not self.session.in_scope:
             self.text.set_lines([_NONE_PASSES if len(self.session) else _NO_RUNS])
         elif width:
-            lines = [line.text for line in lines_of(self._blocks, width)]
+            said = [block for block in self._blocks if not (is_open and isinstance(block, Grid))]
+            lines = [line.text for line in lines_of(said, width)]
             self.text.set_lines([*map(with_keys, lines)])
 
-    def _analysed(self) -> Iterator[Block]:
+    def _analysed(self, name: str) -> Iterator[Block]:
         table, thresholds = self._table, self.session.thresholds
-        if self._open == "sweep":
+        if name == "sweep":
             yield from sensitivity_blocks(sensitivities(table, thresholds))
         else:
             yield from seeds_blocks(over_seeds(table, thresholds))

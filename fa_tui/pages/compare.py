@@ -46,13 +46,13 @@ from.
 
   max/min      the largest of the line over its smallest; more than ×10 stands out
   ‹            the first layer at which the runs diverge: lie more than ×10 apart
-  mean         of norms and growth the geometric mean ×/÷ its factor, else mean ± sample std; \
-only of one \
-               method, with its axes, place and depth: different networks have no mean
+  mean         of norms and growth the geometric mean and its factor, (×1.2), else \
+               mean ± sample std; only of one method, with its axes, place and depth: \
+different networks have no mean
   ↑ ↓          the largest of the line, the smallest
   ▲            the block in which a run grows most; red where (a) fires on it
 
-  n p          the next method, the one before
+  tab          the next method; shift+tab: the one before
   ↑ ↓ ← →      move (or h j k l); to the right come more runs, the ratio and the mean
   v            ‖h‖ and ‖g‖ as curves over the layers, or the table again
 """
@@ -69,16 +69,11 @@ only of one \
     """
 
     BINDINGS = [
-        Binding("n,tab", "flip(1)", "Next", key_display="n p", tooltip="compare the next line"),
+        Binding("tab", "flip(1)", "Next", tooltip="compare the next method"),
         Binding(
-            "p,shift+tab",
-            "flip(-1)",
-            "Previous",
-            show=False,
-            key_display="p",
-            tooltip="compare the line before",
+            "shift+tab", "flip(-1)", "Previous", show=False, tooltip="compare the method before"
         ),
-        Binding("v", "chart", "Chart", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
+        Binding("v", "chart", "View", tooltip="‖h‖ and ‖g‖ over the layers, or the table"),
         Binding("enter", "go", "Go there", tooltip="to this run in the matrix"),
     ]
 

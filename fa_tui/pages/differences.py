@@ -39,8 +39,8 @@ same. A line stands out where one of the two walks the run back and the other do
 run that the other \
 lacks. Both are judged by the thresholds of the sliders.
 
-  s             compare the other way round
-  n p           another of the open files or folders as B
+  v             compare the other way round
+  V             another of the open files or folders as B
   Enter         to the run in the matrix
 """
     DEFAULT_CSS = """
@@ -51,9 +51,8 @@ lacks. Both are judged by the thresholds of the sliders.
     """
 
     BINDINGS = [
-        Binding("s", "swap", "Swap", tooltip="compare the other way round"),
-        Binding("n", "next(1)", "Next", tooltip="the next of the open files or folders as B"),
-        Binding("p", "next(-1)", "Previous", show=False, tooltip="the one before as B"),
+        Binding("v", "swap", "View", tooltip="compare the other way round"),
+        Binding("V", "next", "Other", tooltip="another of the open files or folders as B"),
         Binding("enter", "go", "Go there", tooltip="to the run in the matrix"),
     ]
 
@@ -125,6 +124,8 @@ lacks. Both are judged by the thresholds of the sliders.
         lines: Sequence[str] = ["nothing changed: every run is the same in both"]
         if not self._after:
             lines = ["open two of them: fa-tui A B; or print the differences: fa-tui diff A B"]
+            if self.session.filter is not None:
+                lines = ["f takes the runs of every file and folder that is open"]
         if run is not None:
             lines = [change_text(change) for change in run.numbers]
             for name, row in (("A", run.before), ("B", run.after)):
@@ -137,14 +138,12 @@ lacks. Both are judged by the thresholds of the sliders.
         self._before, self._after = self._after, self._before
         self._compare()
 
-    def action_next(self, step: int) -> None:
+    def action_next(self) -> None:
         """Compare with the next of the open places."""
         places = [place for place in open_places(self.session) if place != self._before]
-        if not places:
-            return
-        place = (places.index(self._after) + step) % len(places)
-        self._after = places[place]
-        self._compare()
+        if places:
+            self._after = places[(places.index(self._after) + 1) % len(places)]
+            self._compare()
 
     @property
     def row(self) -> int | None:

@@ -39,7 +39,7 @@ def jobs_grid(jobs: Sequence[Listed]) -> Grid:
             bar = listing.share_bar(job.done / job.total, _BAR)
             progress = f"{bar} {job.done}/{job.total}"
         time = listing.times_of(job)
-        rows.append((job.name, job.state, progress, time, job.device, job.says))
+        rows.append((job.name, job.state, progress, time, job.device, job.words))
     failed = frozenset(place for place, job in enumerate(jobs) if job.state == "failed")
     return Grid(_HEADINGS, tuple(rows), words=len(_HEADINGS), marked=failed)
 
@@ -70,7 +70,7 @@ x ends a job of this explorer, after a question; what another shell began is end
 with its process). \
 A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
 the first value that differs. \
-M begins again all that failed or were ended. \
+R begins again one that failed or was ended, M all of them. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
 What runs is on top, what failed stands out; the cursor stays on its job. Above the log: its \
@@ -99,7 +99,7 @@ process. ← → show the end of a long line.
             tooltip="end the job under the cursor, after a question",
         ),
         Binding("enter", "go", "Go there", show=False, tooltip="to the job's run in the matrix"),
-        Binding("m", "retry", "Again", tooltip="begin a failed or ended job again"),
+        Binding("R", "retry", "Again", tooltip="begin a failed or ended job again"),
         Binding(
             "X",
             "cancel_all",
@@ -228,7 +228,7 @@ process. ← → show the end of a long line.
             for job in jobs if answer else ():
                 self._jobs.cancel(job.id)
 
-        note = "Finished runs are kept; m begins an ended one again."
+        note = "Finished runs are kept; R begins an ended one again."
         self.app.push_screen(SureScreen(f"End {what}?", note), end)
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
@@ -250,7 +250,7 @@ process. ← → show the end of a long line.
             log = job.log
             at_work = f" process {job.pid} " if job.pid else ""
             # notes that the line has no room for, e.g. the reason of a retry
-            reason = job.error or ("" if job.state == "done" else job.says)
+            reason = job.error or ("" if job.state == "done" else job.words)
             written = log_tail(Path(log), 200) if log else []
             lines = [*written, *filter(None, [reason])]
             lines = lines or ["no log" if job.over else "no log yet"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from textual import on
 
-from fa_core.report.verdict import cell_legend
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, NORMS
@@ -35,10 +34,9 @@ class MatrixPage(RunsPage):
         return Overview(quantity=quantity.title if quantity else "")
 
     def legend(self) -> Row:
-        quantity, seen = self.view.quantity, self.session.seen
+        quantity = self.view.quantity
         if quantity is None:
-            controls = len(seen.counted) < len(seen.indices)
-            return [(f" {cell_legend(controls=controls)}", "dim")]
+            return self.cell_legend()
         glyphs = self.app.terminal.glyphs
         if not self.view.cells.known(quantity):
             return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]

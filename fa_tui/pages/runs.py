@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.widget import Widget
 
+from fa_core.report.verdict import cell_legend
+from fa_core.report.verdict_text import flips_of
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
 from fa_tui.share import Shared
+from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import work_lines
-from fa_tui.views.text import short_paths
+from fa_tui.views.text import as_many, short_paths
 from fa_tui.views.words import Overview, title_pieces
 from fa_tui.widgets.painted import Place, Row
 from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
+    from fa_tui.widgets.chart import LayerCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.matrix import Matrix
     from fa_tui.widgets.run_table import RunTable
@@ -35,10 +40,20 @@ class RunsPage(Page):
         view: of the runs.
         side: holds the pane.
         detail: the pane, from its first use.
+        curves: the norms of the run and of the other seeds of its line, where there is room.
         detail_later: shows the run under the cursor.
     """
 
     FOLDS_BELOW = 16
+    BINDINGS = [
+        Binding(
+            "F",
+            "flip_run",
+            "Flip this run",
+            show=False,
+            tooltip="move the sliders to where this run has the other verdict; u: back",
+        ),
+    ]
 
     view: Matrix | RunTable
 
@@ -46,6 +61,7 @@ class RunsPage(Page):
         super().__init__(session, row)
         self.side = Place(id="detail-place")
         self.detail: DetailPane | None = None
+        self.curves: LayerCharts | None = None
         self.detail_later = Later(_FLUSH_SECONDS, self, self.show_detail)
 
     def compose(self) -> ComposeResult:
@@ -53,11 +69,12 @@ class RunsPage(Page):
         yield self.side
 
     async def complete(self) -> None:
-        from fa_tui.widgets.detail import DetailPane  # after the first paint
+        from fa_tui.widgets.chart import LayerCharts  # after the first paint
+        from fa_tui.widgets.detail import DetailPane
 
-        self.detail = DetailPane(id="detail")
+        self.detail, self.curves = DetailPane(id="detail"), LayerCharts()
         self.show_detail()
-        await self.side.mount(self.detail)
+        await self.side.mount(self.detail, self.curves)
 
     @property
     def main(self) -> Widget:
@@ -93,6 +110,10 @@ class RunsPage(Page):
             if row is not None:
                 work = [*work_lines(now, row), *self.app.jobs.again_lines(row)]
             self.detail.show(now, row, work)
+        if self.curves is not None and self.curves.display:
+            shown = [now.rows[index] for index in self.view.rows_on_line]
+            looks = SeedLooks(now.rows, self.app.terminal.glyphs)
+            self.curves.show(shown, looks.drawn(shown))
 
     @on(LineTable.Moved)
     def _moved(self) -> None:
@@ -118,9 +139,21 @@ class RunsPage(Page):
             self.show_detail()
             self.screen.set_focus(self.detail)
 
+    def action_flip_run(self) -> None:
+        """Move the thresholds to the nearest ones that give the run another judgement."""
+        now = self.session
+        flips = []
+        if self.row is not None:
+            flips = flips_of(now.rows[self.row].report.with_thresholds(now.thresholds))
+        if flips:
+            self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
+        else:
+            self.app.say("no thresholds give this run another verdict", "dim")
+
     def back(self) -> bool:
-        if self.is_open:
+        if self.is_open and self.detail is not None:
             self.remove_class("-run-alone")
+            self.detail.scroll_to(y=0, animate=False)
         elif self.view.has_focus:
             return False
         self.screen.set_focus(self.view)
@@ -140,6 +173,12 @@ class RunsPage(Page):
             return app.opened or short_paths(app.paths, room, app.terminal.glyphs.ellipsis)
 
         return title_pieces(self.overview(), self.session, app.size.width, opened)
+
+    def cell_legend(self) -> Row:
+        """The signs of a verdict's cell, as many as fit."""
+        seen = self.session.seen
+        signs = cell_legend(controls=len(seen.counted) < len(seen.indices))
+        return [(f" {as_many(signs, self.app.size.width - 1, ' ')}", "dim")]
 
     def shared(self) -> Shared:
         """The cell under the cursor, and the runs in scope."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from textual import on
 
-from fa_core.report.verdict import cell_legend
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.words import Overview
@@ -37,6 +36,4 @@ class TablePage(RunsPage):
         return ["--sort", self.view.order] if self.view.order else []
 
     def legend(self) -> Row:
-        seen = self.session.seen
-        controls = len(seen.counted) < len(seen.indices)
-        return [(f" {cell_legend(controls=controls)}", "dim")]
+        return self.cell_legend()

@@ -12,7 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from fa_core.analysis.timeline import Replay, Timeline, by_condition, frozen_baselines
+from fa_core.analysis.timeline import Replay, Timeline, by_condition
 from fa_core.formats.trace import Trace
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_core.report.numbers import count_text
@@ -26,14 +26,16 @@ from fa_tui.session import Session
 from fa_tui.share import Shared, Table
 from fa_tui.views.epochs import traces_in_scope, traces_of, without_traces
 from fa_tui.views.looks import SeedLooks
-from fa_tui.views.words import limit_words
+from fa_tui.views.words import filter_name, limit_words
 from fa_tui.widgets.chart import Canvas
-from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, points_of
+from fa_tui.widgets.epoch_chart import SHOWN, epoch_chart, is_recorded
 from fa_tui.widgets.line import Line, TabBar, TextLines
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable, LineTable
 
 _FLUSH_SECONDS = 0.001
+_BOTH = 120
+"""Columns of the terminal from which a second quantity stands beside the first."""
 _HOW_TO = (
     "# Where traces come from",
     "fa-tui train writes trace.jsonl into every run folder.",
@@ -64,10 +66,11 @@ class TimelinePage(Page):
 The runs over their epochs
 Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
 (–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end. \
-Above, the seeds of the line under the cursor, each with its mark and colour. ✗ is the epoch at \
-which a seed first fires (∞ at the top: its value is not finite there). Dashed across: the \
-threshold; of (d) each seed has its own. A mark whose place is taken stands further back on its \
-curve. ~: undecided at the end. An epoch without intervals is judged by its numbers.
+Above, the seeds of the line under the cursor, each with its mark and colour; in a terminal of \
+120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \
+top: its value is not finite there). Dashed across: the threshold; of (d) each seed has its own. A \
+mark whose place is taken stands further back on its curve. ~: undecided at the end. An epoch \
+without intervals is judged by its numbers.
 
   1 to 5        ‖h_L‖, ‖g_L‖, growth, accuracy, training loss
   ↑ ↓ or k j    another method
@@ -77,11 +80,13 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
     TimelinePage {
         & #quantities { height: 1; }
         & TabBar { width: auto; background: $background; }
-        & #about { width: 1fr; }
+        & #about { width: 1fr; padding: 0 0 0 2; }
+        & #charts Canvas { width: 1fr; }
+        & #beside { margin: 0 0 0 1; }
         & GridTable { height: 1fr; }
         & #notes { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
         & #notes.-empty { display: none; }
-        &.-empty #quantities, &.-empty Canvas, &.-empty GridTable { display: none; }
+        &.-empty #quantities, &.-empty #charts, &.-empty GridTable { display: none; }
         &.-empty #notes { height: 1fr; max-height: 100%; padding: 1 1; }
     }
     """
@@ -105,14 +110,15 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
         self._blocks: list[Block] = []
         keys = {shown.label: str(place) for place, shown in enumerate(SHOWN, 1)}
         self.tabs = TabBar(keys, self._shown.label)
-        self.about, self.canvas = Line(id="about"), Canvas()
+        self.about, self.canvas, self.beside = Line(id="about"), Canvas(), Canvas(id="beside")
+        self.charts = Horizontal(self.canvas, self.beside, id="charts")
         self.table, self.notes = GridTable(), TextLines(id="notes")
         self.judge_later = Later(_FLUSH_SECONDS, self, self._judge)
         self._read()
 
     def compose(self) -> ComposeResult:
         yield Horizontal(self.tabs, self.about, id="quantities")
-        yield self.canvas
+        yield self.charts
         yield self.table
         yield self.notes
 
@@ -121,7 +127,8 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
 
     def on_resize(self) -> None:
         # a larger terminal has a larger chart, whatever else it shows
-        self.canvas.styles.height = ceil(self.app.size.height / 2)
+        self.charts.styles.height = ceil(self.app.size.height / 2)
+        self._draw()
 
     @property
     def main(self) -> Widget:
@@ -138,8 +145,7 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
         """Read the traces of the runs in scope."""
         session = self.session
         self._traces = traces_in_scope(session)
-        baselines = frozen_baselines(self._traces, session.table, session.baseline)
-        self._replay = Replay(self._traces, baselines)
+        self._replay = Replay(self._traces, session.table, session.baseline)
         self._looks = SeedLooks(session.rows, self.app.terminal.glyphs, self._traces)
 
     def _judge(self) -> None:
@@ -191,8 +197,11 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
         if runs:
             looks = self._looks.drawn(runs)
             session, glyphs = self.session, self.app.terminal.glyphs
-            chart = epoch_chart(self._shown, runs, looks, session.thresholds, glyphs)
-            self.canvas.set_chart(chart)
+            place = SHOWN.index(self._shown)
+            other = SHOWN[place + 1] if self._shown is not SHOWN[-1] else SHOWN[place - 1]
+            for canvas, shown in ((self.canvas, self._shown), (self.beside, other)):
+                canvas.set_chart(epoch_chart(shown, runs, looks, session.thresholds, glyphs))
+            self.beside.display = self.app.size.width >= _BOTH and is_recorded(runs, other)
             self.about.set(*self._about(runs))
             notes = dict.fromkeys(note for run in runs for note in run.skipped)
             self.notes.set_lines(["; ".join(notes)])
@@ -212,8 +221,8 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
             legend.append((f" {look.mark} {name} ", look.style))
         skipped = self._skipped(runs)
         more = []
-        if session.scope_text:
-            more.append((f" {session.scope_text}", "dim"))
+        if session.filter is not None:
+            more.append((f" {filter_name(session.filter)}", "dim"))
         if any(run.unfinished for run in runs):
             more.append(("  still growing", "accent"))
         if skipped:
@@ -229,7 +238,7 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
     def _about(self, runs: Sequence[Timeline]) -> Iterable[tuple[str, str]]:
         """What the chart shows of the quantity."""
         shown = self._shown
-        if not any(value == value for run in runs for _, value in points_of(run, shown)):
+        if not is_recorded(runs, shown):
             yield "not recorded", "warn"
             return
         if shown.log:
@@ -239,7 +248,7 @@ curve. ~: undecided at the end. An epoch without intervals is judged by its numb
             unit = " pp over frozen" if shown.marks == "d" else ""
             yield limit_words(one, self.session.thresholds) + unit, "bad"
         if any(run.first_fire.get(shown.marks) is not None for run in runs):
-            yield f"  {self.app.terminal.glyphs.fires} ({shown.marks}) first fires", "bad"
+            yield f"  {self.app.terminal.glyphs.fires} first", "bad"
 
     def shared(self) -> Shared:
         """The runs with a trace, and the table of first fires."""

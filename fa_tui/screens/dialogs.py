@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -9,18 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fa_core.errors import FaError, UsageError
-from fa_core.files.opening import real_path, typed_path
+from textual.suggester import Suggester
+
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.files.opening import exists, real_path, typed_path
+from fa_core.formats import scan
+from fa_core.option_values import listed
 from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.measure_question import MeasureScreen
-from fa_tui.screens.questions import Choice, Dismissed, ask, choose
+from fa_tui.screens.questions import Choice, Dismissed, EntryScreen, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import (
     PROTOCOL,
     Presets,
     preset_problem,
+    recent_places,
     remember_answer,
     remembered_answer,
 )
@@ -101,13 +107,13 @@ async def export_something(app: ExplorerApp) -> None:
         app.say("nothing to export here", "dim")
         return
     hint = "the table, or the runs" if shared.table else runs_words(len(shared.rows))
-    name = await ask(
-        app,
+    question = EntryScreen(
         "export to",
         text=str(free_name(Path("fa-tui.csv"))),
-        hint=f"{', '.join(DATA)}: {hint}; {', '.join(REPORTS)}: a report",
+        hint=f"{' '.join(DATA)}: {hint}; {' '.join(REPORTS)}: a report",
         check=name_problem,
     )
+    name = await ask(app, question)
     path = typed_path(name.strip())
     if path.suffix.lower() in DATA:
         write = partial(_export, app, path, shared, app.session.thresholds)
@@ -135,19 +141,18 @@ async def choose_preset(app: ExplorerApp) -> None:
     presets = Presets()
     known = presets.read()
     choices = [
-        Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
-        for number, (name, thresholds) in enumerate(known.items(), 1)
+        Choice(name, _values(thresholds), (name, thresholds)) for name, thresholds in known.items()
     ]
-    choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
+    choices.append(Choice("save as ...", f"now: {_values(app.session.thresholds)}", "save"))
     if len(known) > 1:
-        choices.append(Choice("x", "remove ...", "", "remove"))
+        choices.append(Choice("remove ...", "", "remove"))
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
     if answer == "save":
         await _save_preset(app, presets, known)
     elif answer == "remove":
-        mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
+        mine = [Choice(name, _values(known[name]), name) for name in known if name != PROTOCOL]
         name = await choose(app, "Remove", mine)
         presets.remove(name)
         app.say(f"preset {name} removed; it was {_values(known[name])}", "good")
@@ -169,7 +174,8 @@ async def _save_preset(
             return f"there is one called {text.strip()}: remove it first"
         return preset_problem(text)
 
-    name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
+    hint = _values(app.session.thresholds)
+    name = await ask(app, EntryScreen("save thresholds as", hint=hint, check=check))
     presets.save(name, app.session.thresholds)
     app.say(f"preset {name.strip()} saved in {presets.path}", "good")
 
@@ -179,7 +185,8 @@ async def ask_what_if(app: ExplorerApp) -> None:
     now = baseline_text(app.session.baseline)
     check = partial(_baseline_problem, app.session)
     hint = "0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded"
-    text = await ask(app, "what if the frozen baseline were", text=now, hint=hint, check=check)
+    asks = "what if the frozen baseline were"
+    text = await ask(app, EntryScreen(asks, text=now, hint=hint, check=check))
     given = parse_frozen_baseline([text])
     baseline = given if baseline_text(given) else None
     app.step(app.session.but(baseline=baseline))
@@ -213,6 +220,51 @@ async def ask_measure(app: ExplorerApp) -> None:
     app.jobs.measure(chosen)
 
 
+def completions(text: str) -> list[str]:
+    """The names with which the last part of a typed path may go on; folders end with a slash."""
+    head, slash, begun = text.rpartition("/")
+    with suppress(OSError):
+        entries = sorted(typed_path(head + slash or ".").iterdir())
+        names = [entry.name + "/" * entry.is_dir() for entry in entries if entry.name.isprintable()]
+        return [name for name in names if name.startswith(begun) and (begun or name[0] != ".")]
+    return []
+
+
+class PathSuggester(Suggester):
+    """Completes a typed path."""
+
+    async def get_suggestion(self, value: str) -> str | None:
+        head, slash, _ = value.rpartition("/")
+        return next((head + slash + name for name in completions(value)), None)
+
+
+def _path_problem(text: str) -> str:
+    """Why a typed path cannot be opened, and how it may go on."""
+    if text.strip() and exists(typed_path(text.strip())):
+        return ""
+    return listed(completions(text), 5) or "no such file or folder"
+
+
+async def open_something(app: ExplorerApp) -> None:
+    """Choose a file or folder that was open before, or type one, and open it instead."""
+    recent = [
+        Choice(short_path(place), "", place) for place in recent_places() if place.isprintable()
+    ]
+    text = ""
+    if recent:
+        text = await choose(app, "Open", [*recent, Choice("another path ...", "", "")])
+    if not text:
+        suggester = PathSuggester(use_cache=False, case_sensitive=True)
+        hint = "enter opens it, in place of what is open"
+        question = EntryScreen("open", hint=hint, check=_path_problem, suggester=suggester)
+        text = (await ask(app, question)).strip()
+    path = typed_path(text)
+    found = await asyncio.to_thread(scan, [path], run_traces=False)
+    if found.problems and not (found.rows or found.traces):
+        raise UnreadableInput(briefly(found.problems[0]))
+    app.leave_for(path)
+
+
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_shared,
     "command": partial(copy_shared, command=True),
@@ -220,6 +272,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "presets": choose_preset,
     "what_if": ask_what_if,
     "measure": ask_measure,
+    "open": open_something,
 }
 
 

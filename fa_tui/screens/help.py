@@ -12,7 +12,7 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.widget import Widget
 
 from fa_core.report.quantities import QUANTITIES
-from fa_tui.screens.questions import Dialog, Question, helping
+from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
@@ -34,9 +34,7 @@ class HelpScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding(
-            "escape,question_mark,f1,enter", "dismiss", "Close", key_display="esc", priority=True
-        ),
+        Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
         *(
             Binding(keys.split(",")[0], f"pane({action!r})", show=False, priority=True)
             for keys, action in SCROLLS.items()
@@ -80,8 +78,7 @@ class ProblemsScreen(Dialog[None]):
     """
 
     BINDINGS = [
-        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the page"),
-        helping("what these lines say"),
+        Binding("P", "dismiss", "Problems", show=False),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -118,6 +115,8 @@ def found_lines(lines: Iterable[str], typed: str) -> Iterator[str]:
 
 class Palette(CommandPalette, Question[None]):
     """Textual's command palette, restyled without signs that ASCII or fonts lack."""
+
+    BINDINGS = [Binding("ctrl+c,ctrl+q", "escape", show=False, priority=True)]
 
     def __init__(self) -> None:
         super().__init__(
@@ -181,11 +180,11 @@ class ExplorerCommands(Provider):
             yield line.name, f"{line.does} ({line.key}{where})", run
         if app.explorer.page.id == "Matrix":
             show = app.explorer.matrix.show_quantity
-            yield "Show verdicts", "letters in the matrix", partial(show, None)
+            yield "Show verdicts", "what fires, in the matrix", partial(show, None)
             for quantity in QUANTITIES:
                 yield (
                     f"Show {quantity.title}",
-                    "a number per run instead of letters",
+                    "a number per run in the matrix",
                     partial(show, quantity),
                 )
         for theme in app.themes_here:

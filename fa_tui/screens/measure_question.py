@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 
 from fa_core.errors import FaError
 from fa_core.option_values import ARCHS, check_data_set, network_spec
-from fa_tui.screens.questions import Question, leaving
+from fa_tui.screens.questions import Question
 from fa_tui.settings import MeasureAnswer
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
@@ -52,7 +52,6 @@ class MeasureScreen(Question[MeasureAnswer]):
         Binding("enter", "take", "Measure", priority=True, tooltip="measure with what is typed"),
         Binding("tab,down", "app.focus_next", "Other line", key_display="tab", priority=True),
         Binding("shift+tab,up", "app.focus_previous", show=False, priority=True),
-        leaving("escape,ctrl+c,ctrl+q", "measure nothing", priority=True),
     ]
 
     def __init__(self, what: str, answer: MeasureAnswer) -> None:

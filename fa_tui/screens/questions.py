@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import OptionList
 
@@ -27,24 +28,23 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def leaving(keys: str, tooltip: str, does: str = "Cancel", *, priority: bool = False) -> Binding:
-    """Binding that closes a question without an answer."""
-    return Binding(
-        keys, "dismiss(None)", does, key_display="esc", tooltip=tooltip, priority=priority
-    )
-
-
-def helping(tooltip: str) -> Binding:
-    """Binding that explains a question."""
-    return Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip=tooltip)
-
-
 class Question(ModalScreen[ResultT]):
-    """A modal screen that closes with its first answer; further answers, and answers while another
-    screen covers it, are ignored.
+    """A modal screen that closes with its first answer, without one by Esc and Ctrl+C; further
+    answers, and answers while another screen covers it, are ignored.
 
     Textual would close the top screen instead.
     """
+
+    BINDINGS = [
+        Binding(
+            "escape,ctrl+c,ctrl+q",
+            "dismiss(None)",
+            "Close",
+            key_display="esc",
+            tooltip="close it; nothing is done",
+            priority=True,
+        ),
+    ]
 
     app: ExplorerApp
     _answered = False
@@ -59,6 +59,10 @@ class Question(ModalScreen[ResultT]):
 class Dialog(Question[ResultT]):
     """A framed box with a body, supplied by subclasses, and a key bar."""
 
+    BINDINGS = [
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this is for")
+    ]
+
     def body(self) -> Iterable[Widget]:
         """Widgets in the frame."""
         raise NotImplementedError
@@ -71,23 +75,21 @@ class Dialog(Question[ResultT]):
 
 
 class Choice(NamedTuple):
-    """An entry: its key (``""`` for none), text, note and value."""
+    """An entry: its text, note and value."""
 
-    key: str
     text: str
     note: str
     value: object
 
 
 def shown_choices(choices: Sequence[Choice], glyphs: Glyphs) -> list[Content]:
-    """The lines of a list: key, text, note."""
+    """The lines of a list: number, text, note."""
     say = glyphs.say
     longest = max((width_of(say(choice.text)) for choice in choices), default=0)
     lines = []
-    for choice in choices:
+    for number, choice in enumerate(choices, 1):
         text = f" {padded(say(choice.text), longest)}  "
-        key, note = (f" {choice.key or ' '} ", "bold"), (say(choice.note), "dim")
-        lines.append(Content.assemble(key, text, note))
+        lines.append(Content.assemble((f"{number:>2} ", "bold"), text, (say(choice.note), "dim")))
     return lines
 
 
@@ -95,10 +97,12 @@ class ChoiceList(OptionList):
     """Textual's list, with the keys that move in every list here."""
 
     BINDINGS = [
-        Binding("k", "cursor_up", "Up", show=False),
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("g", "first", "First", show=False),
-        Binding("G", "last", "Last", show=False),
+        Binding("up,k", "cursor_up", "Up", show=False),
+        Binding("down,j", "cursor_down", "Down", show=False),
+        Binding("home,g", "first", "First", show=False),
+        Binding("end,G", "last", "Last", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page_up", "Page up", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f", "page_down", "Page down", show=False),
     ]
 
 
@@ -111,9 +115,7 @@ class ChoiceScreen(Dialog[Any]):
     """
 
     BINDINGS = [
-        Binding("enter,space", "take", "Select", key_display="enter", priority=True),
-        leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
-        helping("what this list is and its keys"),
+        Binding("enter", "take", "Select", priority=True),
     ]
 
     def __init__(self, title: str, choices: Sequence[Choice]) -> None:
@@ -129,11 +131,10 @@ class ChoiceScreen(Dialog[Any]):
         self.set_focus(self.list)
 
     def on_key(self, event: events.Key) -> None:
-        for choice in self.choices:
-            if choice.key and choice.key == event.character:
-                event.stop()
-                self.taken(choice)
-                return
+        number = event.character or ""
+        if number in map(str, range(1, 1 + len(self.choices))):
+            event.stop()
+            self.taken(self.choices[int(number) - 1])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Take the entry that was clicked."""
@@ -150,6 +151,11 @@ class ChoiceScreen(Dialog[Any]):
         self.dismiss(choice.value)
 
 
+def _no_fault(text: str) -> str:
+    """The check that accepts every text."""
+    return ""
+
+
 class EntryScreen(Question[str | None]):
     """A line of text. Returns the text, or None after Esc.
 
@@ -158,22 +164,30 @@ class EntryScreen(Question[str | None]):
         text: initial text, replaced by typing.
         hint: shown while the text is valid.
         check: returns the error of a text, or ``""``; Enter accepts only a valid text.
+        suggester: completes the text.
     """
 
     BINDINGS = [
         Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
-        leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
+        Binding("tab", "complete", "Complete", priority=True, tooltip="take the grey letters"),
         Binding(
             "f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"
         ),
     ]
 
     def __init__(
-        self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+        self,
+        asks: str,
+        *,
+        text: str = "",
+        hint: str = "",
+        check: Callable[[str], str] = _no_fault,
+        suggester: Suggester | None = None,
     ) -> None:
         super().__init__()
         self._asks, self._hint, self._check = f" {asks} ", hint, check
-        self.entry, self.note = Entry(text, select_on_focus=True), Line(id="entry-note")
+        self.entry = Entry(text, select_on_focus=True, suggester=suggester)
+        self.note = Line(id="entry-note")
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -193,6 +207,14 @@ class EntryScreen(Question[str | None]):
         wrong = self.entry.full_words or self._check(self.entry.value)
         self.note.set((" ", ""), (wrong, "warn") if wrong else (self._hint, "dim"))
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "complete" or self.entry.suggester is not None
+
+    def action_complete(self) -> None:
+        """Take the suggested end of the text."""
+        self.entry.action_end()
+        self.entry.action_cursor_right()
+
     def action_take(self) -> None:
         """Return the text, if it is valid."""
         if not self._check(self.entry.value):
@@ -209,8 +231,7 @@ class SureScreen(Dialog[bool]):
 
     BINDINGS = [
         Binding("y,enter", "dismiss(True)", "Yes", key_display="y", tooltip="end it"),
-        Binding("n,escape,q,ctrl+c", "dismiss(False)", "No", key_display="n", tooltip="go on"),
-        helping("what each answer does"),
+        Binding("n", "dismiss(None)", "No", tooltip="go on"),
     ]
 
     def __init__(self, asks: str, note: str) -> None:
@@ -223,15 +244,11 @@ class SureScreen(Dialog[bool]):
 
 
 class QuitScreen(SureScreen):
-    """Asks whether to quit while jobs run; the keys that quit say yes.
+    """Asks whether to quit while jobs run.
 
     Args:
         jobs: number of queued and running jobs.
     """
-
-    BINDINGS = [
-        Binding("q,ctrl+c,ctrl+q", "dismiss(True)", show=False),
-    ]
 
     def __init__(self, jobs: int) -> None:
         waiting = "1 job is" if jobs == 1 else f"{jobs} jobs are"
@@ -239,11 +256,6 @@ class QuitScreen(SureScreen):
             f"{waiting} not finished. Leave?",
             "Leaving ends the jobs; finished runs are on disk.",
         )
-
-
-def _no_fault(text: str) -> str:
-    """The check that accepts every text."""
-    return ""
 
 
 class Dismissed(Exception):
@@ -265,17 +277,10 @@ async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any
     return _given(await app.push_screen_wait(ChoiceScreen(title, choices)))
 
 
-async def ask(
-    app: ExplorerApp,
-    asks: str,
-    *,
-    text: str = "",
-    hint: str = "",
-    check: Callable[[str], str] = _no_fault,
-) -> str:
-    """A line of text accepted by `check`.
+async def ask(app: ExplorerApp, question: EntryScreen) -> str:
+    """A line of text that the question accepts.
 
     Raises:
         Dismissed: Esc.
     """
-    return _given(await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check)))
+    return _given(await app.push_screen_wait(question))

@@ -7,7 +7,9 @@ forwards each to the current focus: of ``a5⏎`` the matrix would get the ``5`` 
 
 from __future__ import annotations
 
+import sys
 import time
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -19,6 +21,14 @@ from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
 from fa_tui.later import after
+
+if sys.platform != "win32":
+    from textual.drivers import linux_driver
+
+    # its own decoder raises at a byte that is no UTF-8, as a Latin-1 terminal sends, and all ends
+    vars(linux_driver)["getincrementaldecoder"] = lambda encoding: partial(
+        getincrementaldecoder(encoding), "replace"
+    )
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5

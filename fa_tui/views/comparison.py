@@ -210,7 +210,7 @@ def spread_words(line: ComparedLine) -> str:
     >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
     >>> (spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift",
     ...     values)))
-    ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
+    ('0.0995 (×1.2)', '0.100 ± 0.014')
     """
     if line.spread is None:
         return ""

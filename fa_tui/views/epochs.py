@@ -62,4 +62,4 @@ def without_traces(session: Session) -> UsageError:
         hint = "open run folders or logs that hold epochs, such as trace.jsonl"
         return UsageError("no traces here", hint=hint)
     hint = f"f takes all runs; {listed(homes, 3)} have some"
-    return UsageError(f"no traces in {session.scope_text}", hint=hint)
+    return UsageError("no traces of the runs that pass the filter", hint=hint)

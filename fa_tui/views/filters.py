@@ -361,8 +361,8 @@ class ViewState(NamedTuple):
     Attributes:
         show: `CELL_LETTERS`, or a name in `CELLS`.
         filter: as typed.
-        sort: the order of the long view: ``growth``, ``-growth``.
-        long: whether the long view is shown; a `sort` shows it too.
+        sort: the order of the Table page: ``growth``, ``-growth``.
+        long: whether the Table page is shown; a `sort` shows it too.
     """
 
     show: str = ""

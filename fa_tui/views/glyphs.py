@@ -52,7 +52,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         marked: a run marked by the user.
         gone: a run whose file or folder is no longer there.
         ended: a run whose training or measurement failed, was stopped, or died.
-        flipped: a run whose letters changed with the last step.
+        flipped: a run of which a diagnostic changed with the last step.
         queued, running: a run that is to be measured, that is being measured.
         agrees, deviates: a run that was measured again, with the recorded numbers or others.
         grows: the block in which growth happens.
@@ -62,7 +62,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         tick: a run on a track of one row.
         off_left, off_right: runs beyond the track's ends.
         passing, firing: the track on the side of values that pass, that fire.
-        plateau: the part of the track on which no letter changes.
+        plateau: the part of the track on which no diagnostic changes.
         bars: eight levels, low to high.
         nonfinite: NaN or ±inf in a sparkline.
         zero: zero on a log scale.

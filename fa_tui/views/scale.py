@@ -159,6 +159,18 @@ def covering(
     return Scale(low, high)
 
 
+def axis_of(values: Sequence[float], *, log: bool) -> Scale | None:
+    """The scale of a chart: like `covering`, but values within a decade need no whole one.
+
+    >>> axis_of([5.32, 6.27], log=True), axis_of([5.32, 60.7], log=True)
+    (Scale(lo=5.2, hi=6.4, log=True), Scale(lo=1.0, hi=100.0, log=True))
+    """
+    near = covering(drawable(values, log=log), log=False)
+    if log and near is not None and near.lo > 0 and near.hi < 10 * near.lo:
+        return Scale(near.lo, near.hi, log=True)
+    return covering(values, log=log)
+
+
 _WIDE_DECADES = 6
 """Longer logarithmic tracks have coarser steps."""
 
@@ -275,7 +287,7 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     {5: '10⁰', 0: '10⁴', 3: '10²'}
     """
     labels: dict[int, str] = {}
-    if scale.log:
+    if scale.log and scale.hi >= 10 * scale.lo:
         candidates = _decades(scale, lines, glyphs)
     else:
         candidates = _ends(scale)

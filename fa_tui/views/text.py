@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.cells import cell_len, chop_cells, get_character_cell_size
@@ -44,6 +44,21 @@ def padded_left(text: str, width: int) -> str:
     ('  dfa', ' 方法')
     """
     return " " * (width - width_of(text)) + text
+
+
+def as_many(texts: Iterable[str], width: int, gap: str) -> str:
+    """The first of some texts, as many whole ones as fit, with gaps.
+
+    >>> as_many(["9 of 15 need walk-back", "2 controls"], 30, ", ")
+    '9 of 15 need walk-back'
+    """
+    kept = ""
+    for text in texts:
+        longer = f"{kept}{gap}{text}" if kept else text
+        if width_of(longer) > width:
+            break
+        kept = longer
+    return kept
 
 
 def cut(text: str, width: int, mark: str = "") -> str:

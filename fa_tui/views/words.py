@@ -15,19 +15,20 @@ from fa_core.report.names import differing_axes, is_file_name, run_place, unique
 from fa_core.report.numbers import count_text, short
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import sanitize
-from fa_tui.session import Flip, Session
+from fa_tui.session import Flip, RunFilter, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import some_axes
 from fa_tui.views.text import width_of
 
 Pieces = list[tuple[str, str]]
 
-PUBLISHED = "source:audit_table"
-"""A filter: the published table among the sample runs."""
+FIRST_VIEW = "source:audit_table,sample_runs/main -is:control"
+"""A filter: of the sample runs the published table and its methods trained again, which have
+checkpoints and traces."""
 SAMPLES = "sample runs"
 """What is open where no path is given."""
 
-_OPENS_YOURS = " · `fa-tui PATH` opens yours"
+_OPENS_YOURS = " · o opens yours"
 _LEAST_TITLE = 16
 _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
 """Ends of messages about files whose other lines were read; such a file may hold no run (a trace
@@ -38,8 +39,8 @@ class Overview(msgspec.Struct, frozen=True):
     """The view's settings in the top line; ``""`` leaves one out.
 
     Attributes:
-        quantity: the number shown instead of letters.
-        order: the sort order of the long view.
+        quantity: the number shown instead of verdicts.
+        order: the order of the Table page.
     """
 
     quantity: str = ""
@@ -73,10 +74,14 @@ def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
     if session.filter is None:
         yield f" {total}", "dim"
     else:
-        name = f"filter {session.filter.text}"
-        if session.filter.text == PUBLISHED:
-            name = "the published table"
-        yield f" {name}, {len(session.in_scope)} of {total}", "dim"
+        yield f" {filter_name(session.filter)}, {len(session.in_scope)} of {total}", "dim"
+
+
+def filter_name(shown: RunFilter) -> str:
+    """A filter as it is named."""
+    if shown.text == FIRST_VIEW:
+        return "published table and main"
+    return f"filter {shown.text}"
 
 
 def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
@@ -101,7 +106,7 @@ def scope_pieces(session: Session) -> Pieces:
     total = runs_words(len(session))
     if session.filter is None:
         return [(f" {total}", "dim")]
-    return [(f" {len(session.in_scope)} of {total}, filter {session.filter.text}", "warn")]
+    return [(f" {len(session.in_scope)} of {total}, {filter_name(session.filter)}", "warn")]
 
 
 def runs_words(count: int) -> str:
@@ -132,7 +137,7 @@ def problem_words(session: Session) -> str:
 
 def walk_back_words(session: Session) -> str:
     """Counts over the runs in scope: ``9 of 15 need walk-back, 1 undecided, 2 not measured, 3
-    controls not counted``."""
+    controls``, which are counted apart."""
     counts, counted = session.counts(), len(session.seen.counted)
     text = f"{counts.walked} of {counts.measured} need walk-back"
     if counts.doubtful:
@@ -144,7 +149,7 @@ def walk_back_words(session: Session) -> str:
         text += f", {counts.training} training"
     controls = len(session.in_scope) - counted
     if controls:
-        text += f", {count_text(controls, 'control')} not counted"
+        text += f", {count_text(controls, 'control')}"
     return text
 
 
@@ -213,13 +218,6 @@ def flip_words(session: Session, flip: Flip) -> str:
 
 _COMPARED_AT_MOST = 100
 """More runs that share a name are called by their keys: comparing all would take too long."""
-
-
-def method_text(row: AuditRow) -> str:
-    """A run's method; of a control also the rule that trained it, where that is recorded."""
-    if "of" in row.axes:
-        return f"{row.method} of={row.axes['of']}"
-    return row.method
 
 
 def run_name(session: Session, index: int) -> str:

@@ -20,7 +20,7 @@ from textual.containers import Horizontal, Vertical
 from fa_core.formats.rows import AuditRow
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look, end_labels
-from fa_tui.views.scale import Scale, covering, tick_labels
+from fa_tui.views.scale import Scale, axis_of, tick_labels
 from fa_tui.views.words import disambiguate
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
@@ -85,7 +85,7 @@ def not_covered(curves: Sequence[Sequence[End]], taken: Collection[Cell]) -> tup
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
-AXIS = 8
+AXIS = 9
 """Width of the vertical axis in cells."""
 
 
@@ -133,12 +133,12 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     for curve in chart.curves:
         cells.draw_curve(curve)
     left_out = _mark_ends(cells, chart)
-    edge = AXIS - 2
+    edge = AXIS - 3
     labels = tick_labels(chart.y, cells.lines, edge, glyphs)
     rows: list[Row] = []
     for line in range(cells.lines):
         head = f"{labels.get(line, ''):>{edge}} "
-        rows.append([(head, "dim"), (glyphs.divider, "dim"), *cells.row(line)])
+        rows.append([(head, "dim"), (f"{glyphs.divider} ", "dim"), *cells.row(line)])
     if height > 1:
         axis = " " * AXIS + _x_axis(chart, cells.columns, left_out, glyphs)
         rows.append([(axis, "dim")])
@@ -317,7 +317,7 @@ def layer_chart(curves: Sequence[Curve]) -> Chart:
     """Curves over l = 0..L on their common scale."""
     depth = max((len(curve.points) for curve in curves), default=0)
     x = Scale(0.0, float(max(depth - 1, 1)))
-    scale = covering([y for curve in curves for _, y in curve.points], log=True)
+    scale = axis_of([y for curve in curves for _, y in curve.points], log=True)
     if scale is None:
         return Chart([], x, Scale(0.0, 1.0), x_label="layer")
     return Chart(curves, x, scale, x_label="layer")

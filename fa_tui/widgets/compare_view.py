@@ -158,7 +158,7 @@ class CompareView(LineTable):
         if column == len(self._rows):
             return "max/min"
         if column > len(self._rows):
-            return say("mean ×/÷ or ±")
+            return "mean, spread"
         mark, name = self._looks[column].mark, say("".join(self._labels[column]))
         gap = " " if width_of(name) < width - 1 else ""
         return mark + gap + cut_middle(name, width - 1, ellipsis)

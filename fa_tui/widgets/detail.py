@@ -15,7 +15,6 @@ from fa_core.report.beside import failure_mode
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
-from fa_core.report.flips import flips_texts
 from fa_core.report.gamma import (
     aggregation,
     deep_gamma,
@@ -29,7 +28,7 @@ from fa_core.report.numbers import percent, short
 from fa_core.report.report_facts import layers_in_order
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import WALKS_BACK
-from fa_core.report.verdict_text import known_text, recorded_text
+from fa_core.report.verdict_text import flips_texts, known_text, recorded_text
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
 from fa_tui.views.fitted import fitted
@@ -160,15 +159,19 @@ class RunPage:
             self._judged = state
             self._report = report
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
-        lines = self._part("title", state, self._title).copy()
+        # in a pane of six lines these are all
+        first, *below = self._part("title", state, self._title)
+        lines = [first]
+        if self._covered:
+            lines += self._table.rows(thresholds)
+        lines += below
         if gone:
             words = "no longer on disk: shown as it was read last"
             lines += self._wrapped(f"{self._glyphs.gone} {words}", "note")
         for text, tone in work:
             lines += self._wrapped(text, tone)
         if self._covered:
-            lines += self._table.rows(thresholds)
-            # what has no column stands below
+            # what has no column of the table stands below
             columns = self._table.columns
             lines += self._part("findings", (state, columns), self._findings)
             lines.append([])
@@ -184,7 +187,7 @@ class RunPage:
 
     def _findings(self) -> list[Row]:
         """The sparklines, and what follows from the numbers."""
-        lines = [*self._sparklines(), [], *self._verdict()]
+        lines = [*self._sparklines(), *self._flips(), [], *self._verdict()]
         for text, tone in self._table.remarks():
             lines += self._wrapped(text, tone, hanging=3)
         return lines
@@ -269,7 +272,6 @@ class RunPage:
             if known != f"{LETTERS} measured":
                 words = f"{words}; {known}"
             lines += self._wrapped(words, self._tone)
-        lines += self._flips()
         cause = failure_mode(report, cosine=False)
         if cause:
             lines += self._wrapped(f"cause: {cause}", "note")
@@ -279,13 +281,10 @@ class RunPage:
         return lines
 
     def _flips(self) -> list[Row]:
-        """The thresholds that would change the judgement, in one line if there is room."""
+        """The thresholds that would change the judgement."""
         flips = flips_texts(self._report)
-        for said in ("; ".join(flips), *flips[:1]):
-            text = self._say(f"To flip this run: {said}")
-            if flips and width_of(text) <= self._width:
-                return [[(text, "note")]]
-        return []
+        text = f"To flip (F): {'; '.join(flips)}"
+        return self._wrapped(text, "note", hanging=2) if flips else []
 
     def _sparklines(self) -> list[Row]:
         """Sparklines of ‖h_l‖ and ‖g_l‖ over the layers, on log scales; in one line if it holds

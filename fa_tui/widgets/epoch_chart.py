@@ -14,7 +14,7 @@ from fa_core.report.quantities import BY_NAME, Quantity, named
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.views.glyphs import Glyphs
 from fa_tui.views.looks import Look
-from fa_tui.views.scale import Scale, covering
+from fa_tui.views.scale import Scale, axis_of
 from fa_tui.widgets.chart import Chart, Curve, Point, drawable
 
 LOSS = replace(BY_NAME["acc"], name="loss", column="loss", label="loss", marks="")
@@ -59,7 +59,7 @@ def epoch_chart(
         Scale(first, max(last, first + 1)),
         scale,
         limits,
-        x_label=common_unit(run.unit for run in runs),
+        x_label=f"{shown.label} by {common_unit(run.unit for run in runs)}",
         x_spans=last > first,
     )
 
@@ -71,6 +71,11 @@ def points_of(run: Timeline, shown: Quantity) -> list[Point]:
         value = getattr(point, shown.column)
         points.append((float(point.epoch), math.nan if value is None else value))
     return points
+
+
+def is_recorded(runs: Sequence[Timeline], shown: Quantity) -> bool:
+    """Whether any run has a value."""
+    return any(value == value for run in runs for _, value in points_of(run, shown))
 
 
 def limits_of(
@@ -92,7 +97,7 @@ def limits_of(
 
 def scale_of(values: Sequence[float], shown: Quantity) -> Scale:
     """An axis that holds all values; accuracies lie in [0, 1]."""
-    scale = covering(values, log=shown.log)
+    scale = axis_of(values, log=shown.log)
     if scale is None:
         return Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
     if shown.marks != "d":

@@ -78,6 +78,8 @@ class FilterLine(Vertical):
         yield self._note
 
     def on_mount(self) -> None:
+        # a message on the last filter would not be true any more
+        self.app.explorer.status.say("")
         self._take_in()
 
     def on_input_changed(self, event: Entry.Changed) -> None:

@@ -15,6 +15,7 @@ from textual.binding import ActiveBinding, Binding
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
+from textual.scroll_view import ScrollView
 
 from fa_tui.later import Later
 from fa_tui.views.text import wrapped
@@ -29,6 +30,7 @@ from fa_tui.widgets.painted import (
     row_width,
 )
 from fa_tui.widgets.run_cells import shade_style
+from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -244,10 +246,6 @@ class TabBar(Choices):
         self.post_message(self.Chosen([*self._tabs][place]))
 
 
-_PALETTE = "command_palette"
-"""It offers what every key does, also by mouse."""
-
-
 def offered(
     screen: Screen[object], wanted: Callable[[Binding], object]
 ) -> Iterator[tuple[ActiveBinding, str]]:
@@ -269,10 +267,6 @@ def _is_hinted(binding: Binding) -> bool:
     return binding.show and bool(binding.description)
 
 
-def _is_palette(binding: Binding) -> bool:
-    return binding.action == _PALETTE
-
-
 class Hint(msgspec.Struct, frozen=True):
     """A key, its text and its description."""
 
@@ -285,8 +279,26 @@ class Hint(msgspec.Struct, frozen=True):
         return len(self.shown) + len(self.does) + 3
 
 
+def scrolled(screen: Screen[object]) -> ScrollView | None:
+    """The list that the keys scroll: the one with the focus; of a dialog its only one."""
+    # a text field scrolls, too
+    lists = [each for each in screen.query(ScrollView) if each.size.height > 1]
+    return next((each for each in lists if each.has_focus or screen.is_modal), None)
+
+
+def position(view: ScrollView) -> str:
+    """The lines on screen of a list that does not fit: ``1–8 of 39``."""
+    header = view.header if isinstance(view, LineTable) else 0
+    seen = view.scrollable_content_region.height - header
+    lines, first = view.virtual_size.height - header, view.scroll_offset.y
+    if not 0 < seen < lines:
+        return ""
+    return f"{first + 1}–{min(lines, first + seen)} of {lines}"
+
+
 class KeyBar(Choices):
-    """One line of hints for the screen's active bindings; a click presses the key.
+    """One line of hints for the screen's active bindings, and where it is scrolled to; a click
+    presses the key.
 
     Textual's Footer mounts a widget per key and lays them out at every change of focus; this paints
     one line.
@@ -294,6 +306,7 @@ class KeyBar(Choices):
 
     _hints: Sequence[Hint] = ()
     _more: Hint | None = None
+    _place = ""
 
     @property
     def left_out(self) -> set[str]:
@@ -307,14 +320,26 @@ class KeyBar(Choices):
 
     def _read(self, screen: Screen[object]) -> None:
         hints = list[Hint]()
-        self._more = None
         for active, key in offered(screen, _is_hinted):
             binding = active.binding
             hints.append(Hint(binding.key, self._glyphs.say(key), binding.description))
         self._hints = hints
-        for active, _ in offered(screen, _is_palette):
-            self._more = Hint(active.binding.key, "^p", "More")
+        # the command palette offers what every key does, also by mouse
+        self._more = None if screen.is_modal else Hint("ctrl+p", "^p", "More")
+        view = scrolled(screen)
+        if view is not None:
+            self.watch(view, "scroll_y", self._locate, init=False)
+            self.watch(view, "virtual_size", self._locate, init=False)
+        self._locate()
+
+    def _locate(self) -> None:
+        """Show where the screen is scrolled to."""
+        view = scrolled(self.screen)
+        self._place = self._glyphs.say(position(view)) if view is not None else ""
         self.repaint()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._locate)
 
     def options(self, width: int) -> Sequence[Row]:
         return [
@@ -322,11 +347,15 @@ class KeyBar(Choices):
             for hint in self._fitting(width)
         ]
 
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        [row] = super().draw(width, height)
+        return [[*row, (self._place.rjust(width - row_width(row)), "dim")]]
+
     def choose(self, place: int) -> None:
         self.app.simulate_key(self._fitting(self.size.width)[place].key)
 
     def _fitting(self, width: int) -> list[Hint]:
-        return fitting(self._hints, width, self._more)
+        return fitting(self._hints, width - len(self._place), self._more)
 
 
 def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:

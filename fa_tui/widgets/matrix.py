@@ -68,10 +68,10 @@ class Matrix(RunsView):
         Binding(
             "v",
             "show_next",
-            "Cells",
-            tooltip="what cells show: letters, a number, ‖h‖ and ‖g‖ by layer",
+            "View",
+            tooltip="what cells show: verdicts, a number, ‖h‖ and ‖g‖ by layer",
         ),
-        Binding("V", "show_number", "Other number", show=False, tooltip="show another number"),
+        Binding("V", "show_number", "Other", show=False, tooltip="show another number"),
     ]
 
     def __init__(self, session: Session, quantity: Quantity | None = None) -> None:
@@ -172,7 +172,7 @@ class Matrix(RunsView):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The height of the header and all lines."""
-        return self.header + max(1, self.line_count()) + (self.virtual_size.width > width)
+        return self.header + (self.line_count() or 4) + (self.virtual_size.width > width)
 
     @property
     def _cell_width(self) -> int:
@@ -195,7 +195,6 @@ class Matrix(RunsView):
 
     @property
     def rows_on_line(self) -> list[int]:
-        """The indices of the runs on the line under the cursor."""
         if self.line < len(self._grid.lines):
             return self._grid.lines[self.line].runs()
         return []

@@ -179,6 +179,8 @@ SCROLLS = {
     "down,j": "scroll_down",
     "pageup,ctrl+b": "page_up",
     "pagedown,ctrl+f": "page_down",
+    "ctrl+u": "half_page(-1)",
+    "ctrl+d": "half_page(1)",
     "home,g": "scroll_home",
     "end,G": "scroll_end",
 }
@@ -201,6 +203,10 @@ class PaintedScroll(Toned, ScrollView):
         """What the last line on screen shows while so many lines are below it; nothing: the line
         itself."""
         return []
+
+    def action_half_page(self, direction: int) -> None:
+        """Scroll by half a screenful."""
+        self.scroll_relative(y=direction * (self.size.height // 2), animate=False)
 
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""

@@ -143,10 +143,10 @@ class RunsView(LineTable):
         Binding(
             "plus",
             "mark_all",
-            "Mark scope",
+            "Mark shown",
             show=False,
             key_display="+",
-            tooltip="mark every run in scope",
+            tooltip="mark every run that passes the filter",
         ),
         Binding(
             "asterisk",
@@ -196,6 +196,11 @@ class RunsView(LineTable):
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         raise NotImplementedError
+
+    @property
+    def rows_on_line(self) -> list[int]:
+        """The indices of the runs on the line under the cursor."""
+        return [] if self.row is None else [self.row]
 
     def place_of(self, row: int) -> tuple[int, int] | None:
         """Line and column of a run, if it is shown."""

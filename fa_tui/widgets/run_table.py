@@ -1,32 +1,29 @@
-"""The long view: a line per run and all columns, with sorting."""
+"""The Table page: a line per run and all columns, with sorting."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, product
 
 from textual.binding import Binding
 
 from fa_core.report.diagnostics import BIT
-from fa_core.sanitize import sanitize
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.fitted import fitted
+from fa_tui.views.grid import build_grid
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
-from fa_tui.views.words import method_text, place_label
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
 
-METHOD_LIMIT = 22
-_SOURCE_LIMIT = 18
+METHOD_LIMIT = 40
 _LEAST_METHOD = 12
 _LEAST_FROZEN = 30
 """Cells of the columns that do not scroll: methods of `_LEAST_METHOD`, seeds and verdicts."""
-_MANY = 10_000
-"""With more runs there is no column of sources."""
 _VERDICT = 9
 """Cells of a verdict's heading, its arrow and gap included."""
 _MARK = 2
@@ -61,7 +58,7 @@ class RunTable(RunsView):
             "sort_names",
             "Sort by name",
             show=False,
-            tooltip="sort by method, seed, source, verdict: one after another",
+            tooltip="sort by method, seed, verdict: one after another",
         ),
     ]
 
@@ -79,6 +76,7 @@ class RunTable(RunsView):
         self._shown: Sequence[int] = ()
         self.order = order
         self._columns: list[Column] = []
+        self._names: dict[int, str] = {}
         self._whole: dict[str, int] = {}
         self._frozen: dict[str, int] = {}
         self.lay_out()
@@ -92,31 +90,32 @@ class RunTable(RunsView):
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
         self._columns = [column for column in columns_of(session) if column.name != "verdict"]
-        rows = session.scoped
-        methods = {sanitize(method_text(row)) for row in rows}
-        seeds = {str(row.seed) for row in rows}
+        # what tells runs apart belongs to the name: axes, and where several hold the same, the home
+        lines = build_grid(session.rows, session.scope).lines
+        alike = Counter(line.label for line in lines)
+        home, self._names = "", {}
+        for line in lines:
+            if line.is_heading:
+                home, _, _ = line.label.partition("  ")
+            name = f"{line.label} {home}" if alike[line.label] > 1 else line.label
+            self._names.update(dict.fromkeys(line.runs(), self._glyphs.say(name)))
+        seeds = {str(row.seed) for row in session.scoped}
         # at least as wide as a heading with its arrow
-        method = max(7, min(METHOD_LIMIT, _longest(methods))) + 2
+        method = max(7, min(METHOD_LIMIT, _longest(self._names.values()))) + 2
         seed = max(5, _longest(seeds) + _MARK) + 2
-        source = 0
-        if len(session) <= _MANY:
-            # one run of each file or folder
-            firsts = [next(iter(keys.values())) for keys in session.runs.places.values()]
-            places = {place_label(session.rows[row]) for row in firsts}
-            if len(places) > 1:
-                source = min(_SOURCE_LIMIT, _longest(places)) + 2
-        self._whole = {"method": method, "seed": seed, "verdict": _VERDICT, "source": source}
+        self._whole = {"method": method, "seed": seed, "verdict": _VERDICT}
         self._fit()
         if kept is not None:
             self.go_to(kept)
+        # as in the matrix
+        self.call_after_refresh(self.scroll_to_cursor)
 
     def _fit(self) -> None:
-        """Leave most of the width to the columns that scroll: sources go, methods are shortened."""
-        method, *others = self._whole.values()
+        """Leave most of the width to the columns that scroll: names are shortened."""
         room = max(self.view.width * 2 // 5, _LEAST_FROZEN)
-        name, shown = fitted(method, others, room, least=_LEAST_METHOD)
-        kept = [width if place in shown else 0 for place, width in enumerate(others)]
-        self._frozen = dict(zip(self._whole, [name, *kept], strict=True))
+        others = [width for name, width in self._whole.items() if name != "method"]
+        name, _ = fitted(self._whole["method"], others, room, least=_LEAST_METHOD)
+        self._frozen = self._whole | {"method": name}
         widths = [column.width for column in self._columns]
         self.set_widths(2 + sum(self._frozen.values()), widths)
 
@@ -163,9 +162,8 @@ class RunTable(RunsView):
         index = self._shown[line]
         row = self.session.rows[index]
         widths = self._frozen
-        ellipsis = self._glyphs.ellipsis
         state = mark_of(self.session, index, self.flipped, self._glyphs) or " "
-        method = cut(self._glyphs.say(method_text(row)), widths["method"] - 2, ellipsis)
+        method = cut_middle(self._names[index], widths["method"] - 2, self._glyphs.ellipsis)
         seed = "-" if row.seed is None else str(row.seed)
         look = self.looks.of(row)
         mark = ("  ", "text")
@@ -177,8 +175,6 @@ class RunTable(RunsView):
         verdict = verdict_row(self.session, index, self._glyphs)
         if index in self.flipped:
             verdict = [(text, f"{own}+flipped") for text, own in verdict]
-        place = self._glyphs.say(place_label(row))
-        source = cut_middle(place, max(0, widths["source"] - 2), ellipsis)
         return [
             (f"{state} ", "accent"),
             (padded(method, widths["method"]), tone),
@@ -186,7 +182,6 @@ class RunTable(RunsView):
             (seed.ljust(widths["seed"] - _MARK), tone),
             *verdict,
             (" " * (_VERDICT - row_width(verdict)), "text"),
-            (padded(source, widths["source"]), "source"),
         ]
 
     def cell(self, line: int | None, column: int) -> Row:

@@ -173,6 +173,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 
+    @dataclass
+    class Refused(Message):
+        """A key or a typed text moves nothing."""
+
+        why: str
+
     def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.letter = diagnostic.letter
@@ -194,7 +200,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._drags = 0
         self._entry: str | None = None
         """The text being typed."""
-        self._error = ""
 
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
@@ -241,21 +246,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._marks = self._draw_runs(cells)
         label = self._draw_label(label_width)
         value = self._draw_value(value_width)
-        error = self._glyphs.say(self._error)[:cells].ljust(cells)
         if height < 2:
-            track = [(error, "bad")]
-            if not self._error:
-                track = self._draw_track(self._ticks_of_marks())
-            return [[*label, *track, *value]]
-        runs = [(error, "bad")]
-        if not self._error:
-            tones = self._tones(self._track.scale.cell(self.value, cells), cells)
-            cells_of_runs = []
-            for mark, tone in zip(self._marks, tones, strict=True):
-                cells_of_runs.append((mark, tone) if mark else (" ", ""))
-            runs = joined(cells_of_runs)
+            return [[*label, *self._draw_track(self._ticks_of_marks()), *value]]
+        tones = self._tones(self._track.scale.cell(self.value, cells), cells)
+        runs = [
+            (mark, tone) if mark else (" ", "")
+            for mark, tone in zip(self._marks, tones, strict=True)
+        ]
         scale = self._draw_scale(label_width, cells, value_width)
-        return [[*label, *runs, *value], scale]
+        return [[*label, *joined(runs), *value], scale]
 
     def _ticks_of_marks(self) -> list[str]:
         """The runs' marks on a track of one row."""
@@ -405,7 +404,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._set_pending(target)
 
     def action_flip(self, direction: int, verdict: bool = False) -> None:
-        """Move to the next value at which a run's letters change, or its judgement."""
+        """Move to the next value at which a diagnostic changes on a run, or its judgement."""
         flips = self._flips
         what = "no run flips"
         if verdict:
@@ -450,26 +449,23 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if self._entry is None and not self.check_consume_key(event.key, character):
             return
         entry = self._entry or ""
-        edits = {"escape": "", "backspace": entry[:-1]}
+        edits = {"escape": "", "ctrl+c": "", "backspace": entry[:-1]}
         if event.key in edits:
             self._edit(edits[event.key])
         elif event.key == "enter" or character is None or character in _MOVES:
             # keys that leave or move the slider set the typed value first
-            self._commit()
-            if event.key != "enter" and not self._error:
+            if self._commit() and event.key != "enter":
                 return
         elif character.isalpha() and character not in "eE":
-            self._edit(entry, f"“{character}” is in no number")
+            self._refuse(f"“{character}” is in no number", entry)
         else:
             self._edit(entry + character)
         event.stop()
         event.prevent_default()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        if not has_focus:
-            if self._entry is not None:
-                self._commit()
-            self._error = ""
+        if not has_focus and self._entry is not None:
+            self._commit()
         super().watch_has_focus(has_focus)
 
     def _drag_to(self, x: int) -> None:
@@ -509,7 +505,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self.post_message(self.Changed(self, self.value, self._how))
         self._catch_up_later()
 
-    def _commit(self) -> None:
+    def _commit(self) -> bool:
+        """Set the typed value; False if it is none."""
         text = self._entry or ""
         value = parse(text)
         if value is None:
@@ -520,12 +517,14 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         else:
             # turns -0.0 into 0.0
             self._set_pending(value + 0.0, "set")
+            return True
+        return False
 
-    def _refuse(self, why: str) -> None:
-        self._edit(None, why)
+    def _refuse(self, why: str, entry: str | None = None) -> None:
+        self._edit(entry)
+        self.post_message(self.Refused(why))
 
-    def _edit(self, entry: str | None, error: str = "") -> None:
+    def _edit(self, entry: str | None) -> None:
         self._entry = entry or None
-        self._error = error
         self._offer_default()
         self.repaint()

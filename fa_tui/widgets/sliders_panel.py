@@ -13,6 +13,7 @@ from textual.containers import Vertical
 
 from fa_core.report.diagnostics import DIAGNOSTICS
 from fa_tui.session import Session
+from fa_tui.views.text import as_many, width_of
 from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import row_width
@@ -43,14 +44,6 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
         # the application's key, named here where there is a step
         Binding("u", "undo", "Undo"),
-        # also on pages that use the letter otherwise
-        Binding(
-            "p",
-            "app.ask('presets')",
-            "Presets",
-            show=False,
-            tooltip="thresholds saved by name: use, save, remove",
-        ),
     ]
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
@@ -103,9 +96,12 @@ class SlidersPanel(Vertical):
 
     def _show_summary(self) -> None:
         """Show the count of walk-backs and the last flips."""
-        # the walk-backs first: whatever follows may be cut
-        walked, comma, others = walk_back_words(self.session).partition(",")
+        # the walk-backs first: of what follows only whole counts
+        walked, *counts = walk_back_words(self.session).split(", ")
         flipped = f"  {self._flipped}" if self._flipped else ""
+        room = self.size.width - len(f" {walked}, ") - width_of(flipped)
+        others = as_many(counts, room, ", ")
+        comma = ", " if others else ""
         explained = ""
         if self.has_focus_within:
             explained = _LEGEND
@@ -148,6 +144,9 @@ class SlidersPanel(Vertical):
 
     def on_descendant_blur(self) -> None:
         self._show_summary()
+
+    def on_threshold_slider_refused(self, message: ThresholdSlider.Refused) -> None:
+        self.app.say(message.why, "bad")
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()

@@ -43,6 +43,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         Binding("right,l", "cursor(0, 1)", "Right", show=False),
         Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
         Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False),
+        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False),
         Binding("home,g", "edge(-1)", "First", show=False),
         Binding("end,G", "edge(1)", "Last", show=False),
     ]
@@ -303,10 +305,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """Move the cursor by some lines and columns."""
         self.move_to(self.line + down, self.column + right)
 
-    def action_page(self, pages: int) -> None:
-        """Move the cursor by a screenful."""
-        rows = max(1, self.view.height - self.header - 1)
-        self.move_to(self.line + pages * rows)
+    def action_page(self, pages: float) -> None:
+        """Move the cursor by a screenful, or half of one."""
+        rows = max(2, self.view.height - self.header - 1)
+        self.move_to(self.line + int(pages * rows))
 
     def action_edge(self, direction: int) -> None:
         """Move the cursor to the first or last line."""
@@ -325,6 +327,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
             self.header_clicked(column, offset.x)
         elif line < self.line_count() and self.rests_on(line):
             self.move_to(line, column)
+            if event.chain == 2:
+                self.app.simulate_key("enter")
 
     def header_clicked(self, column: int | None, x: int) -> None:
         """Handle a click on the header: of a column, or at `x` of the frozen part (None)."""

@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from fa_core.measure.resampling import growth_interval
+from fa_core.measure.norms import growth_interval
 from fa_core.report.intervals import (
     drift_interval,
     median_ranks,

@@ -15,6 +15,7 @@ SCRIPTS = {
     ),
     "leaves": ("raise SystemExit('no GPU')", "line 1: SystemExit: no GPU"),
     "asks": ("\ninput('name? ')", "line 2: EOFError"),
+    "skips": ("class Skipped(BaseException): ...\nraise Skipped(1)", "line 2: Skipped: 1"),
     "breaks": ("x = 1 / 0", "line 1: ZeroDivisionError: division by zero"),
     "is_no_python": ("def (:", "SyntaxError: invalid syntax (is_no_python.py, line 1)"),
     "misses": ("import not_there", "cannot import misses (No module named 'not_there')"),

@@ -262,7 +262,9 @@ SCENES = {
     "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
     "export": Scene(("e",), shows="export to"),
     "presets": Scene(("p",), shows="save as"),
-    "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
+    "compare": Scene(
+        ("C", Sees("compare"), "tab", "tab", "down", "down", "right"), shows="compare"
+    ),
     "timeline": Scene(("T", Sees("epoch"), "down", "3"), epochs, shows="epoch"),
     "sweep": Scene(("A", Sees("sweep")), shows="sweep"),
     "seeds": Scene(("A", Sees("sweep"), "2"), shows="seeds"),

@@ -36,8 +36,8 @@ async def test_every_seed_of_a_method_is_scrolled_to_and_then_ratio_and_mean() -
         await pilot.press(*["right"] * 11)
         await settled(pilot, screen)
         names = screen_text(app).splitlines()[1]
-        assert "J s10" in names and "max/min" in names and "mean ×/÷ or ±" in names
-        await pilot.press("n")
+        assert "J s10" in names and "max/min" in names and "mean, spread" in names
+        await pilot.press("tab")
         assert "○ s1" in screen_text(app).splitlines()[1] or screen.view.column == 11
 
 
@@ -64,15 +64,15 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         assert "×1329" in screen_text(app)
 
 
-async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: ExplorerApp) -> None:
+async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
         screen = await opened(pilot, "C")
         assert " dfa " in screen_text(app).splitlines()[0]
         assert "c 1 of 3" in screen_text(app)
-        await pilot.press("n")
+        await pilot.press("tab")
         assert "state_bridge" in screen_text(app).splitlines()[0]
-        await pilot.press("p", "p", "p")
+        await pilot.press(*["shift+tab"] * 3)
         await settled(pilot, screen)
         assert " ep " in screen_text(app).splitlines()[0]
         assert "fires on  a 0 of 3  b 0 of 3  c 0 of 3  d not measured" in screen_text(app)
@@ -134,7 +134,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot, "C")
             assert words in screen_text(app)
-            await pilot.press("n", "v", "down", "right")
+            await pilot.press("tab", "v", "down", "right")
 
 
 async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
@@ -166,7 +166,7 @@ def test_the_charts_hold_every_layer_of_every_run_on_one_scale() -> None:
 
 async def test_a_seed_has_its_mark_in_the_heading_and_at_its_curve(app: ExplorerApp) -> None:
     async with app.run_test(size=(200, 60)) as pilot:
-        screen = await opened(pilot, "C", "n")
+        screen = await opened(pilot, "C", "tab")
         text = screen_text(app)
         assert "○ s42" in text and "△ s456" in text
         assert {*re.findall("[\u2801-\u28ff]([○□△])", text)} == {"○", "□", "△"}
@@ -237,13 +237,13 @@ async def test_whole_names_go_before_the_mean(
 ) -> None:
     bridges = {row for row, each in enumerate(app.session.rows) if each.method == "state_bridge"}
     async with app.run_test(size=(80, 24)) as pilot:
-        screen = await opened(pilot, "C", "n", "n")
+        screen = await opened(pilot, "C", "tab", "tab")
         _, names, *lines = screen_text(app).splitlines()
-        assert "mean ×/÷ or ±" in names and "1.16e7" in "".join(lines)
+        assert "mean, spread" in names and "1.16e7" in "".join(lines)
         app.show(app.session.but(marked=frozenset(bridges)))
         await settled(pilot, screen)
         while "marked" not in screen_text(app).splitlines()[0]:
-            await pilot.press("n")
+            await pilot.press("tab")
             await settled(pilot, screen)
         _, names, *lines = screen_text(app).splitlines()
         assert "○state_bridge s42" in names and "dge s123" in names and "dge s456" in names
@@ -264,7 +264,7 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(
 ) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
-        await pilot.press("p")
+        await pilot.press("shift+tab")
         assert " ep " in screen_text(app).splitlines()[0]
         await pilot.press("a", "p")
         await until(

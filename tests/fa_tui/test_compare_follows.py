@@ -62,7 +62,7 @@ async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> 
 
 async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        screen = await opened(pilot, "C", "n")
+        screen = await opened(pilot, "C", "tab")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
         app.show(

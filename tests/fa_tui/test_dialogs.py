@@ -19,7 +19,7 @@ from fa_tui.reading import Reading
 from fa_tui.screens.help import ExplorerCommands, Palette
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Presets, Settings, load_settings
+from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.looks import screen_text
@@ -96,19 +96,41 @@ async def test_export_asks_for_a_name_and_says_where_it_saved(
     assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
 
 
-async def test_esc_leaves_every_dialog_without_a_trace(app: ExplorerApp, places: Path) -> None:
+@pytest.mark.parametrize("leave", ["escape", "ctrl+c"])
+async def test_esc_and_ctrl_c_leave_every_dialog_without_a_trace(
+    app: ExplorerApp, places: Path, leave: str
+) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         before = said(app)
-        for keys in (
-            ("e", "escape"),
-            ("p", "s", "escape"),
-            ("w", "escape"),
-        ):
-            await ask(pilot, *keys)
+        for keys in (["e"], ["p", "2"], ["w"], ["o"], ["question_mark"], ["colon"]):
+            await ask(pilot, *keys, leave)
             assert app.screen is app.explorer
+        await pilot.press("slash", *"ep", leave, "a", "5", leave)
+        assert app.session.filter is None and app.session.thresholds == DiagnosticThresholds()
         assert said(app) == before
     assert not list(places.iterdir())
+
+
+async def test_o_completes_a_path_and_refuses_one_without_runs(
+    app: ExplorerApp, places: Path, published_table: Path
+) -> None:
+    (places / "mine").mkdir()
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "o")
+        await pilot.press("m")
+        await until(pilot, lambda: "mine/" in screen_text(app))
+        await pilot.press("tab")
+        assert app.screen.query_one(Input).value == "mine/"
+        await pilot.press("enter")
+        await until(pilot, lambda: "mine: nothing here" in said(app))
+        (places / "mine" / "a.json").write_bytes(published_table.read_bytes())
+        remember_places([places / "mine"])
+        await ask(pilot, "o")
+        await pilot.press("1")
+        await until(pilot, lambda: not app.is_running)
+    assert app.opens_next == places / "mine"
 
 
 async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
@@ -116,7 +138,7 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         await ready(pilot)
         await pilot.press("a", "5", "enter")
         await until(pilot, lambda: app.session.counts().walked == 11)
-        await ask(pilot, "p", "s")
+        await ask(pilot, "p", "2")
         await pilot.press(*"mine", "enter")
         await until(pilot, lambda: "preset mine saved" in said(app))
         assert Presets().read()["mine"] == STRICT
@@ -126,7 +148,7 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         await until(pilot, lambda: app.session.counts().walked == 11)
         await pilot.press("u")
         await until(pilot, lambda: app.session.counts().walked == 9)
-        await ask(pilot, "p", "x", "enter")
+        await ask(pilot, "p", "4", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
     assert list(Presets().read()) == ["protocol"]
 
@@ -138,7 +160,7 @@ async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
         await ready(pilot)
         await ask(pilot, "p")
         assert "mine.h_norm_explosion_ratio" in said(app)
-        await pilot.press("s")
+        await pilot.press("2")
         await until(pilot, lambda: isinstance(app.screen, EntryScreen))
         await pilot.press(*"new", "enter")
         await until(pilot, lambda: "correct the file first" in said(app))

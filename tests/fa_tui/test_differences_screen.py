@@ -48,12 +48,12 @@ async def test_only_what_changed_is_listed_and_enter_goes_there(published_table,
         assert (app.session.rows[row].method, app.session.rows[row].seed) == ("dfa", 42)
 
 
-async def test_a_slider_moves_both_sides_and_s_swaps_them(published_table, changed) -> None:
+async def test_a_slider_moves_both_sides_and_v_swaps_them(published_table, changed) -> None:
     app = explorer(published_table, changed)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("D")
         await until(pilot, lambda: app.explorer.page.id == "Differences")
-        await pilot.press("s")
+        await pilot.press("v")
         await until(pilot, lambda: "✗-b-d  ✗ab-d  (a) growth 1 → 2043" in screen_text(app))
         await pilot.press("a", *"9000", "enter")
         await until(pilot, lambda: "✗-b-d  ✗-b-d  (a) growth 1 → 2043" in screen_text(app))

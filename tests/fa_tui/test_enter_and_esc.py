@@ -11,9 +11,9 @@ from tests.fa_tui.scenes import many
 from tests.fa_tui.waiting import until
 
 
-@pytest.mark.parametrize("size", [(80, 24), (50, 24)])
+@pytest.mark.parametrize("size", [(80, 24), (50, 24), (60, 15), (80, 10), (80, 12), (200, 60)])
 @pytest.mark.parametrize("long", [False, True], ids=["matrix", "table"])
-async def test_a_run_opens_on_all_of_the_width(
+async def test_a_run_opens_on_all_of_the_width_with_its_four_lines(
     app: ExplorerApp, size: tuple[int, int], long: bool
 ) -> None:
     async with app.run_test(size=size) as pilot:
@@ -22,14 +22,23 @@ async def test_a_run_opens_on_all_of_the_width(
         await pilot.press(*["t"] * long, "down")
         await pilot.press("enter")
         await until(pilot, lambda: explorer.focused is explorer.page.detail)
-        assert explorer.page.detail is not None
-        await until(pilot, lambda: explorer.page.detail.size.width > size[0] - 8)
-        await until(pilot, lambda: "trustworthy" in screen_text(app))
-        await pilot.press("escape")
+        pane = explorer.page.detail
+        await until(pilot, lambda: pane.size.width > size[0] - 8)
+        await until(pilot, lambda: "d margin" in screen_text(app))
+        assert all(f" {letter} " in screen_text(app) for letter in "abcd")
+        await pilot.press(*["down"] * 8, "escape")
         await until(pilot, lambda: explorer.focused is explorer.page.view)
-        assert not explorer.page.is_open
+        assert not explorer.page.is_open and pane.scroll_offset.y == 0
         assert explorer.page.id == ("Table" if long else "Matrix"), "one step back"
         await until(pilot, lambda: explorer.page.view.size.width > size[0] // 3)
+
+
+async def test_a_double_click_opens_the_run(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        explorer = app.explorer
+        await until(pilot, lambda: explorer.takes_keys)
+        await pilot.click(explorer.page.view, offset=(30, 2), times=2)
+        await until(pilot, lambda: explorer.focused is explorer.page.detail)
 
 
 async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> None:
@@ -43,7 +52,7 @@ async def test_enter_and_esc_typed_ahead_leave_the_runs(app: ExplorerApp) -> Non
 
 async def test_enter_in_compare_goes_to_the_run_in_the_matrix(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
-        page = await opened(pilot, "C", "n", "right")
+        page = await opened(pilot, "C", "tab", "right")
         run = page.row
         assert run == page.group.rows[1]
         await pilot.press("enter")

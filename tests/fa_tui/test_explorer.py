@@ -155,7 +155,7 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         assert app.explorer.status.text == " null Γ was measured on no run here"
         await pilot.press("v", "v")
         await pilot.pause()
-        assert "letter fires" in app.explorer.status.text
+        assert "a fires" in app.explorer.status.text
 
 
 async def test_problems_are_counted_by_kind(session: Session) -> None:
@@ -182,7 +182,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         assert "space Mark" in screen_text(app)
         assert "Problems" not in screen_text(app), "there are none"
         await pilot.press("m")
-        await until(pilot, lambda: "no checkpoint to measure here" in screen_text(app))
+        await until(pilot, lambda: "no checkpoint here" in screen_text(app))
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
@@ -259,7 +259,7 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
         assert "m299" in screen_text(app)
         assert len(list(matrix.visible_lines())) < 40
         shown = matrix._whole_columns(matrix.view.width - matrix.frozen_width)
-        assert len(shown) < 12
+        assert len(shown) < 20
 
 
 @pytest.fixture

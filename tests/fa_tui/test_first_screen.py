@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_tui.app import ExplorerApp
+from fa_tui.pages.differences import open_places
+from fa_tui.samples import default_paths
 from fa_tui.session import Session
-from fa_tui.views.filters import ViewState, understood
-from fa_tui.views.words import PUBLISHED, SAMPLES
+from fa_tui.views.epochs import traces_in_scope
+from fa_tui.views.filters import ViewState, filter_of, understood
+from fa_tui.views.words import FIRST_VIEW, SAMPLES
 from fa_tui.widgets.line import OPEN_TAB, TabBar
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import screen_text
@@ -74,14 +78,20 @@ async def test_the_first_screen_needs_no_scrolling(app: ExplorerApp, size: tuple
 
 
 async def test_what_is_open_says_how_to_open_ones_own(session: Session) -> None:
-    look = understood(ViewState(filter=PUBLISHED), session)
+    look = understood(ViewState(filter=FIRST_VIEW), session)
     app = ExplorerApp(session, title=SAMPLES, look=look, terminal=COLOURFUL)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         said = screen_text(app).splitlines()[1]
-        assert said == (
-            " sample runs: the published table, 15 of 15 runs · `fa-tui PATH` opens yours"
-        )
+        assert said == " sample runs: published table and main, 15 of 15 runs · o opens yours"
+
+
+def test_the_first_view_has_traces_checkpoints_and_two_places() -> None:
+    found = scan(default_paths())
+    session = Session(found.rows, traces=found.traces)
+    session = session.but(filter=filter_of(ViewState(filter=FIRST_VIEW), session))
+    assert len(traces_in_scope(session)) == len(session.measurable(session.in_scope)) == 18
+    assert len(open_places(session)) == 2 and len(session.in_scope) == 33
 
 
 async def test_the_third_seed_of_many_runs_is_on_a_screen_of_eighty_columns() -> None:

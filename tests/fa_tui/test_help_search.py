@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import importlib
+import pkgutil
+from collections import Counter, defaultdict
 
+from textual.binding import Binding
+
+import fa_tui
 from fa_tui.app import ExplorerApp
 from fa_tui.key_list import keys_elsewhere, keys_here
 from fa_tui.screens.help import HelpScreen
@@ -19,7 +24,7 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
         text = screen_text(app)
         assert "What this is" in text
         assert "(b) fires" in text and "needs walk-back" in text
-        assert "The matrix" in text
+        assert "The matrix" in text and "1–20 of " in text
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is app.explorer)
 
@@ -57,3 +62,37 @@ async def test_every_key_is_listed_once(app: ExplorerApp) -> None:
         counts = Counter((line.key, line.does) for line in lines)
         assert max(counts.values()) == 1
         assert {"compare", "timeline", "jobs"} <= {line.where for line in lines}
+
+
+def letters_by_place() -> dict[str, dict[str, str]]:
+    """Letter → class that binds it → what it does there; of a letter beside an arrow, the arrow."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for module in pkgutil.walk_packages(fa_tui.__path__, "fa_tui."):
+        if module.name.startswith(("fa_tui.sample", "fa_tui.__main__", "fa_tui.commands")):
+            continue
+        for kind in vars(importlib.import_module(module.name)).values():
+            for binding in getattr(kind, "__dict__", {}).get("BINDINGS", ()):
+                if isinstance(binding, Binding):
+                    first, *others = binding.key.split(",")
+                    sense = first if others and len(first) > 1 else binding.description
+                    for key in filter(str.isalpha, binding.key.split(",")):
+                        if len(key) == 1:
+                            found[key][kind.__name__] = sense
+    return found
+
+
+def test_a_letter_has_one_sense_on_all_pages() -> None:
+    table = letters_by_place()
+    for letter, places in sorted(table.items()):
+        print(letter, *(f"{place}: {sense}" for place, sense in places.items()), sep="  ")
+    # where a question is asked they answer it, as everywhere
+    answers = {place: table[place].pop("SureScreen") for place in "yn"}
+    assert answers == {"y": "Yes", "n": "No"}
+    assert {"j", "k", "g", "G"} == {
+        letter for letter, places in table.items() if {"LineTable", "ChoiceList"} <= places.keys()
+    }
+    assert {
+        letter: set(places.values())
+        for letter, places in table.items()
+        if len(set(places.values())) > 1
+    } == {}

@@ -65,15 +65,6 @@ def test_the_status_line_tells_the_time_left() -> None:
     assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
 
 
-def test_the_status_line_names_a_silent_worker_that_starts_beside_one_that_measures() -> None:
-    at_work = Listed(id="1", name="dfa s42", state="running", done=3, total=10)
-    waits = Listed(id="2", name="dfa s43", state="queued", device="cuda:1", pid=72, silent=12)
-    assert (
-        _line(at_work, waits)
-        == "measuring dfa s42 3/10, worker 72 on cuda:1: no word for 12 s, 1 queued"
-    )
-
-
 async def show_jobs(pilot: Pilot[Any], app: ExplorerApp, jobs: StagedJobs) -> Any:
     """Open the page of the jobs on these."""
     for name in ("listed", "cancel", "retry"):

@@ -17,7 +17,7 @@ from fa_tui.cli import main
 from fa_tui.reading import Reading
 from fa_tui.session import Session
 from fa_tui.widgets import filter_line, matrix
-from tests.fa_tui.looks import SIZE, screen_text, set_a_to
+from tests.fa_tui.looks import SIZE, app_on, screen_text, set_a_to
 from tests.fa_tui.waiting import until
 
 METHODS = ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
@@ -406,3 +406,16 @@ async def test_among_many_runs_a_filter_waits_until_no_letter_came_for_a_moment(
         await pilot.press("enter")
         await pilot.pause()
         assert methods_on_screen(app) == ["dfa"], "what is kept is applied at once"
+
+
+async def test_at_eighty_columns_runs_of_one_method_and_seed_do_not_look_alike(
+    sample_runs: Path,
+) -> None:
+    rows = [row for row in scan([sample_runs / "atlas"]).rows if not row.is_control]
+    app = app_on(Session(rows))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("t")
+        view = app.explorer.page.view
+        starts = ["".join(text for text, _ in view.frozen(line))[:24] for line in range(len(rows))]
+        assert len({*starts}) == len(rows)

@@ -21,14 +21,14 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
 from fa_core.formats.table import AuditTable
-from fa_core.report.causes import failure_modes
+from fa_core.report.beside import failure_modes
 from fa_core.report.diagnostic_record import records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
-from fa_core.report.flips import flips_of, flips_texts
 from fa_core.report.method_style import method_style
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.reporting.markers import Markers
+from fa_core.report.verdict_text import flips_of, flips_texts
+from fa_core.reporting.figures import Markers
 from fa_core.reporting.sections.runs import verdict_table
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading

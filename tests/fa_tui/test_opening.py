@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fa_core.audit.devices import Execution
-from fa_core.formats import Scan
+from fa_core.formats import Scan, scan
+from fa_core.formats.rows import Problem
 from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.terminal import abilities
@@ -20,7 +21,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     received: dict[str, Any] = {}
 
     class Recorder:
-        return_code = None
+        return_code = opens_next = None
 
         def __init__(self, session: Session, **rest: Any) -> None:
             received.update(rest, session=session)
@@ -30,6 +31,11 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         def close_jobs(self) -> None:
             pass
+
+        add_problems = None
+
+        def call_later(self, _: object, problems: list[Problem]) -> None:
+            received["problems"] = problems
 
     monkeypatch.setattr(abilities, "on_a_terminal", lambda: True)
     monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: Scan())
@@ -64,6 +70,15 @@ def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(
     assert main(["runs", "--g-norm-floor", "1e-9"]) == 0
     assert handed["session"].thresholds.g_norm_floor == 1e-9
     assert handed["session"].thresholds.h_norm_explosion_ratio == 50.0
+
+
+def test_what_has_gone_when_traces_are_wanted_is_a_problem(
+    handed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["runs"]) == 0
+    monkeypatch.setattr("fa_core.formats.scan", scan)
+    assert not handed["session"].traces
+    assert "no such file" in handed["problems"][0].message
 
 
 def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:

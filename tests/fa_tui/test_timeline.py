@@ -98,7 +98,8 @@ async def test_a_larger_terminal_never_has_a_smaller_chart_and_it_has_half_of_th
             await pilot.pause()
             canvas = screen.canvas.size
             assert canvas.height * 2 >= size[1]
-            assert canvas.width == size[0] and canvas.height >= before[1]
+            assert screen.charts.size.width == size[0] and canvas.height >= before[1]
+            assert screen.beside.display == (size[0] >= 120)
             before = canvas
 
 
@@ -108,11 +109,11 @@ async def test_a_line_is_a_method_whose_seeds_are_drawn_and_a_threshold_moves_bo
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "3")
         assert "bp  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "first fires" not in screen_text(app).splitlines()[1]
+        assert "✗ first" not in screen_text(app).splitlines()[1]
         await pilot.press("down")
         await settled(pilot, screen)
         assert "dfa  ○ s1  □ s2" in screen_text(app).splitlines()[0]
-        assert "a > 50  ✗ (a) first fires" in screen_text(app).splitlines()[1]
+        assert "a > 50  ✗ first" in screen_text(app).splitlines()[1]
         assert screen.table.text[2][:3] == ["dfa", "1/2", "6/9"]
         await pilot.press("a", "2", "enter")
         await settled(pilot, screen)
@@ -142,7 +143,7 @@ async def test_the_runs_are_those_in_scope_and_a_scope_without_a_trace_says_so(
         await pilot.press("slash", *"source:audits", "enter")
         await until(pilot, lambda: app.session.scope == [4] and app.explorer.takes_keys)
         screen = await _open(pilot)
-        assert "no traces in source:audits" in screen_text(app)
+        assert "no traces of the runs that pass the filter" in screen_text(app)
         assert "f takes all runs; runs have some" in screen_text(app)
         assert "fa-tui train writes trace.jsonl" in screen_text(app)
         await pilot.press("f")
@@ -198,7 +199,7 @@ async def test_one_epoch_has_one_number_on_its_axis() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await _open(pilot, "4")
         [axis] = [line for line in screen_text(app).splitlines() if line.strip().endswith("epoch")]
-        assert axis.split() == ["7", "epoch"]
+        assert axis.split() == ["7", "accuracy", "by", "epoch"]
 
 
 async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:

@@ -132,7 +132,7 @@ def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs:
     shown = page.lines(judged.thresholds, (judged.flags[0], judged.undecided[0]))
     lines = ["".join(text for text, _ in line) for line in shown]
     assert max(map(len, lines)) <= width
-    text = " ".join("\n".join(lines[:20]).split())
+    text = " ".join("\n".join(lines[:24]).split())
     for words in ("1.9 to 2.1", "+0.100 to +0.400", "+5.00 to +7.00", "undecided on c"):
         assert words in text
     assert "it is +0.400" in text, "at B = 128"

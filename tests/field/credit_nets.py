@@ -67,10 +67,12 @@ class FeedbackNet(Net):
 
 
 class UniformSigns(FeedbackNet):
-    """BioTorch's uSF: the feedback has the weights' signs."""
+    """BioTorch's uSF: the weights' signs, a new parameter in every forward."""
 
     def matrix(self, layer):
-        return layer.weight.detach().sign()
+        layer._buffers.pop("feedback", None)
+        layer.feedback = nn.Parameter(layer.weight.detach().sign(), requires_grad=False)
+        return layer.feedback
 
 
 class ModuleHookFeedback(FeedbackNet):

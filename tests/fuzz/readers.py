@@ -6,7 +6,7 @@ import math
 
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
-from fa_core.analysis.timeline import by_method, timelines
+from fa_core.analysis.timeline import Replay, by_method
 from fa_core.analysis.utility import decision_utility
 from fa_core.audit.verify import compare, recorded_options
 from fa_core.errors import FaError
@@ -62,7 +62,7 @@ def use(found, folder, *, form=False, draw=False):
         if draw:
             to_html(blocks).encode()
     if found.traces:
-        by_method(timelines(found.traces, AuditTable.from_rows(found.rows)))
+        by_method(Replay(found.traces, AuditTable.from_rows(found.rows)).timelines())
         for trace in found.traces:
             assert all(math.isfinite(epoch.epoch) for epoch in trace.epochs)
 

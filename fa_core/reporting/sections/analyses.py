@@ -19,7 +19,6 @@ from fa_core.report.numbers import (
     exact,
     factor_spread,
     on_its_side,
-    plain,
     spread,
     with_axes,
 )
@@ -27,7 +26,7 @@ from fa_core.report.quantities import BY_NAME, JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
 from fa_core.report.verdict_text import grounds_text
-from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph, bullets, by_note
+from fa_core.reporting.blocks import Block, Grid, Paragraph, bullets, by_note
 
 _SAMPLE = "sample standard deviation"
 _DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
@@ -46,9 +45,9 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
             records,
-            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ "
-            "its factor; fires on: seeds of those measured, ~n: undecided on n of them; disagree: "
-            "diagnostics that fire on some seeds and pass on others.",
+            caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
+            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them; "
+            "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
         )
@@ -60,12 +59,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
 
 
 def _seed_record(group: SeedGroup, thresholds: DiagnosticThresholds) -> dict[str, str]:
-    record = {"method": group.method}
-    if group.collection:
-        record["from"] = PurePath(group.collection).name
-    for axis, value in group.axes.items():
-        record[axis] = "–" if value is None else plain(value)
-    record["verdict"] = _verdict(group)
+    record = {"method": full_name(group), "verdict": _verdict(group)}
     record["fires on"] = fires_on(group)
     record["disagree"] = ", ".join(group.disagree) or "–"
     record["n"] = str(len(group.seeds))
@@ -157,7 +151,7 @@ def _basis(group: SeedGroup, letter: str) -> str:
 
 
 def stat_words(stat: Stat, limit: float | None = None) -> str:
-    """Mean ± std, or geometric mean ×/÷ factor, on its side of a limit; with the number of NaN or
+    """Mean ± std, or geometric mean and factor, on its side of a limit; with the number of NaN or
     infinite values."""
     if stat.geometric_mean is None:
         words = spread(stat.mean, stat.std, limit)
@@ -168,12 +162,10 @@ def stat_words(stat: Stat, limit: float | None = None) -> str:
     return words
 
 
-NO_LETTER_CHANGES = "no letter changes"
-
 _CAPTION = (
     "Threshold sensitivity, controls left out: range (median) of the {runs}; on how many of those "
     "measured the diagnostic fires, and behind ~ on how many it is undecided; {gap}and the "
-    "plateau: the thresholds around this one at which no run's letters change."
+    "plateau: the thresholds around this one at which no diagnostic of any run changes."
 )
 
 
@@ -206,7 +198,7 @@ def _sensitivity_record(one: Sensitivity, grouped: bool) -> dict[str, str]:
         record["gap"] = gap_words(one)
     else:
         record["methods (median) fires"] = group_range(one.every, one.threshold)
-    record[NO_LETTER_CHANGES] = plateau_words(one)
+    record["plateau"] = plateau_words(one)
     return record
 
 
@@ -278,21 +270,7 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
         "of S_full's walk-backs that it makes too; extra: walk-backs that S_full does not make.",
         words=2,
     )
-    yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))
-
-
-def smallest_words(sets: tuple[str, ...]) -> str:
-    """The smallest sufficient sets as text."""
-    if not sets:
-        return "S_full walks back nothing, so there is no set of diagnostics to choose."
-    if sets == ("",):
-        return "No diagnostic is needed beyond accuracy: S0 withdraws all that S_full does."
-    texts = []
-    for letters in sets:
-        members = ", ".join(f"({letter})" for letter in letters)
-        texts.append(f"{{{members}}}")
-    smallest = " or ".join(texts)
-    return f"Smallest set of diagnostics that catches all that S_full catches: {smallest}."
+    yield from bullets(analysis.skipped)
 
 
 def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:

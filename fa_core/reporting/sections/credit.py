@@ -23,7 +23,7 @@ def beside_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     Source: docs/protocol.md §8.
     """
     rows: list[tuple[str, ...]] = []
-    for name, report, _ in shown_runs(table, thresholds):
+    for name, report in shown_runs(table, thresholds):
         for record in records_of(report):
             texts = [*record.remarks, *record.beside]
             if texts and record.letter in report.flags | report.undecided:
@@ -62,13 +62,13 @@ _CAPTION = (
 def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ with its null, ρ and nudge per layer with their deep means, per run with saved credit."""
     rows = []
-    for run in shown_runs(table):
-        for metric, values in (run.report.credit or {}).items():
+    for name, report in shown_runs(table):
+        for metric, values in (report.credit or {}).items():
             if _is_listed(metric, values):
                 layers = [_shown(metric, value) for value in values]
-                mean = _deep_mean(run.report, metric)
-                rows.append((run.name, _SYMBOLS.get(metric, metric), mean, *layers))
-        rows += _null_row(run.name, run.report)
+                mean = _deep_mean(report, metric)
+                rows.append((name, _SYMBOLS.get(metric, metric), mean, *layers))
+        rows += _null_row(name, report)
     if rows:
         columns = list(zip_longest(*rows, fillvalue=MISSING))
         layers = [f"l = {l}" for l in range(len(columns) - 3)]

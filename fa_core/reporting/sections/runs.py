@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TypeAlias
 
+from fa_core.analysis.seeds import AVERAGED
 from fa_core.formats.table import AuditTable
 from fa_core.option_values import listed
-from fa_core.report.beside import failure_mode
-from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.beside import backward_gain, cause_of_floor, failure_mode
 from fa_core.report.diagnostic_record import DiagnosticRecord, range_text, records_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import (
@@ -26,12 +26,11 @@ from fa_core.report.diagnostics import (
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
 from fa_core.report.numbers import MISSING, count_text, significant
-from fa_core.report.quantities import JUDGED, named
+from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import layers_in_order
-from fa_core.report.second_reading import second_reading
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import NOT_MEASURED, UNDECIDED, cell_legend
-from fa_core.report.verdict_text import counted, counts_text, verdict_words
+from fa_core.report.verdict_text import counted, counts_text, second_reading, verdict_words
 from fa_core.reporting.blocks import (
     Block,
     Bullets,
@@ -46,23 +45,15 @@ ROWS_AT_MOST = 300
 """Rows of a per-run table; CSV holds every run."""
 
 
-class Run(NamedTuple):
-    """A run in a per-run table: its unique name and its report."""
-
-    name: str
-    report: DiagnosticReport
-    is_control: bool
+Run: TypeAlias = tuple[str, DiagnosticReport]
+"""A run in a per-run table: its unique name and its report."""
 
 
 def shown_runs(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[Run]:
     """The runs of per-run tables, judged by these thresholds (default: the protocol's)."""
     judged_by = thresholds or DiagnosticThresholds()
-    controls = table.controls
-    shown = []
-    for i, name in enumerate(run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]):
-        report = table.report(i).with_thresholds(judged_by)
-        shown.append(Run(name, report, bool(controls[i])))
-    return shown
+    names = run_names(table.key.tolist(), table.source.tolist())[:ROWS_AT_MOST]
+    return [(name, table.report(i).with_thresholds(judged_by)) for i, name in enumerate(names)]
 
 
 def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
@@ -84,11 +75,9 @@ def thresholds_table(thresholds: DiagnosticThresholds) -> Block:
 
 
 def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """The successor's verdict on every run (`fa_core.report.second_reading`)."""
-    lines = []
-    for run in shown_runs(table, thresholds):
-        if not run.is_control:
-            lines.append(f"{run.name}: {second_reading(run.report)}")
+    """The successor's verdict on every run (`fa_core.report.verdict_text`)."""
+    runs = shown_runs(table, thresholds)
+    lines = [f"{name}: {second_reading(run)}" for name, run in runs if not run.is_control]
     yield Heading("Second reading", 2)
     yield Paragraph("The protocol's successor on the same numbers: D1 to D3 are (a), (b) and (d).")
     yield Bullets(tuple(lines))
@@ -134,9 +123,8 @@ def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Bl
 
 def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """What the numbers of single runs rest on."""
-    pairs = []
-    for run in shown_runs(table, thresholds):
-        pairs += [(caveat, run.name) for caveat in caveats(run.report)]
+    runs = shown_runs(table, thresholds)
+    pairs = [(caveat, name) for name, run in runs for caveat in caveats(run)]
     if pairs:
         yield Heading("Notes on runs", 2)
         yield from bullets(by_note(pairs))
@@ -163,18 +151,19 @@ def _unmeasured_note(method: str, letters: str) -> str:
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """A row per run: the headline numbers with their intervals, and the verdict."""
     runs = shown_runs(table, thresholds)
+    legend = ", ".join(cell_legend(controls=any(run.is_control for _, run in runs)))
     yield Grid.of(
         list(map(_verdict_record, runs)),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest "
         "ratio of median norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at "
         "the deepest layer; drift: mean cosine over pairs of batches; pp: 100·(acc − frozen "
         "baseline). In square brackets: 95 % intervals over samples, not over training seeds. "
-        f"{LETTERS}: {cell_legend(controls=any(run.is_control for run in runs))}; *: from partial "
+        f"{LETTERS}: {legend}; *: from partial "
         "logs, a lower bound that can show that (a) fires, not that it passes, or another layer's "
         "norm. "
         "Undecided: other samples, not other training seeds, might say otherwise.",
         words=3,
-        marked=[run.report.flags and not run.is_control for run in runs],
+        marked=[run.flags and not run.is_control for _, run in runs],
     )
     left = len(table) - ROWS_AT_MOST
     if left > 0:
@@ -182,35 +171,26 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {are} in the CSV form.")
 
 
-_NUMBERS = named("acc", "growth", "h_L", "g_L", "drift", "margin")
-
-
 def _verdict_record(run: Run) -> dict[str, str]:
-    report = run.report
+    name, report = run
+    partly = "*" if report.evidence else ""
     record = {
-        "run": run.name,
-        LETTERS: _cell(run),
+        "run": name,
+        LETTERS: report.cell() + partly + _if_assumed(report, ", d assumed"),
         "verdict": verdict_words(report, short=True),
     }
-    for number in _NUMBERS:
+    for number in AVERAGED:
         text = judged_text(number, number.of(report), report.thresholds)
         if number.letter and (ends := range_text(report, number.letter)):
             text += f" [{ends}]"
         record[number.heading] = text
-    record[JUDGED["d"].heading] += _if_assumed(run, f" (baseline {baseline_text(report)})")
+    record[JUDGED["d"].heading] += _if_assumed(report, f" (baseline {baseline_text(report)})")
     return record
 
 
-def _cell(run: Run) -> str:
-    cell = run.report.cell()
-    if run.report.evidence:
-        cell += "*"
-    return cell + _if_assumed(run, ", d assumed")
-
-
-def _if_assumed(run: Run, words: str) -> str:
+def _if_assumed(report: DiagnosticReport, words: str) -> str:
     """A text for runs with an assumed baseline of (d), else ``""``."""
-    if run.report.kinds.get("d") == ASSUMED and "d" in run.report.coverage:
+    if report.kinds.get("d") == ASSUMED and "d" in report.coverage:
         return words
     return ""
 
@@ -224,7 +204,7 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
     )
     streams = (("residual_norms", "‖h_l‖", of_residual), ("bp_grad_norms", "‖g_l‖", of_gradient))
     for field, symbol, what in streams:
-        norms = {run.name: run.report.by_layer(field) for run in shown}
+        norms = {name: report.by_layer(field) for name, report in shown}
         layers = layers_in_order(chain.from_iterable(norms.values()))
         records = []
         for name, row in norms.items():
@@ -253,10 +233,10 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
 
 
 def _beyond_record(run: Run) -> dict[str, str]:
-    report = run.report
-    record = {"run": run.name}
+    name, report = run
+    record = {"run": name}
     for one in records_of(report):
-        record[f"({one.letter}) room"] = _room(run, one)
+        record[f"({one.letter}) room"] = _room(report, one)
     record["γ_L"] = significant(next(reversed(backward_gain(report)), None), 3)
     record["‖e_T‖"] = significant(report.error_norm, 3)
     record["mode"] = failure_mode(report) or "–"
@@ -264,10 +244,10 @@ def _beyond_record(run: Run) -> dict[str, str]:
     return record
 
 
-def _room(run: Run, record: DiagnosticRecord) -> str:
+def _room(report: DiagnosticReport, record: DiagnosticRecord) -> str:
     if record.state == NOT_MEASURED:
         return MISSING
-    doubt = "?" if run.report.kinds.get(record.letter) == ASSUMED else ""
+    doubt = "?" if report.kinds.get(record.letter) == ASSUMED else ""
     if record.state == UNDECIDED:
         doubt += " ~"
     return (record.brief_distance or "fires always") + doubt

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,18 +35,15 @@ def read_pickle_batch(path: Path, label_key: str) -> Batch:
         UnreadableInput: not a pickle, a missing key, or arrays of the wrong shape.
     """
     with reading(path, "not a CIFAR batch"):
-        raw = bytearray(read_file(path))
-        content = Archive(raw).pickled()
+        content = Archive(bytearray(read_file(path))).pickled()
         if not isinstance(content, dict):
             raise UnreadableInput(f"holds a {type(content).__name__}, not a dict")
-        data = _array(content, "data")
-        labels = _array(content, label_key)
+        data, labels = _array(content, "data"), _array(content, label_key)
         shape = list(data.shape)
         if data.dtype != np.uint8 or shape != [len(data), PIXELS]:
             raise UnreadableInput(f"data is {data.dtype}{shape}, not uint8[N, {PIXELS}]")
         if labels.shape != data.shape[:1] or labels.dtype.kind not in "iu":
-            shape = list(labels.shape)
-            raise UnreadableInput(f"{len(data)} samples with labels of shape {shape}")
+            raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}")
         return data, labels.astype(np.int64)
 
 
@@ -69,30 +64,14 @@ def _array(content: Mapping[object, object], key: str) -> NDArray[Any]:
         kind = type(value).__name__
         raise UnreadableInput(f"has a {kind} in place of an array or a list of labels")
     if not value.name.endswith("multiarray._reconstruct"):
-        what = f"wants to load {value.name}, which CIFAR files never do"
-        raise UnsafeCheckpoint(what, hint="do not trust it")
+        raise UnsafeCheckpoint(
+            f"wants to load {value.name}, which CIFAR files never do", hint="do not trust it"
+        )
     _, shape, dtype, _, raw = value.state
     if isinstance(raw, str):  # written by Python 2
         raw = raw.encode("latin1")
     array: NDArray[Any] = np.frombuffer(bytearray(raw), dtype.args[0]).reshape(shape)
     return array
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The files of a CIFAR data set in one of its layouts.
-
-    Attributes:
-        folder: folder name of the official archive.
-        train: training files.
-        test: test file.
-        read: file → batch.
-    """
-
-    folder: str
-    train: tuple[str, ...]
-    test: str
-    read: Callable[[Path], Batch]
 
 
 def read_binary_batch(path: Path, label_bytes: int) -> Batch:
@@ -108,76 +87,60 @@ def read_binary_batch(path: Path, label_bytes: int) -> Batch:
     record = label_bytes + PIXELS
     raw = np.frombuffer(bytearray(read_file(path)), dtype=np.uint8)
     if raw.size == 0 or raw.size % record:
-        what = f"{raw.size} bytes, not a whole number of records of {record}"
-        hint = "the download is incomplete, or this is another data set"
-        raise UnreadableInput(what, where=path, hint=hint)
+        raise UnreadableInput(
+            f"{raw.size} bytes, not a whole number of records of {record}",
+            where=path,
+            hint="the download is incomplete, or this is another data set",
+        )
     records = raw.reshape(-1, record)
     pixels = records[:, label_bytes:]
     labels = records[:, label_bytes - 1]
     return pixels, labels.astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Cifar:
+class Cifar(NamedTuple):
     """One of the two data sets.
 
     Attributes:
         classes: C.
-        layouts: known layouts of its files.
+        folders: folder names of the official archives, in the binary and the python layout.
+        train: training files; those of the binary layout end in ``.bin``.
+        test: test file.
+        label_bytes: labels per record of the binary layout.
+        label_key: name of the labels in the python layout.
         scaling: mean and standard deviation of the training pixels per channel.
     """
 
     classes: int
-    layouts: Sequence[Layout]
+    folders: tuple[str, str]
+    train: Sequence[str]
+    test: str
+    label_bytes: int
+    label_key: str
     scaling: Scaling
 
 
-_FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
 CIFAR10 = Cifar(
     10,
-    (
-        Layout(
-            "cifar-10-batches-bin",
-            tuple(f"{name}.bin" for name in _FIVE),
-            "test_batch.bin",
-            partial(read_binary_batch, label_bytes=1),
-        ),
-        Layout(
-            "cifar-10-batches-py",
-            _FIVE,
-            "test_batch",
-            partial(read_pickle_batch, label_key="labels"),
-        ),
-    ),
-    Scaling(
-        mean=(0.4914, 0.4822, 0.4465),
-        std=(0.2470, 0.2435, 0.2616),
-    ),
+    ("cifar-10-batches-bin", "cifar-10-batches-py"),
+    [f"data_batch_{i}" for i in range(1, 6)],
+    "test_batch",
+    1,
+    "labels",
+    Scaling((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
 )
 CIFAR100 = Cifar(
     100,
-    (
-        Layout(
-            "cifar-100-binary",
-            ("train.bin",),
-            "test.bin",
-            partial(read_binary_batch, label_bytes=2),
-        ),
-        Layout(
-            "cifar-100-python",
-            ("train",),
-            "test",
-            partial(read_pickle_batch, label_key="fine_labels"),
-        ),
-    ),
-    Scaling(
-        mean=(0.5071, 0.4865, 0.4409),
-        std=(0.2673, 0.2564, 0.2762),
-    ),
+    ("cifar-100-binary", "cifar-100-python"),
+    ["train"],
+    "test",
+    2,
+    "fine_labels",
+    Scaling((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 )
 
 
-def read_cifar(kind: Cifar, given: Path, scaling: Scaling) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def read_cifar(kind: Cifar, given: Path, scaling: Scaling) -> list[Tensor]:
     """Read a CIFAR folder in any of its layouts.
 
     Args:
@@ -194,44 +157,43 @@ def read_cifar(kind: Cifar, given: Path, scaling: Scaling) -> tuple[Tensor, Tens
 
     Source: A. Krizhevsky's CIFAR page (layouts).
     """
-    folder, layout = _find(given, kind.layouts)
+    batches = []
+    for path in _find(given, kind):
+        if path.suffix:
+            batches.append(read_binary_batch(path, kind.label_bytes))
+        else:
+            batches.append(read_pickle_batch(path, kind.label_key))
     parts = []
-    for names in (layout.train, [layout.test]):
-        batches = [layout.read(folder / name) for name in names]
-        pixels, labels = map(np.concatenate, zip(*batches, strict=True))
+    for part in (batches[:-1], batches[-1:]):
+        pixels, labels = map(np.concatenate, zip(*part, strict=True))
         images = torch.from_numpy(pixels.reshape(-1, 3, 32, 32))
-        parts.append(standardised(images, scaling))
-        parts.append(torch.from_numpy(labels))
-    train_x, train_y, test_x, test_y = parts
-    return train_x, train_y, test_x, test_y
+        parts += [standardised(images, scaling), torch.from_numpy(labels)]
+    return parts
 
 
-def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
-    """The first complete folder and layout.
+def _find(folder: Path, kind: Cifar) -> list[Path]:
+    """The files of the first complete layout, the test file last.
 
     Raises:
         UnreadableInput: names the files missing from the most complete one.
     """
     if not is_folder(folder):
         raise UnreadableInput("no such folder", where=folder)
-    fewest: list[str] = []
-    for layout in layouts:
-        for place in (folder, folder / layout.folder):
-            files = [*layout.train, layout.test]
-            missing = [name for name in files if not is_file(place / name)]
-            if not missing:
-                return place, layout
-            if len(missing) == len(files):
-                continue
-            if not fewest or len(missing) < len(fewest):
-                fewest = missing
-                likeliest = place
-    if fewest:
-        what = f"missing {', '.join(fewest)}"
-        raise UnreadableInput(what, where=likeliest, hint="unpack the whole archive there")
+    fewest: list[Path] = []
     known = []
-    for layout in layouts:
-        known.append(f"{layout.folder} ({layout.train[0]}, …, {layout.test})")
+    for name, suffix in zip(kind.folders, (".bin", ""), strict=True):
+        files = [f"{file}{suffix}" for file in (*kind.train, kind.test)]
+        known.append(f"{name} ({files[0]}, …, {files[-1]})")
+        for place in (folder, folder / name):
+            paths = [place / file for file in files]
+            missing = [path for path in paths if not is_file(path)]
+            if not missing:
+                return paths
+            if len(missing) < len(fewest or paths):
+                fewest = missing
+    if fewest:
+        what = f"missing {', '.join(path.name for path in fewest)}"
+        raise UnreadableInput(what, where=fewest[0].parent, hint="unpack the whole archive there")
     what = f"none of the data set's files is here; missing {' or '.join(known)}"
     raise UnreadableInput(what, where=folder)
 

@@ -43,41 +43,24 @@ class DataSet:
     scaling: str = ""
 
     def __post_init__(self) -> None:
-        self._check_part("train", self.train_x, self.train_y)
-        self._check_part("test", self.test_x, self.test_y)
-        train = tuple(self.train_x.shape[1:])
-        self._check(len(self.test_y) > 0, "no test samples")
-        self._check(
-            train == self.input_shape,
-            f"train samples are {train}, test samples {self.input_shape}",
-        )
-
-    def _check_part(self, part: str, x: Tensor, y: Tensor) -> None:
-        self._check(
-            y.ndim == 1 and len(x) == len(y),
-            f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit",
-        )
-        if not len(y):
-            return
-        low, high = map(int, y.aminmax())
-        self._check(
-            low >= 0 and high < self.num_classes,
-            f"{part} labels run from {low} to {high}, with {self.num_classes} classes",
-        )
-
-    def _check(self, fits: bool, problem: str) -> None:
-        if not fits:
+        shapes = {tuple(x.shape[1:]) for x in (self.train_x, self.test_x)}
+        problem = "" if len(self.test_y) else "no test samples"
+        if len(shapes) > 1:
+            shape = tuple(self.train_x.shape[1:])
+            problem = f"train samples are {shape}, test samples {self.input_shape}"
+        parts = {"train": (self.train_x, self.train_y), "test": (self.test_x, self.test_y)}
+        for part, (x, y) in parts.items():
+            if y.ndim != 1 or len(x) != len(y):
+                problem = f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit"
+            elif len(y) and not 0 <= int(y.min()) <= int(y.max()) < self.num_classes:
+                labels = f"run from {int(y.min())} to {int(y.max())}"
+                problem = f"{part} labels {labels}, with {self.num_classes} classes"
+        if problem:
             raise UnreadableInput(problem, where=self.spec)
 
     def to(self, device: torch.device | str) -> DataSet:
         """A copy with its tensors on another device."""
-        return replace(
-            self,
-            train_x=self.train_x.to(device),
-            train_y=self.train_y.to(device),
-            test_x=self.test_x.to(device),
-            test_y=self.test_y.to(device),
-        )
+        return replace(self, **{name: getattr(self, name).to(device) for name in NAMES})
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -205,11 +188,15 @@ def _labels(spec: str, values: object) -> Tensor:
     if y.ndim == 2 and y.shape[-1] == 1:
         y = y.squeeze(-1)
     if y.ndim == 2:
-        hint = "give class indices: y.argmax(1) where y is one-hot"
-        raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
+        raise UnreadableInput(
+            f"labels have shape {tuple(y.shape)}",
+            where=spec,
+            hint="give class indices: y.argmax(1) where y is one-hot",
+        )
     if y.is_floating_point() or y.is_complex():
-        what = f"labels are {y.dtype}, not whole numbers"
-        raise UnreadableInput(what, where=spec, hint="give class indices 0..C-1")
+        raise UnreadableInput(
+            f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1"
+        )
     return y.long()
 
 
@@ -238,17 +225,16 @@ def made_data(spec: str, made: object) -> DataSet | GivenBatches:
         made = tuple(made[name] for name in NAMES)
     if isinstance(made, Iterable) and not isinstance(made, _NO_BATCHES):
         items = list(made)
-        if items and all(map(_is_batch, items)):
+        pairs = [one for one in items if isinstance(one, tuple | list) and len(one) == 2]
+        if items and len(pairs) + sum(isinstance(one, Mapping) for one in items) == len(items):
             return GivenBatches(spec, items)
         if isinstance(made, tuple | list) and len(items) == len(NAMES):
             return from_arrays(spec, *items)
-    hint = f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)"
-    raise UnreadableInput(f"returned {type(made).__name__}, not a data set", where=spec, hint=hint)
+    raise UnreadableInput(
+        f"returned {type(made).__name__}, not a data set",
+        where=spec,
+        hint=f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)",
+    )
 
 
 _NO_BATCHES = (str, bytes, Mapping, Tensor, np.ndarray)
-
-
-def _is_batch(item: object) -> bool:
-    """Whether an item is a mapping or a pair (x, y)."""
-    return isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import torch
@@ -65,26 +66,24 @@ def read_images(folder: Path, size: int | None, typed: bool) -> tuple[Tensor, Te
         with reading(path, "no image that is read here"), open_file(path) as file:
             image, after = _opened(file, size)
             before = image.width * image.height
-            needed += DECODED * (before + after.width * after.height)
+            needed += DECODED * (before + math.prod(after))
             needed += COPIES * min(before, before if size is None else size**2)
             check_room(needed, there, _SMALLER)
             pixels = _pixels(image, after, size)
         images.append(pixels)
         if pixels.shape != images[0].shape:
-            what = f"images of several sizes, {_size(images[0])} and {_size(pixels)}"
-            raise UnreadableInput(what, where=path, hint="add a size: imagefolder:DIR,size=224")
+            sizes = (f"{each.shape[1]}×{each.shape[0]}" for each in (images[0], pixels))
+            raise UnreadableInput(
+                f"images of several sizes, {' and '.join(sizes)}",
+                where=path,
+                hint="add a size: imagefolder:DIR,size=224",
+            )
         labels.append(label)
     stacked = torch.from_numpy(np.stack(images))
     return stacked.permute(0, 3, 1, 2), torch.tensor(labels), classes
 
 
 _SMALLER = "add a smaller size: imagefolder:DIR,size=224"
-
-
-def _size(image: Pixels) -> str:
-    """Width and height of an image as text."""
-    high, wide, _ = image.shape
-    return f"{wide}×{high}"
 
 
 def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
@@ -100,12 +99,7 @@ def _listed(folder: Path) -> tuple[list[str], list[tuple[Path, int]]]:
     return names, files
 
 
-class _Shape(NamedTuple):
-    width: int
-    height: int
-
-
-def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, _Shape]:
+def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, tuple[int, int]]:
     """An image that is not decoded yet, and its shape after resizing.
 
     Raises:
@@ -119,12 +113,12 @@ def _opened(file: BinaryIO, size: int | None) -> tuple[Image.Image, _Shape]:
         raise ValueError(f"it is none of {', '.join(READ_AS)}") from None
     wide, high = image.size
     if size is None:
-        return image, _Shape(0, 0)
+        return image, (0, 0)
     shorter = min(wide, high)
-    return image, _Shape(size * wide // shorter, size * high // shorter)
+    return image, (size * wide // shorter, size * high // shorter)
 
 
-def _pixels(image: Image.Image, after: _Shape, size: int | None) -> Pixels:
+def _pixels(image: Image.Image, after: tuple[int, int], size: int | None) -> Pixels:
     """The pixels of an image, (H, W, 3)."""
     from PIL.Image import Resampling
 
@@ -132,6 +126,5 @@ def _pixels(image: Image.Image, after: _Shape, size: int | None) -> Pixels:
     if size is None:
         return np.asarray(image)
     resized = image.resize(after, Resampling.BILINEAR)
-    left = round((after.width - size) / 2)
-    top = round((after.height - size) / 2)
+    left, top = (round((side - size) / 2) for side in after)
     return np.asarray(resized.crop((left, top, left + size, top + size)))

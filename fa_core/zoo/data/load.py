@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from fa_core.files.opening import (
 from fa_core.option_values import check_data_set, import_callable, listed
 from fa_core.plugins import DATA, load_plugin, plugins
 from fa_core.zoo.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.zoo.data.data_spec import Scaling, at_least, option, parse_folder, parse_options
+from fa_core.zoo.data.data_spec import Natural, Positive, Scaling, parse_folder, parse_options
 from fa_core.zoo.data.dataset import NAMES, DataSet, GivenBatches, from_arrays, made_data
 from fa_core.zoo.data.image_folder import read_images
 from fa_core.zoo.data.synthetic import load_synthetic
@@ -62,8 +62,9 @@ def load_npz(spec: str, text: str) -> DataSet:
                 arrays = _arrays(file, [entries[name] for name in names])
                 return from_arrays(f"npz:{path}", *arrays)
         found = listed(entries)
-    hint = f"needs {', '.join(NAMES)}"
-    raise UnreadableInput(f"holds {found or 'nothing'}", where=path, hint=hint)
+    raise UnreadableInput(
+        f"holds {found or 'nothing'}", where=path, hint=f"needs {', '.join(NAMES)}"
+    )
 
 
 _FLOATS = 8
@@ -97,8 +98,7 @@ def _arrays(file: BinaryIO, entries: Sequence[zipfile.ZipInfo]) -> list[NDArray[
     return arrays
 
 
-@dataclass(frozen=True)
-class DigitsOptions:
+class DigitsOptions(msgspec.Struct, frozen=True):
     """Options of ``digits``.
 
     Attributes:
@@ -106,8 +106,8 @@ class DigitsOptions:
         seed: of the split.
     """
 
-    test: int = option(360, at_least(1))
-    seed: int = option(0, at_least(0))
+    test: Positive = 360
+    seed: Natural = 0
 
 
 def load_digits(spec: str, text: str) -> DataSet:
@@ -128,8 +128,7 @@ def load_digits(spec: str, text: str) -> DataSet:
     images, labels = datasets.load_digits(return_X_y=True)
     test = options.test
     if test >= len(labels):
-        what = f"test={test} leaves no training samples of {len(labels)}"
-        raise UsageError(what, where=spec)
+        raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
     rng = np.random.Generator(np.random.PCG64(options.seed))
     order = rng.permutation(len(labels))
     levels = torch.from_numpy(images[order] / 16.0)
@@ -158,20 +157,15 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
     folder, scaling, full = parse_folder(spec, text, kind.scaling)
-    arrays = read_cifar(kind, folder, scaling)
-    return DataSet(full, *arrays, kind.classes, str(scaling))
+    train_x, train_y, test_x, test_y = read_cifar(kind, folder, scaling)
+    return DataSet(full, train_x, train_y, test_x, test_y, kind.classes, str(scaling))
 
 
-@dataclass(frozen=True)
-class Resizing:
-    """Resize the shorter side to `size`, then cut out the square centre; None = neither."""
+class ImageOptions(Scaling, frozen=True):
+    """Options of ``imagefolder``: resize the shorter side to `size`, then cut out the square
+    centre; None = neither."""
 
-    size: int | None = option(None, at_least(1))
-
-
-@dataclass(frozen=True)
-class ImageOptions(Scaling, Resizing):
-    """Options of ``imagefolder``."""
+    size: Positive | None = None
 
 
 def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -> DataSet:
@@ -191,11 +185,7 @@ def load_images(spec: str, text: str, train: bool = False, typed: bool = True) -
         UnreadableInput: as `read_images`, or the classes of the two parts differ.
     """
     root, options, full = parse_folder(spec, text, ImageOptions())
-    place = root
-    for part in ("val", "test"):
-        folder = root / part
-        if is_folder(folder):
-            place = folder
+    place = next(filter(is_folder, (root / "test", root / "val")), root)
     x, y, classes = read_images(place, options.size, typed)
     train_x, train_y = x[:0], y[:0]
     if train:
@@ -237,8 +227,9 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
     """
     data = load_test_data(spec, allow_code=allow_code, train=True)
     if isinstance(data, GivenBatches):
-        hint = f"to train, return ({', '.join(NAMES)})"
-        raise UsageError(f"{spec} gives test batches alone", hint=hint)
+        raise UsageError(
+            f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})"
+        )
     return data
 
 
@@ -255,8 +246,10 @@ def load_test_data(
         return DATA_LOADERS[name](spec, rest)
     check_data_set(spec)
     if not allow_code:
-        what = f"the data set {spec!r} is the user's code, and code named by a file is never run"
-        raise UsageError(what, hint=f"type it yourself if you trust it: --data {spec}")
+        raise UsageError(
+            f"the data set {spec!r} is the user's code, and code named by a file is never run",
+            hint=f"type it yourself if you trust it: --data {spec}",
+        )
     installed = plugins(DATA)
     if name in installed:
         made = load_plugin(installed[name])(rest)

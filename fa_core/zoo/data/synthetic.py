@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from torch import Tensor
 from fa_core.errors import UsageError
 from fa_core.files.decode import reading
 from fa_core.files.opening import check_room
-from fa_core.zoo.data.data_spec import at_least, option, parse_options
+from fa_core.zoo.data.data_spec import Natural, Positive, parse_options
 from fa_core.zoo.data.dataset import DataSet
 
 Floats = NDArray[np.float64]
@@ -22,8 +23,10 @@ WIDEST = 1 << 20
 """Most values of a sample; an image of 591×591 in three channels has fewer."""
 
 
-@dataclass(frozen=True)
-class SyntheticOptions:
+_Width: TypeAlias = Annotated[int, msgspec.Meta(le=WIDEST)]
+
+
+class SyntheticOptions(msgspec.Struct, frozen=True):
     """Options of ``synthetic``.
 
     Attributes:
@@ -36,13 +39,13 @@ class SyntheticOptions:
         seed: of the teacher and the samples.
     """
 
-    alpha: float = option(1.0, float)
-    input: int = option(128, at_least(1, WIDEST))
-    ambient: int = option(0, at_least(0, WIDEST))
-    channels: int = option(0, at_least(0))
-    train: int = option(50_000, at_least(1))
-    test: int = option(10_000, at_least(1))
-    seed: int = option(0, at_least(0))
+    alpha: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    input: Annotated[_Width, msgspec.Meta(ge=1)] = 128
+    ambient: Annotated[_Width, msgspec.Meta(ge=0)] = 0
+    channels: Natural = 0
+    train: Positive = 50_000
+    test: Positive = 10_000
+    seed: Natural = 0
 
 
 WIDTH = 256
@@ -77,8 +80,6 @@ def load_synthetic(spec: str, text: str, typed: bool = True) -> DataSet:
     Source: docs/protocol.md §7.
     """
     options = parse_options("synthetic", text, SyntheticOptions())
-    if not 0.0 <= options.alpha <= 1.0:
-        raise UsageError(f"alpha={options.alpha:g} lies outside [0, 1]", where=spec)
     train = options.train
     samples = train + options.test
     # checked in advance: memory fills up gradually, and the system would kill the process
@@ -123,8 +124,9 @@ def _as_images(spec: str, samples: Tensor, ambient: int, channels: int) -> Tenso
         return samples
     side = math.isqrt(ambient // channels)
     if not ambient or channels * side**2 != ambient:
-        what = f"ambient={ambient} values are no square images of {channels} channels"
-        raise UsageError(what, where=spec)
+        raise UsageError(
+            f"ambient={ambient} values are no square images of {channels} channels", where=spec
+        )
     return samples.reshape(-1, channels, side, side)
 
 

@@ -272,7 +272,8 @@ class CreditBridge(BridgeMethod):
         self._noise_seed = int(torch.randint(2**31, (), generator=generator))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return list(value_gradients(self.value, stream, output_error(logits, y)))
+        value = partial(self.value, s=output_error(logits, y))
+        return list(predicted_gradients(value, stream, torch.sum))
 
     def extra_targets(
         self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor
@@ -308,15 +309,6 @@ class CreditBridge(BridgeMethod):
         loss = super().extra_step(net, info)
         update_average(self.value_ema, self.value, self.DECAY)
         return loss
-
-
-def value_gradients(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, ...]:
-    """∇_{h_l} V(h_l, t_l, s), l = 0..L."""
-
-    def predict(l: int, h: Tensor) -> Tensor:
-        return value(l, h, s)
-
-    return predicted_gradients(predict, stream, torch.sum)
 
 
 def terminal_value(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, Tensor]:

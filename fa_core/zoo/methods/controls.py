@@ -17,7 +17,6 @@ from fa_core.zoo.methods import (
     feedback,
     forward_only,
     local_nets,
-    predictive_coding,
     weight_feedback,
 )
 from fa_core.zoo.methods.base import (
@@ -50,7 +49,7 @@ RULES: Registry = registry(
     feedback.SparseDirectFeedback,
     feedback.DirectRandomTargetProjection,
     local_nets.TargetPropagation,
-    predictive_coding.PredictiveCoding,
+    ep.PredictiveCoding,
     local_nets.LocalLoss,
     forward_only.Pepita,
     forward_only.ForwardForward,
@@ -175,8 +174,10 @@ class Shallow(Control):
     def __init__(self, net: StreamNet, generator: torch.Generator, **args: Any) -> None:
         super().__init__(net, generator, **args)
         if net.n_blocks:
-            what = f"the shallow control needs a network without blocks, got L={net.n_blocks}"
-            raise UsageError(what, hint="use L=0")
+            raise UsageError(
+                f"the shallow control needs a network without blocks, got L={net.n_blocks}",
+                hint="use L=0",
+            )
 
     def loss(
         self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0

@@ -98,8 +98,10 @@ class FeedbackAlignment(RandomFeedback):
         sizes = net.credit_sizes
         if sizes[-1] != net.head.in_features:
             what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads"
-            hint = "train it with fa_weights, whose feedback has the shapes of the weights"
-            raise UsageError(f"{what} the mean over a map", hint=hint)
+            raise UsageError(
+                f"{what} the mean over a map",
+                hint="train it with fa_weights, whose feedback has the shapes of the weights",
+            )
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
@@ -186,8 +188,10 @@ class SparseDirectFeedback(DirectFeedbackAlignment):
 
     def __init__(self, net: StreamNet, generator: torch.Generator, connections: int = 1) -> None:
         if connections not in range(1, net.num_classes + 1):
-            hint = f"give a whole number from 1 to {net.num_classes}"
-            raise UsageError(f"sparse_dfa: connections is {connections}", hint=hint)
+            raise UsageError(
+                f"sparse_dfa: connections is {connections}",
+                hint=f"give a whole number from 1 to {net.num_classes}",
+            )
         self.connections = connections
         super().__init__(net, generator)
 

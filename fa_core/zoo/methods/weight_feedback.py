@@ -151,9 +151,14 @@ class WeightFeedback(RandomFeedback, Backprop):
     convert_tensors = Method.convert_tensors
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
-        self.variances = initial_variances(net)
-        weights = carrying_weights(net) if self.draws_feedback else []
-        super().__init__(net, generator, [weight.shape for weight in weights])
+        kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
+        weights = carrying_weights(net)
+        self.variances = []
+        for weight in weights:
+            fan_in = weight[0].numel() if id(weight) in kernels else weight.shape[-1]
+            self.variances.append(1 / (3 * fan_in))
+        shapes = [weight.shape for weight in weights if self.draws_feedback]
+        super().__init__(net, generator, shapes)
 
     def redraw(self, generator: torch.Generator) -> None:
         for B, variance in zip(self.buffers(), self.variances, strict=False):
@@ -178,18 +183,6 @@ class WeightFeedback(RandomFeedback, Backprop):
         with self._carried(net):
             loss, info = super().loss(net, x, y, lam)
         return loss, replace(info, targets=self.extra_targets(net, info.stream, info.logits, y))
-
-
-def initial_variances(net: StreamNet) -> list[float]:
-    """1/(3·fan_in) per weight of `carrying_weights`: PyTorch's variance of initial weights."""
-    kernels = {id(module.weight) for module in net.modules() if isinstance(module, _ConvNd)}
-    variances = []
-    for weight in carrying_weights(net):
-        fan_in = weight.shape[-1]
-        if id(weight) in kernels:
-            fan_in = weight[0].numel()
-        variances.append(1 / (3 * fan_in))
-    return variances
 
 
 class UniformSigns(WeightFeedback):

@@ -186,6 +186,7 @@ def checked_args(network: type[StreamNet], given: Mapping[str, object]) -> dict[
             continue
         least = 0 if name == "L" else 1
         if type(size) is not int or not least <= size <= LARGEST:
-            hint = f"give a whole number from {least} to {LARGEST}"
-            raise UsageError(f"{name} is {size!r}", hint=hint)
+            raise UsageError(
+                f"{name} is {size!r}", hint=f"give a whole number from {least} to {LARGEST}"
+            )
     return args

@@ -7,7 +7,6 @@ imports. A name needs text, so text passes under known keys alone; numbers pass 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,13 +88,11 @@ def check_alone(config: Any) -> None:
     Raises:
         ValueError: they do.
     """
-    if any(_elsewhere(config.to_dict())):
+    if _leads_elsewhere(config.to_dict()):
         raise ValueError("its backbone is a network with weights of its own")
 
 
-def _elsewhere(described: Json) -> Iterator[object]:
-    for key, value in described.items():
-        if key in ("backbone", "backbone_config"):
-            yield value
-        elif isinstance(value, dict):
-            yield from _elsewhere(value)
+def _leads_elsewhere(described: Json) -> bool:
+    if described.get("backbone") or described.get("backbone_config"):
+        return True
+    return any(_leads_elsewhere(one) for one in described.values() if isinstance(one, dict))

@@ -32,7 +32,7 @@ from fa_core.errors import (
     missing_package,
 )
 from fa_core.files.children import OFFLINE
-from fa_core.files.decode import Json, loads, reading
+from fa_core.files.decode import loads, reading
 from fa_core.files.opening import TIMES, check_room, is_file, is_folder, read_file, typed_path
 from fa_core.option_values import import_callable, network_spec, unknown_name
 from fa_core.plugins import MODELS, load_plugin, plugins
@@ -81,7 +81,15 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
     kind, name, args = network_spec(spec)
     if not kind and ":" not in name and name in ARCHS:
         return build(name, **args)
-    maker = _maker(kind, name, weights)
+    maker: Callable[..., object]
+    if kind == "hf":
+        maker = partial(_from_folder, name, weights)
+    elif kind:
+        maker = partial(_from_library, kind, name)
+    elif ":" in name:
+        maker = import_callable(name, "--model")
+    else:
+        maker = load_plugin(plugins(MODELS)[name])
     try:
         network = maker(**args)
     except FaError:
@@ -95,8 +103,9 @@ def network_of(spec: str, weights: Weights | None = None) -> nn.Module:
         hint = ""
         if kind != "hf":
             hint = f"give what it takes as literals: {name}({_parameters(maker)})"
-        what = f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})"
-        raise UsageError(what, hint=hint) from error
+        raise UsageError(
+            f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})", hint=hint
+        ) from error
     if not isinstance(network, nn.Module):
         raise UsageError(
             f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module"
@@ -113,17 +122,6 @@ def _parameters(maker: Callable[..., object]) -> str:
     return ", ".join(f"{name}=…" for name in taken)
 
 
-def _maker(kind: str, name: str, weights: Weights | None) -> Callable[..., object]:
-    """The callable that makes a network which is not built in."""
-    if kind == "hf":
-        return partial(_from_folder, name, weights)
-    if kind:
-        return partial(_LIBRARIES[kind], name)
-    maker: Callable[..., object]
-    maker = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
-    return maker
-
-
 def hub_folder(checkpoint: Path) -> Path | None:
     """The checkpoint, or its folder, if that is a model-hub folder."""
     folder = checkpoint
@@ -138,29 +136,24 @@ _LOADING = ("pretrained", "weights", "checkpoint", "cache_dir")
 """How arguments of libraries begin that load weights, from a file or the network."""
 
 
-def _check_loads_nothing(args: Json) -> None:
-    """Refuse arguments that load weights.
+def _from_library(package: str, name: str, **args: object) -> object:
+    """A network of timm or torchvision.
 
     Raises:
-        UsageError: names the first one.
+        UsageError: an unknown name, or an argument that loads weights.
     """
-    for name in args:
-        if name.startswith(_LOADING):
-            hint = "they come from the checkpoint that is measured"
-            raise UsageError(f"--model: {name} would load other weights", hint=hint)
-
-
-def _from_timm(name: str, **args: object) -> object:
-    _check_loads_nothing(args)
-    timm = _library("timm")
-    if not timm.is_model(name):
-        raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
-    return timm.create_model(name, pretrained=False, checkpoint_path="", **args)
-
-
-def _from_torchvision(name: str, **args: object) -> object:
-    _check_loads_nothing(args)
-    models = _library("torchvision").models
+    for argument in args:
+        if argument.startswith(_LOADING):
+            raise UsageError(
+                f"--model: {argument} would load other weights",
+                hint="they come from the checkpoint that is measured",
+            )
+    library = _library(package)
+    if package == "timm":
+        if not library.is_model(name):
+            raise unknown_name("network of timm", name, library.list_models(f"{name[:4]}*"))
+        return library.create_model(name, pretrained=False, checkpoint_path="", **args)
+    models = library.models
     known = models.list_models(module=models)
     if name not in known:
         raise unknown_name("network of torchvision", name, known)
@@ -191,11 +184,14 @@ def _from_folder(name: str, weights: Weights | None) -> object:
             if "torchvision" in _first_line(error):
                 raise _unusable("transformers", error) from error
             what = f"transformers cannot read it ({_first_line(error).replace(own, str(folder))})"
-            hint = (
-                "code that a folder brings is not run: import it in a module of yours, "
-                "--model module:callable"
-            )
-            raise UnreadableInput(what, where=folder / CONFIG, hint=hint) from error
+            raise UnreadableInput(
+                what,
+                where=folder / CONFIG,
+                hint=(
+                    "code that a folder brings is not run: import it in a module of yours, "
+                    "--model module:callable"
+                ),
+            ) from error
     config.use_cache = False
     for network in networks:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
@@ -224,8 +220,9 @@ def _check_sizes(value: object, weights: Weights | None, name: str = "it") -> No
         if weights is not None and not any(part in name for part in SIZELESS):
             most = min(most, max(ANY_SIZE, weights.size // 8))
         if value > most:
-            what = f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"
-            raise ValueError(what)
+            raise ValueError(
+                f"{name} is {value:,.0f}, and no size of such a network is beyond {most:,}"
+            )
 
 
 def _built(build: Callable[[], object], weights: Weights | None) -> object:
@@ -266,8 +263,11 @@ def _size_limit(weights: Weights) -> Iterator[None]:
         if isinstance(part, Tensor):
             size += part.nbytes
         if parts > TIMES * (weights.tensors + 1):
-            what = f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts"
-            raise UnreadableInput(what, where=weights.path, hint=hint)
+            raise UnreadableInput(
+                f"has {weights.tensors:,} tensors, and the network more than {parts - 1:,} parts",
+                where=weights.path,
+                hint=hint,
+            )
         with reading(weights.path):
             check_room(size, weights.size, hint)
 
@@ -299,12 +299,6 @@ def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str,
     return renamed
 
 
-_LIBRARIES: Mapping[str, Callable[..., object]] = {
-    "timm": _from_timm,
-    "torchvision": _from_torchvision,
-}
-
-
 def _library(package: str) -> ModuleType:
     """An optional package, imported.
 
@@ -328,8 +322,11 @@ def _unusable(package: str, error: Exception) -> UsageError:
     needed = package
     if "torchvision" in why:
         needed = "torchvision"
-    hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
-    return UsageError(f"{package} does not import here ({why})", hint=hint)
+    return UsageError(
+        f"{package} does not import here ({why})",
+        hint=f"install a build of {needed} for torch {torch.__version__}: "
+        f"{install_command(needed)}",
+    )
 
 
 def _first_line(error: BaseException) -> str:

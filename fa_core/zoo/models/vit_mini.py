@@ -109,8 +109,10 @@ class ViTMini(StreamNet):
             hidden = 2 * d
         args = checked_args(ViTMini, locals())
         if image % patch or d % heads:
-            what = f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}"
-            raise UsageError(what, hint="choose divisors")
+            raise UsageError(
+                f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}",
+                hint="choose divisors",
+            )
         tokens = 1 + (image // patch) ** 2
         super().__init__(args, (channels, image, image), [(tokens, d)] * (L + 1))
         self.embed = PatchEmbedding(channels, image, patch, d)

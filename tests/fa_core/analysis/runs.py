@@ -1,5 +1,7 @@
 """Small tables and traces for tests, one keyword per measured number."""
 
+from msgspec.structs import replace
+
 from fa_core.analysis.timeline import Replay
 from fa_core.formats import Trace, TraceEpoch
 from fa_core.formats.rows import AuditRow
@@ -56,5 +58,6 @@ def trace(method="dfa", seed=42, *, first=1, key=None, source="runs", **series):
 
 def timeline(one, *options, frozen_baseline=None, **more):
     """One trace, replayed alone."""
-    [found] = Replay([one], [frozen_baseline]).timelines(*options, **more)
+    audit = row(one.method, baseline=frozen_baseline, source=one.source)
+    [found] = Replay([one], table(replace(audit, key=one.key))).timelines(*options, **more)
     return found

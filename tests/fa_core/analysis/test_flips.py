@@ -4,7 +4,6 @@ import json
 import math
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +63,7 @@ def probes(runs, letter):
 
 @given(tables, letters)
 def test_states_change_exactly_at_the_points(runs, letter):
-    points = set(verdict_curve(runs, letter, DEFAULT).points.tolist())
+    points = set(verdict_curve(runs, letter, DEFAULT).points)
     places = probes(runs, letter)
     for lower, upper in pairwise(places):
         changes = states_at(runs, letter, lower) != states_at(runs, letter, upper)
@@ -92,18 +91,14 @@ def test_a_nan_threshold_is_refused():
 
 def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau():
     runs = table(row(), row(growth=math.nan))
-    assert verdict_curve(runs, "a", DEFAULT).points.tolist() == []
+    assert verdict_curve(runs, "a", DEFAULT).points == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
     assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 0, 1, 0)
 
 
-def test_an_answer_holds_numbers_as_such_and_writes_them_as_plain_lists():
+def test_an_answer_is_written_as_plain_lists():
     runs = table(row(growth=3.0), row(growth=2.0), row(growth=3.0))
     curve = verdict_curve(runs, "a", DEFAULT)
-    for array in (curve.points, curve.fired, curve.walk_backs):
-        assert array.dtype in (np.float64, np.int64)
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 0
     assert json.dumps(curve.to_dict()) == (
         '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "undecided": [0, 0, 0], '
         '"walk_backs": [3, 2, 0], "open": [0, 0, 0], "closed": "left"}'

@@ -1,31 +1,13 @@
 """Partial audits: bounds on growth, and what they rest on."""
 
-import json
 import math
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.formats import scan
 from fa_core.formats.trace import with_growth_bound
 from fa_core.report.diagnostic_report import DiagnosticReport
-
-
-def test_the_published_penalty_case_comes_out(tmp_path):
-    """(a) undecided by the bound of about 8x, (b) passes by proxy, (c) unmeasured, (d) fires."""
-    for seed, acc in ((42, 0.3625), (123, 0.363), (456, 0.3635)):
-        epoch = {"epoch": 1, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc}
-        text = json.dumps({"lam": 0.01, "seed": seed, "final_test_acc": acc, "log": [epoch]})
-        (tmp_path / f"dfa_pen_lam0.01_s{seed}.json").write_text(text)
-    rows = scan([tmp_path]).rows
-    assert len(rows) == 3
-    for row in rows:
-        report = with_growth_bound(row.report, h_0=8.7, depth=4).with_frozen_baseline(0.349)
-        assert report.max_per_block_growth == pytest.approx(8.0, abs=0.1)
-        assert report.kinds == {"a": "bound", "b": "proxy"}
-        assert (report.flags, report.undecided) == ({"d"}, {"a"})
-        assert "c" not in report.coverage
 
 
 def bounded(last, h_0, depth, layer=None):

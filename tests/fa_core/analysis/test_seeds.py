@@ -141,7 +141,7 @@ def test_a_table_shows_the_range_and_on_how_many_seeds_a_number_was_measured():
     ends = dict(zip(ranges.headings, ranges.rows[0], strict=True))
     assert cells["n"] == "4"
     assert (cells["acc"], ends["acc"]) == ("0.3060 ± 0.0085", "0.298 … 0.315 (n = 3)")
-    assert (cells["(a) growth"], ends["(a) growth"]) == ("2.38 ×/÷ 1.4", "2 … 4")
+    assert (cells["(a) growth"], ends["(a) growth"]) == ("2.38 (×1.4)", "2 … 4")
     assert cells["(c) drift"] == ends["(c) drift"] == "N/A"
 
 

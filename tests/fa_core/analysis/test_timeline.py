@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import by_method, timelines
+from fa_core.analysis.timeline import Replay, by_condition, by_method
 from fa_core.report.baseline import FrozenBaseline
 from fa_core.report.gamma import null_band
 from fa_core.reporting.sections.analyses import timeline_blocks
@@ -33,7 +33,9 @@ NAN = trace(growth=[math.nan] * 2, g_L=[math.nan] * 2)
 
 
 def test_first_fires_of_the_published_dfa_runs_come_out_per_seed():
-    (method,) = by_method([timeline(one) for one in PUBLISHED])
+    together = Replay(PUBLISHED, table()).timelines()
+    assert together == [timeline(one) for one in PUBLISHED]
+    (method,) = by_method(together)
     assert method.seeds == (42, 123, 456)
     assert method.first_fire["a"] == (8, 11, 8)
     assert method.first_fire["b"] == (4, 4, 3)
@@ -56,6 +58,14 @@ def test_a_run_stops_at_the_first_fire_and_saves_the_epochs_after_it(run, option
     assert (stop.epoch, stop.on, stop.epochs_trained, stop.epochs_total) == expected
     assert stop.saved == pytest.approx(1 - expected[2] / expected[3])
     assert stop.acc == stop.final_acc == (None if run is NAN else 0.3076)
+
+
+def test_runs_of_two_folders_are_no_seeds_of_each_other_where_a_run_is_in_both():
+    once = [trace(seed=seed, source=f"main/dfa_s{seed}/trace.jsonl") for seed in (1, 2)]
+    again = trace(seed=1, source="wide/dfa_s1/trace.jsonl")
+    assert [place for place, _ in by_condition([timeline(one) for one in once])] == [""]
+    apart = by_condition([timeline(one) for one in (*once, again)])
+    assert [(place, len(runs)) for place, runs in apart] == [("main", 2), ("wide", 1)]
 
 
 def test_a_healthy_run_never_fires_and_has_no_stop():
@@ -92,9 +102,9 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does():
         (elsewhere, FrozenBaseline(0.3), 0.76),
         ([same], FrozenBaseline(by_method={"dfa": 0.31}), -0.24),
     ):
-        (found,) = timelines([one], table(*rows), assumed=assumed)
+        (found,) = Replay([one], table(*rows), assumed).timelines()
         assert found.points[-1].margin_pp == pytest.approx(margin)
-    (found,) = timelines([one], table(*elsewhere))
+    (found,) = Replay([one], table(*elsewhere)).timelines()
     assert "d" not in found.first_fire
 
 
@@ -112,7 +122,7 @@ def test_a_trace_says_which_input_is_missing():
 
 def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact():
     proxy = trace(g_L=[1e-3, 1e-9], test_acc=[0.36] * 2, evidence=[{"b": "proxy"}] * 2)
-    found = timelines([proxy], table(), assumed=FrozenBaseline(0.4))
+    found = Replay([proxy], table(), FrozenBaseline(0.4)).timelines()
     methods, runs, *_ = timeline_blocks(found)
     assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "1 assumed")
     assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "1 assumed", "2 (b proxy)")
@@ -144,7 +154,7 @@ def test_a_run_has_the_null_of_its_own_audit_or_the_closed_form_or_none():
     methods = zip("abcde", ("dfa", "ep", "bp", "ep", "ep"), strict=True)
     traces = [trace(method, key=s, source=s, gamma=[gamma]) for s, method in methods]
     # BP's last layer comes free, so that its deep Γ is of one layer
-    assert [one.null for one in timelines(traces, runs)] == [
+    assert [one.null for one in Replay(traces, runs).timelines()] == [
         (0.01, 0.02),
         (0.0, pytest.approx(1 / math.sqrt(50 * 9 * 2))),
         (0.0, pytest.approx(1 / math.sqrt(50 * 9))),

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fa_core.audit import loading, measuring, out_of_memory
+from fa_core.audit import loading, measuring
 from fa_core.audit.jobs import DeviceFull, Job, JobProgress
 from fa_core.audit.measuring import measured
 from fa_core.errors import FaError, MeasureError
@@ -34,14 +34,14 @@ def raising(error):
 )
 def test_the_reason_that_helps_most_is_said(monkeypatch, error, others, said):
     monkeypatch.setattr(measuring, "measure_run", raising(error))
-    monkeypatch.setattr(out_of_memory, "does_not_fit", lambda where, device: others)
+    monkeypatch.setattr(loading, "does_not_fit", lambda where, device: others)
     with pytest.raises((FaError, UnicodeError), match=said):
         measured(Job(id="1", checkpoint="/runs/dfa"), "cuda:0", JobProgress())
 
 
 def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(monkeypatch, tmp_path):
     run = make_run(tmp_path / "dfa_s1", "dfa")
-    monkeypatch.setattr(out_of_memory, "free_memory", lambda device: 100)
+    monkeypatch.setattr(loading, "free_memory", lambda device: 100)
     monkeypatch.setattr(loading, "load_checkpoint", lambda path: pytest.fail("it was read"))
     monkeypatch.setattr(loading, "input_hashes", lambda path: pytest.fail("it was hashed"))
     with pytest.raises(
@@ -56,6 +56,6 @@ def test_a_device_that_others_have_filled_is_told_from_a_network_that_is_too_lar
 ):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 80 << 30))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5 << 30)
-    error = out_of_memory.does_not_fit("/runs/dfa", "cuda:0")
+    error = loading.does_not_fit("/runs/dfa", "cuda:0")
     assert type(error) is kind
     assert "other processes hold" in str(error)

@@ -3,7 +3,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -108,45 +107,6 @@ def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
     assert len(errors) == 1, "the same words, without a run's path"
     words = r"^no worker could start on cpu \(.*No module named 'torch'; pip install torch; $"
     assert re.search(words, errors.pop())
-
-
-def test_a_worker_that_does_not_start_is_named_once(make_pool, monkeypatch, tmp_path):
-    now, said = [100.0], []
-    start = tmp_path / "start"
-    waits = f"import os, time\nwhile not os.path.exists({str(start)!r}): time.sleep(0.02)\n"
-    (tmp_path / "slow_import.py").write_text(f"{waits}from faults import measure")
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{Path(__file__).parent}")
-    pool = make_pool(clock=lambda: now[0], measure="slow_import:measure", on_notice=said.append)
-    future = pool.submit(job("1"))
-    while not pool.pids():
-        time.sleep(0.01)
-    (pid,) = pool.pids()
-    for after, words in (
-        (9, []),
-        (1, [f"worker {pid} on cpu: no word for 10 s since it was started"]),
-    ):
-        now[0] += after
-        pool.check_heartbeats()
-        pool.check_heartbeats()
-        assert said == words
-    start.touch()
-    assert future.result(30).method_name == "1"
-
-
-def test_a_worker_that_sends_nothing_for_long_is_named_until_it_speaks(make_pool, told, tmp_path):
-    now = [100.0]
-    os.mkfifo(tmp_path / "gate-1")
-    pool = make_pool(clock=lambda: now[0])
-    future = pool.submit(Job(id="1", checkpoint=str(tmp_path / "gate-1"), method="dfa"))
-    told.wait_for(lambda view: view.total == 2)
-    for after, silent in ((9, 0), (1, 10), (30, 40)):
-        now[0] += after
-        pool.check_heartbeats()
-        assert pool.jobs()[0].silent == silent
-    (tmp_path / "gate-1").write_bytes(b"")
-    future.result(30)
-    assert told.wait_for(lambda view: view.state is JobState.DONE).silent == 0
-    assert pool.jobs()[0].silent == 0
 
 
 @pytest.mark.parametrize(

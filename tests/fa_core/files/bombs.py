@@ -221,6 +221,18 @@ FILES = {
         "log.csv",
         lambda: b"epoch,test_acc," + many("c%d", 1_000_000) + b"\n" + b"1," * 1_000_000,
     ),
+    "entries under a long path": (
+        "/".join(["d" * 250] * 9) + "/a.json",
+        lambda: b"[" + b"1," * 490_000 + b"1]",
+    ),
+    "lines under a long path": (
+        "/".join(["d" * 250] * 9) + "/a.csv",
+        lambda: b"epoch,loss\n" + b"1\n" * 490_000,
+    ),
+    "an axis of each run": (
+        "a.json",
+        lambda: b"[" + many('{"method":"a","acc":1,"axes":{"x%d":1}}', 25_000) + b"]",
+    ),
     "a long cell": ("log.csv", lambda: b'epoch,test_acc\n1,"' + b"a\n" * 3_000_000),
     "a record of a false length": ("a.tfevents", lambda: events(record(b"x", (1 << 63) - 1))),
     "values of an event": (
@@ -332,6 +344,7 @@ TOML = {
     "nested arrays of TOML": lambda: b"a = " + b"[" * 500_000,
     "nested tables of TOML": lambda: b"[" + b"a." * 200_000 + b"b]\n",
     "a long key of TOML": lambda: b"a." * 32_000 + b"b = 1\n",
+    "a long key of TOML over line separators": lambda: '"\u2028".'.encode() * 160_000 + b"b = 1\n",
     "many tables of TOML": lambda: b"".join(b"[" + b"a." * 60 + b"b%d]\n" % n for n in range(8000)),
 }
 
@@ -376,9 +389,10 @@ def read_settings(path):
 def read_resume(path):
     import torch
 
-    from fa_core.training.run_files import load_state, resuming
+    from fa_core.files.decode import reading
+    from fa_core.training.run_files import load_state
 
-    with resuming(path):
+    with reading(path):
         load_state(path, torch.device("cpu"))
 
 

@@ -151,3 +151,20 @@ def test_the_published_summary_comes_out_as_published(tmp_path, published_table)
     assert written["summary"] == published["summary"]
     assert list(written["reports"]) == list(published["reports"])
     assert written["made_by"] == "test"
+
+
+@pytest.mark.parametrize("form", ["table", "list", "journal"])
+def test_runs_of_more_axes_than_any_has_are_refused_as_a_whole(tmp_path, form):
+    for count in (300, 301):
+        runs = [{**REPORT, "method": "bp", "axes": {f"a{at}": at}} for at in range(count)]
+        text = {
+            "table": json.dumps({"reports": {f"bp_s{at}": run for at, run in enumerate(runs)}}),
+            "list": json.dumps(runs),
+            "journal": "\n".join(
+                json.dumps({"journal": "x", "pid": 1, "report": r}) for r in [{}, *runs]
+            ),
+        }
+        (tmp_path / f"{count}.json").write_text(text[form])
+    found = scan([tmp_path])
+    assert [len(found.rows), len(found.problems)] == [300, 1]
+    assert "301.json: its runs have 301 axes; split it" in found.problems[0].message

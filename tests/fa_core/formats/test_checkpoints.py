@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.analysis.timeline import timelines
+from fa_core.analysis.timeline import Replay
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
 from fa_core.formats.table import AuditTable
@@ -118,7 +118,7 @@ def test_a_run_nobody_measured_lends_its_trace_the_baseline_of_its_manifest(tmp_
     (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.41}\n')
     found = scan([run])
     assert (found.rows[0].report.frozen_baseline_acc, found.rows[0].report.coverage) == (known, "")
-    (replayed,) = timelines(found.traces, AuditTable.from_rows(found.rows))
+    (replayed,) = Replay(found.traces, AuditTable.from_rows(found.rows)).timelines()
     assert replayed.points[0].margin_pp == (None if known is None else 1.0)
     assert replayed.evidence == {}
 

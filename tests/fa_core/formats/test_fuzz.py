@@ -58,14 +58,6 @@ def test_any_json(path, value, form):
 
 
 @quick
-@given(st.lists(json_values(), max_size=4), st.integers(0, 200))
-def test_any_lines_cut_anywhere(path, values, cut):
-    text = '{"epoch": 1, "test_acc": 0.5}\n' + "\n".join(map(json.dumps, values))
-    path.write_text(text[: max(len(text) - cut, 0)])
-    read_every_way(path)
-
-
-@quick
 @given(st.binary(max_size=300), st.sampled_from(MAGICS))
 def test_any_bytes(path, content, magic):
     path.write_bytes(magic + content)
@@ -80,6 +72,7 @@ def whole(tmp_path_factory):
     made = [
         logs.put(folder / "a.csv", ",epoch,fa/acc,fa/h_0\n0,1,0.5,2\n1,2,,NaN\n"),
         logs.trainer(folder / "b"),
+        logs.lines(folder / "e.jsonl", *[{"epoch": epoch, "test_acc": 0.5} for epoch in (1, 2)]),
         logs.events(folder / "c" / "events", scalars),
         logs.events(folder / "d" / "events", scalars, tensors=True),
     ]
@@ -88,7 +81,7 @@ def whole(tmp_path_factory):
 
 @quick
 @given(
-    st.integers(0, 3),
+    st.integers(0, 4),
     st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4),
     st.floats(0, 1),
 )

@@ -11,47 +11,16 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest
 from fa_core.report.report_facts import WHAT_IF
 
-KINDS = {
-    dict: "object",
-    list: "array",
-    str: "string",
-    float: "number",
-    int: "number integer",
-    type(None): "null",
-    bool: "boolean",
-}
-
-
-def violations(value, rule, root, place="$"):
-    """The part of JSON Schema that our schemas use, read slowly and plainly."""
-    if "$ref" in rule:
-        return violations(value, root["$defs"][rule["$ref"].rpartition("/")[2]], root, place)
-    if "anyOf" in rule:
-        tried = [violations(value, option, root, place) for option in rule["anyOf"]]
-        return [] if [] in tried else [problem for problems in tried for problem in problems]
-    expected = rule.get("type")
-    if expected and expected not in KINDS[type(value)]:
-        return [f"{place}: {value!r} is no {expected}"]
-    found = []
-    if isinstance(value, dict):
-        found += [
-            f"{place}.{name} is missing" for name in rule.get("required", []) if name not in value
-        ]
-        for name, inner in value.items():
-            member = rule.get("properties", {}).get(name, rule.get("additionalProperties"))
-            if isinstance(member, dict):
-                found += violations(inner, member, root, f"{place}.{name}")
-            elif "properties" in rule:
-                found.append(f"{place}.{name} is not in the schema")
-    if isinstance(value, list) and isinstance(rule.get("items"), dict):
-        for index, item in enumerate(value):
-            found += violations(item, rule["items"], root, f"{place}[{index}]")
-    return found
+jsonschema = pytest.importorskip("jsonschema", reason="Ray brings it")
 
 
 def check(value, name):
+    """What does not follow a schema, names that it does not have included."""
     rule = schema_of(SCHEMAS[name])
-    return violations(value, rule, rule)
+    for part in (rule, *rule.get("$defs", {}).values()):
+        part.setdefault("additionalProperties", False)
+    jsonschema.Draft202012Validator.check_schema(rule)
+    return [error.message for error in jsonschema.Draft202012Validator(rule).iter_errors(value)]
 
 
 def test_a_written_audit_table_and_its_reports_follow_their_schemas(tmp_path, sample_runs):
@@ -92,6 +61,7 @@ def test_every_run_folder_of_the_samples_follows_the_schemas(sample_runs):
         ({"reports": []}, "audit-table"),
         ({"method": "bp"}, "manifest"),
         ({"loss": 1.0}, "trace"),
+        ({"epoch": 1, "mood": 1.0}, "trace"),
     ],
 )
 def test_a_schema_refuses_what_the_reader_refuses(value, name):
@@ -110,15 +80,7 @@ def test_every_field_is_in_the_schema_and_explained(name, kind):
         assert properties[field.encode_name].get("description"), field.name
 
 
-def test_schemas_are_json_and_name_their_dialect():
-    for name in SCHEMAS:
-        assert json.loads(json.dumps(schema_of(SCHEMAS[name])))["$schema"].endswith(
-            "2020-12/schema"
-        )
-
-
 def test_a_journal_is_as_its_schema_says(tmp_path, published_table):
     Journal(tmp_path / "journal", scan([published_table]).rows[:3])
-    schema = schema_of(SCHEMAS["journal"])
     for line in (tmp_path / "journal").read_text().splitlines():
-        assert not list(violations(json.loads(line), schema, schema))
+        assert check(json.loads(line), "journal") == []

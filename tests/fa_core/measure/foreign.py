@@ -31,29 +31,17 @@ class LastMLP(MLP):
 
 
 class Attending(nn.Module):
-    """Attention and an MLP: two sums, one block."""
+    """Attention and an MLP, each with a norm behind its sum: two sums, one block."""
 
-    def __init__(self, causal=False, post=False, cross=False):
+    def __init__(self):
         super().__init__()
-        self.causal, self.post = causal, post
         self.att = nn.MultiheadAttention(D, 2, batch_first=True)
-        self.cross = nn.MultiheadAttention(D, 2, batch_first=True) if cross else None
-        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(3))
+        self.first, self.second = nn.LayerNorm(D), nn.LayerNorm(D)
         self.mlp = nn.Sequential(nn.Linear(D, 2 * D), nn.GELU(), nn.Linear(2 * D, D))
 
-    def part(self, h, f, norm):
-        return norm(h + f(h)) if self.post else h + f(norm(h))
-
-    def forward(self, h, memory=None):
-        mask = torch.full((h.shape[1],) * 2, float("-inf")).to(h).triu(1) if self.causal else None
-        h = self.part(
-            h, lambda q: self.att(q, q, q, attn_mask=mask, need_weights=False)[0], self.norms[0]
-        )
-        if self.cross is not None:
-            h = self.part(
-                h, lambda q: self.cross(q, memory, memory, need_weights=False)[0], self.norms[1]
-            )
-        return self.part(h, self.mlp, self.norms[2])
+    def forward(self, h):
+        h = self.first(h + self.att(h, h, h, need_weights=False)[0])
+        return self.second(h + self.mlp(h))
 
 
 class Kept(nn.Module):
@@ -93,9 +81,10 @@ class EncMapDec(Kept):
 
     def forward(self, x):
         h = self.emb(x)
+        self.keep(h)
         for block in self.enc:
-            h = block(self.keep(h))
-        h = self.keep(self.mid(self.keep(h)))
+            h = self.keep(block(h))
+        h = self.keep(self.mid(h))
         for block in self.dec:
             h = self.keep(block(h))
         return self.ro(h)
@@ -107,7 +96,7 @@ class Bert(Kept):
     def __init__(self):
         super().__init__()
         self.tok, self.kind, self.norm = nn.Embedding(11, D), nn.Embedding(2, D), nn.LayerNorm(D)
-        self.layer = nn.ModuleList(Attending(post=True) for _ in range(3))
+        self.layer = nn.ModuleList(Attending() for _ in range(3))
         self.head = nn.Linear(D, CLASSES)
 
     def forward(self, ids):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches
@@ -73,7 +74,7 @@ def test_half_precision_inside_is_recorded(taps):
 
     for found in (
         diagnose(Cast(), batches(8), taps=taps),
-        reference_precision(Cast(), batches(1)[0], taps=taps),
+        reference_precision(Cast(), batches(1)[0], PassOptions(taps)),
     ):
         assert found.dtype == "float32, float16 inside"
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from fa_core.measure.diagnose import PassOptions, run_diagnosis
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.passes import PassOptions
 from fa_core.report.intervals import LOOKS, Z_OF_LOOKS, drift_interval
 from tests.fa_core.measure.nets import Residual, batches, cosines
 

@@ -11,6 +11,7 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import NullGamma, ce_change, pearson
 from fa_core.measure.null_gamma import null_gamma
+from fa_core.measure.passes import PassOptions
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
@@ -45,11 +46,11 @@ def collapsed():
 def test_the_gradient_itself_is_perfect_credit_and_its_opposite_raises_the_loss(make, sign):
     net = make().double()
     x, y = batches(1, size=32)[0]
-    found = credit_quality(net, [sign * g for g in gradients(net, x.double(), y)], x, y)
-    assert found.gamma == pytest.approx([sign] * 4, abs=1e-12)
-    assert found.rho == pytest.approx([sign] * 4, abs=5e-3)
-    assert [math.copysign(1, change) for change in found.nudge] == [-sign] * 4
-    assert found.deep() == found.to_dict()["gamma_L"] == pytest.approx(sign)
+    found = credit_quality(net, [sign * g for g in gradients(net, x.double(), y)], (x, y))
+    assert found["gamma"] == pytest.approx([sign] * 4, abs=1e-12)
+    assert found["rho"] == pytest.approx([sign] * 4, abs=5e-3)
+    assert [math.copysign(1, change) for change in found["nudge"]] == [-sign] * 4
+    assert found["deep_gamma"] == found["gamma_L"] == pytest.approx(sign)
 
 
 def test_every_number_equals_the_slow_way():
@@ -58,7 +59,7 @@ def test_every_number_equals_the_slow_way():
     x, y = batches(1, size=5)[0]
     x = x.double()
     credit = [torch.randn(5, 6, dtype=torch.float64) for _ in range(4)]
-    found = credit_quality(net, credit, x, y, directions=7, seed=3)
+    found = credit_quality(net, credit, (x, y), directions=7, seed=3)
     hidden = net(x, return_hidden=True)[1]
     draws = torch.Generator().manual_seed(3)
 
@@ -75,9 +76,9 @@ def test_every_number_equals_the_slow_way():
             means[0] += a[i] @ g[i] / a[i].norm() / g[i].norm() / 5
             means[1] += torch.corrcoef(torch.tensor(pairs).double().T)[0, 1] / 5
             means[2] += (ce(l, i, h[i] - 0.01 * a[i] / a[i].norm()) - ce(l, i, h[i])) / 5
-        assert found.gamma[l] == pytest.approx(float(means[0]), abs=1e-12)
-        assert found.rho[l] == pytest.approx(float(means[1]), abs=1e-7)
-        assert found.nudge[l] == pytest.approx(float(means[2]), abs=1e-10)
+        assert found["gamma"][l] == pytest.approx(float(means[0]), abs=1e-12)
+        assert found["rho"][l] == pytest.approx(float(means[1]), abs=1e-7)
+        assert found["nudge"][l] == pytest.approx(float(means[2]), abs=1e-10)
 
 
 def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
@@ -88,59 +89,59 @@ def test_directions_run_in_parts_where_memory_is_short_with_the_same_numbers(
     credit = [torch.randn(16, 6) for _ in range(4)]
     calls = []
     net.head.register_forward_hook(lambda module, args, output: calls.append(len(output)))
-    whole = credit_quality(net, credit, x, y)
+    whole = credit_quality(net, credit, (x, y))
     # the pass, two that prove its samples independent, and the directions
     assert calls == [16, 16, 16, *([32 * 16, 16] * 4)]
     monkeypatch.setattr("fa_core.measure.credit.LARGEST", 1)
-    parts = credit_quality(net, credit, x, y)
-    assert parts.rho == pytest.approx(whole.rho, abs=1e-6)
-    assert parts.nudge == whole.nudge
+    parts = credit_quality(net, credit, (x, y))
+    assert parts["rho"] == pytest.approx(whole["rho"], abs=1e-6)
+    assert parts["nudge"] == whole["nudge"]
 
 
 def test_module_taps_run_the_tail_by_replacing_an_output():
     net = Tailed(kind="gelu", out_ln=True)
     x, y = batches(1)[0]
     credit = [torch.randn(16, 6) for _ in range(4)]
-    own = credit_quality(net, credit, x, y)
-    hooked = credit_quality(Hookable(net), credit, x, y, taps="embed, blocks.*")
+    own = credit_quality(net, credit, (x, y))
+    hooked = credit_quality(Hookable(net), credit, (x, y), PassOptions("embed, blocks.*"))
     for name in ("gamma", "rho", "nudge"):
-        assert getattr(hooked, name) == pytest.approx(getattr(own, name))
+        assert hooked[name] == pytest.approx(own[name])
 
 
 def test_without_a_tail_rho_and_nudge_are_missing_with_the_reason():
     net = Residual()
     x, y = batches(1)[0]
-    found = credit_quality(net, [torch.randn(16, 6) for _ in range(4)], x, y)
-    assert all(value is not None for value in found.gamma)
-    assert found.rho == found.nudge == [None] * 4
-    assert "tail" in found.missing["rho, nudge"]
+    found = credit_quality(net, [torch.randn(16, 6) for _ in range(4)], (x, y))
+    assert all(value is not None for value in found["gamma"])
+    assert found["rho"] == found["nudge"] == [None] * 4
+    assert "tail" in found["missing"]["rho, nudge"]
 
 
 def test_missing_zero_and_non_finite_credit_is_undefined_or_nan_and_not_a_number():
     x, y = batches(1)[0]
     broken, ones = torch.full((16, 6), math.nan), torch.ones(16, 6)
-    found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], x, y)
-    for series in (found.gamma, found.rho, found.nudge):
+    found = credit_quality(Tailed(), [None, torch.zeros(16, 6), ones, broken], (x, y))
+    for series in (found["gamma"], found["rho"], found["nudge"]):
         assert [value is None for value in series] == [True, True, False, False]
         assert math.isfinite(series[2]) and math.isnan(series[3])
-    found = credit_quality(Tailed(), [None] * 4, x, y)
-    assert found.deep() is None
-    assert found.missing == {"gamma, rho, nudge": "the method gives no credit signal"}
+    found = credit_quality(Tailed(), [None] * 4, (x, y))
+    assert found["deep_gamma"] is None
+    assert found["missing"] == {"gamma, rho, nudge": "the method gives no credit signal"}
 
 
 def test_a_token_stream_is_moved_at_its_cls_token():
     net = encoder(nn.Linear(8, 4)).double()
     x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
-    found = credit_quality(net, gradients(net, x, y), x, y, taps="embed, blocks.*")
-    assert found.gamma == pytest.approx([1.0] * 3)
-    assert found.rho == pytest.approx([1.0] * 3, abs=1e-2)
+    found = credit_quality(net, gradients(net, x, y), (x, y), PassOptions("embed, blocks.*"))
+    assert found["gamma"] == pytest.approx([1.0] * 3)
+    assert found["rho"] == pytest.approx([1.0] * 3, abs=1e-2)
 
 
 def test_credit_of_another_shape_is_refused():
     x, y = batches(1)[0]
     for credit in ([torch.ones(16, 6)] * 3, [torch.ones(16, 5)] * 4, [torch.ones(6)] * 4):
         with pytest.raises(MeasureError):
-            credit_quality(Tailed(), credit, x, y)
+            credit_quality(Tailed(), credit, (x, y))
 
 
 def test_ce_change_equals_the_difference_at_every_size():
@@ -169,4 +170,4 @@ def test_a_null_with_a_nan_has_no_spread_and_no_rank():
 def test_a_rule_that_draws_nothing_has_no_null():
     net = build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=0)
     with pytest.raises(UsageError, match="draws no feedback"):
-        null_gamma(net, make_method("bp", net), *batches(1)[0])
+        null_gamma(net, make_method("bp", net), batches(1)[0])

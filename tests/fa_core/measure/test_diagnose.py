@@ -7,7 +7,7 @@ from torch import nn
 
 from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
-from fa_core.report.causes import backward_gain
+from fa_core.report.beside import backward_gain
 from tests.fa_core.measure import four_passes
 from tests.fa_core.measure.nets import Residual, batches
 

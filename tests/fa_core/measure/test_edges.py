@@ -9,8 +9,9 @@ from torch import nn
 from fa_core import diagnose
 from fa_core.measure.credit import method_credit_quality
 from fa_core.measure.null_gamma import null_gamma
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.causes import backward_gain, cause_of_floor
+from fa_core.report.beside import backward_gain, cause_of_floor
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.zoo.methods import make_method
 from fa_core.zoo.models import build
@@ -54,15 +55,15 @@ def answers(net, size, dtype):
     yield "accuracy", kind(report.headline_acc)
     yield "gain", kinds(backward_gain(report))
     yield "cause", cause_of_floor(report) or NOTHING
-    precision = reference_precision(net, data[0], dtype=dtype)
+    precision = reference_precision(net, data[0], PassOptions(dtype=dtype))
     yield "precision", kinds(precision.cosine)
     assert precision.lost == [0] * len(precision.lost)
     rule = make_method("dfa", net, 0)
-    quality = method_credit_quality(net, rule, *data[0], directions=4)
+    quality = method_credit_quality(net, rule, data[0], directions=4)
     for name in ("gamma", "rho", "nudge"):
-        yield name, kinds(getattr(quality, name))
-    yield "deep gamma", kind(quality.deep())
-    null = null_gamma(net, rule, *data[0], draws=2)
+        yield name, kinds(quality[name])
+    yield "deep gamma", kind(quality["deep_gamma"])
+    null = null_gamma(net, rule, data[0], draws=2)
     yield "null", kind(null.mean)
     yield "null's spread", kind(null.std)
     yield "null's rank", kind(null.rank)

@@ -12,7 +12,7 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.credit_metrics import SHUFFLES, shuffled_null
-from fa_core.report.causes import failure_modes
+from fa_core.report.beside import failure_modes
 from tests.fa_core.measure.nets import Hookable, Residual, batches, encoder
 
 TAPS = "embed, blocks.*"
@@ -56,7 +56,7 @@ def test_gamma_of_a_function_is_in_the_report_with_the_null_of_shuffled_samples(
     unused = report.with_frozen_baseline(1.0)
     assert failure_modes(unused).failure == "depth unused"
 
-    record = credit_quality(net, direct, *data[0], directions=0).to_dict()
+    record = credit_quality(net, direct, data[0], directions=0)
     # by a stream of its own there is no tail for nudge
     assert {**record, "nudge": 0, "missing": 0} == {**report.credit, "nudge": 0, "missing": 0}
 
@@ -86,9 +86,10 @@ def test_labels_of_tokens_have_gamma_and_neither_rho_nor_nudge():
         logits, hidden = model(x, return_hidden=True)
         return torch.autograd.grad(F.cross_entropy(logits.flatten(0, 1), y.flatten()), hidden)
 
-    quality = credit_quality(net, gradient, x, y)
-    assert quality.gamma == pytest.approx([1.0] * 3)
-    assert quality.nudge == [None] * 3 and "one label per sample" in quality.missing["rho, nudge"]
+    quality = credit_quality(net, gradient, (x, y))
+    assert quality["gamma"] == pytest.approx([1.0] * 3)
+    assert quality["nudge"] == [None] * 3
+    assert "one label per sample" in quality["missing"]["rho, nudge"]
 
 
 def given(*credit):

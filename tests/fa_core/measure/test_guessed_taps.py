@@ -70,6 +70,10 @@ GUESSED = {
         nn.Sequential(nn.Linear(5, 6), block(), block(), nn.Linear(6, 4)),
         ["0", "1", "2"],
     ),
+    "a norm between blocks, and what it reads": (
+        nn.Sequential(nn.Linear(5, 6), block(), nn.LayerNorm(6), block(), nn.Linear(6, 4)),
+        ["0", "1", "2", "3"],
+    ),
     "the input feeds the first block": (
         nn.Sequential(block(5), block(5), nn.Linear(5, 4)),
         ["0", "1"],
@@ -136,6 +140,12 @@ def test_a_stream_that_the_network_adds_itself_is_where_its_blocks_read(kind, ta
     assert report.bp_grad_norms == pytest.approx(gradients, rel=1e-4)
     assert report.tap_names[-2:] == ["blocks.2:in", "head:in"]
     assert report.notes == ("" if taps else "taps guessed: 'blocks.*:in,head:in'")
+
+
+def test_inputs_that_skip_a_block_are_a_part_of_the_stream():
+    taps = "blocks.0:in, blocks.2:in, head:in"
+    report = diagnose(branches(), batches(8), taps=taps)
+    assert report.partial_stream == "states between h_0 and h_1 (blocks.1:in)"
 
 
 def test_a_state_that_is_read_twice_is_one_layer():

@@ -10,6 +10,7 @@ from fa_core.errors import MeasureError, TapError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.batch_input import KEPT, SHIFTED
 from fa_core.measure.gradients import IGNORED, loss_gradient
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 from tests.fa_core.measure.nets import Stack, Turned
 
@@ -196,7 +197,7 @@ def test_what_a_language_model_lacks_is_one_line():
 
 
 def test_the_reference_of_a_language_model_is_judged_per_token():
-    found = reference_precision(gpt2(), batch(), taps=TAPS)
+    found = reference_precision(gpt2(), batch(), PassOptions(TAPS))
     assert all(c > 1 - 1e-9 for c in found.cosine if c is not None)
     assert found.samples == int((batch()["labels"][:, 1:] != IGNORED).sum())
 

@@ -12,7 +12,8 @@ from torch.func import jacrev
 
 from fa_core import diagnose
 from fa_core.measure.accumulator import MEAN_ERROR_BATCHES
-from fa_core.measure.diagnose import PassOptions, run_diagnosis
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.passes import PassOptions
 from fa_core.report.beside import mean_error_remark, mean_error_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import MeanError

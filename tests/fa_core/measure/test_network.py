@@ -283,6 +283,12 @@ PLACES = [
         "names without 'module.'; names with 'backbone.'",
     ),
     (lambda: nn.DataParallel(Net()), lambda s: [s], None, "weights from '0'; names with 'module.'"),
+    (
+        lambda: nn.ModuleDict({"backbone": nn.ModuleDict({"model": Net(), "last": nn.Tanh()})}),
+        lambda s: prefixed("model.", s),
+        None,
+        "names with 'backbone.'",
+    ),
     (Net, pair, None, TWO),
     (Net, pair, "teacher", "weights from 'state.algo.teacher'; names without 'net.'"),
     (
@@ -308,7 +314,7 @@ def test_weights_are_found_at_every_level_and_what_was_taken_is_said(
     net, note = load(content(state), make, weights)
     assert note == said
     found = {
-        name.removeprefix("module.").removeprefix("backbone."): one
+        name.removeprefix("module.").removeprefix("backbone.").removeprefix("model."): one
         for name, one in net.state_dict().items()
     }
     for name, tensor in state.items():

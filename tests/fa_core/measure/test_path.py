@@ -12,6 +12,7 @@ from fa_core.errors import FaError, MeasureError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import credit_quality
 from fa_core.measure.depth_ablation import depth_ablation
+from fa_core.measure.passes import PassOptions
 from tests.fa_core.measure.nets import Hookable, Residual, batches
 
 TAPS = "embed, blocks.*"
@@ -301,7 +302,8 @@ def test_credit_is_compared_in_a_float64_copy_of_a_network_that_keeps_tensors(ma
         torch.cosine_similarity(a.double(), g).mean().item()
         for a, g in zip(credit, gradients, strict=True)
     ]
-    assert credit_quality(made(), credit, x, y, 0, taps=TAPS).gamma == pytest.approx(cosines)
+    found = credit_quality(made(), credit, (x, y), PassOptions(TAPS), directions=0)
+    assert found["gamma"] == pytest.approx(cosines)
 
 
 class CallsForward(Hookable):

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from fa_core import diagnose, load_audits
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
-from fa_core.report.beside import failure_mode, floor_text
-from fa_core.report.causes import cause_of_floor
+from fa_core.report.beside import cause_of_floor, failure_mode, floor_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import ReferencePrecision
 from tests.fa_core.measure.nets import Residual, batches
@@ -20,7 +20,9 @@ def test_a_healthy_network_has_the_right_reference_and_half_precision_has_not():
     assert found.norm_ratio == pytest.approx([1.0] * 4, rel=1e-5)
     assert found.lost == [0] * 4
     for half in (torch.float16, torch.bfloat16):
-        found = reference_precision(Residual(kind="gelu").to(half), batch, dtype="as-is")
+        found = reference_precision(
+            Residual(kind="gelu").to(half), batch, PassOptions(dtype="as-is")
+        )
         assert all(0.99 < cosine < 1 - 1e-9 for cosine in found.cosine)
     assert not found.is_exact
 

@@ -57,8 +57,6 @@ class Direct(nn.Module):
         for block in self.blocks:
             if self.how != "stored":
                 block.a = error @ block.feedback
-            if self.how == "detach":
-                h = h.detach()
             h = block(h)
             if self.how == "hook by the next" and h.requires_grad:
                 h.register_hook(lambda g, a=block.a: a)
@@ -194,12 +192,6 @@ def test_a_hook_that_raises_is_named_and_costs_gamma_alone():
         assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-12)
         assert report.cross_batch_stability == pytest.approx(expected.cross_batch_stability)
         assert "own backward pass (tensor hook) fails, not its forward" in str(report)
-
-
-def test_blocks_that_are_cut_from_each_other_have_no_gamma():
-    report, expected = measured(Direct("detach")), measured(Direct())
-    assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-12)
-    assert "is cut" in report.unmeasured["gamma"] and "gamma" not in report.credit
 
 
 def test_a_vector_that_trains_a_part_of_the_block_only_is_no_credit():

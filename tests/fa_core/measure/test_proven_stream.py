@@ -15,27 +15,18 @@ from tests.field.residual_nets import GPT, Residual
 
 
 def batch_of(net, size=16):
-    x, y = foreign.inputs(type(net), size), torch.randint(CLASSES, (size,))
-    if isinstance(x, dict):
-        return x, {**x, "labels": y}
-    x = x.double() if x.is_floating_point() else x
-    return {"x": x}, (x, y)
-
-
-def kept(net, x):
-    """The states that a network keeps, in float64."""
-    net.kept = []
-    net(*x.values()) if "x" in x else net(**x)
-    return net.kept
+    x = foreign.inputs(type(net), size)
+    return x.double() if x.is_floating_point() else x, torch.randint(CLASSES, (size,))
 
 
 @pytest.mark.parametrize("kind", foreign.GUESSED)
 def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
     torch.manual_seed(1)
     net = kind().double().eval()
-    x, batch = batch_of(net)
+    batch = batch_of(net)
     report = diagnose(net, [batch])
-    states = kept(net, x)
+    net.kept = states = []
+    net(batch[0])
     token = {"cls token": 0, "last token": -1}.get(report.flatten)
     rows = [h if token is None else h[:, token] for h in states]
     assert report.residual_norms == [float(h.flatten(1).norm(dim=1).median()) for h in rows]
@@ -46,8 +37,23 @@ def test_a_guess_is_the_stream_kept_by_hand_to_the_bit(kind):
 def test_samples_that_depend_on_each_other_are_refused_in_one_line():
     net = foreign.OverTheBatch().double().eval()
     with pytest.raises(FaError, match="samples of a batch depend on each other") as caught:
-        diagnose(net, [batch_of(net)[1]], taps=["embed"])
+        diagnose(net, [batch_of(net)], taps=["embed"])
     assert "\n" not in str(caught.value)
+
+
+def test_a_state_that_alternates_is_no_dependence_of_samples():
+    class Alternating(nn.Sequential):
+        calls = 0
+
+        def forward(self, x):
+            self.calls += 1
+            return super().forward(x) * (1 + self.calls % 2)
+
+    for count in (1, 2):
+        net = Alternating(nn.Linear(8, D), nn.Linear(D, CLASSES))
+        data = [(torch.randn(16, 8), torch.randint(CLASSES, (16,))) for _ in range(count)]
+        with pytest.raises(FaError, match="keeps state between calls"):
+            diagnose(net, data, taps="0")
 
 
 def test_a_batch_on_the_second_axis_is_named():

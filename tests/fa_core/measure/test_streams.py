@@ -9,6 +9,7 @@ from torch import nn
 from fa_core import diagnose
 from fa_core.errors import TapError
 from fa_core.measure.credit import credit_quality
+from fa_core.measure.passes import PassOptions
 from fa_core.measure.reference_precision import reference_precision
 
 PAD, WORDS, CLASSES, WIDTH = 0, 11, 4, 6
@@ -71,6 +72,7 @@ class Classifier(nn.Module):
 
 
 TAPS = ["transformer.drop", "transformer.h.*"]
+HOW = PassOptions(TAPS)
 
 
 def hidden_states(model, ids):
@@ -177,19 +179,19 @@ def test_a_sample_without_any_gradient_is_read_where_the_others_are():
 
 def test_the_read_token_is_that_of_credit_and_of_the_reference_precision():
     model, [(ids, y)] = Classifier("before padding", depth=1), sentences(1, padded=True)
-    assert all(c > 1 - 1e-9 for c in reference_precision(model, (ids, y), taps=TAPS).cosine)
+    assert all(c > 1 - 1e-9 for c in reference_precision(model, (ids, y), HOW).cosine)
     wide = copy.deepcopy(model).double().eval()
     states = [wide.transformer.wte(ids).detach().requires_grad_()]
     states.append(wide.transformer.h[0](states[0])[0])
     logits = wide.score(wide.transformer.ln_f(states[1])[torch.arange(len(ids)), wide.read(ids)])
     credit = torch.autograd.grad(nn.functional.cross_entropy(logits, y), states)
-    quality = credit_quality(model, credit, ids, y, directions=8, taps=TAPS)
-    assert quality.gamma == pytest.approx([1.0, 1.0], abs=1e-9)
-    assert quality.rho == pytest.approx([1.0, 1.0], abs=1e-2)
+    quality = credit_quality(model, credit, (ids, y), HOW, directions=8)
+    assert quality["gamma"] == pytest.approx([1.0, 1.0], abs=1e-9)
+    assert quality["rho"] == pytest.approx([1.0, 1.0], abs=1e-2)
     # another token's credit is none of what the head reads
     elsewhere = [a.roll(1, dims=1) for a in credit]
-    quality = credit_quality(model, elsewhere, ids, y, directions=0, taps=TAPS)
-    assert abs(quality.gamma[1] or 0.0) < 1e-9
+    quality = credit_quality(model, elsewhere, (ids, y), HOW, directions=0)
+    assert abs(quality["gamma"][1] or 0.0) < 1e-9
 
 
 def test_a_token_that_only_some_states_hold_is_asked_about():

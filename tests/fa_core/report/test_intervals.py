@@ -15,8 +15,7 @@ from torch import nn
 from fa_core import diagnose
 from fa_core.errors import InvalidReport
 from fa_core.measure.accumulator import drift
-from fa_core.measure.norms import lower_median
-from fa_core.measure.resampling import growth_interval
+from fa_core.measure.norms import growth_interval, lower_median
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import (
     LOOKS,

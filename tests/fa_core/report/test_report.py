@@ -156,6 +156,7 @@ def test_a_report_comes_back_from_json_as_it_went(measured):
         ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
         ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
         ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
+        ({"evidence": {"d": "exact"}}, "Invalid enum value 'exact'"),
         ({"thresholds": {"stability_drift_ceiling": math.nan}}, "stability_drift_ceiling is NaN"),
         (
             {"thresholds": {"g_norm_floor": math.nan}},

@@ -4,10 +4,9 @@ import csv
 import io
 import json
 
-import pytest
-
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
+from fa_core.analysis.timeline import Replay
 from fa_core.analysis.utility import decision_utility
 from fa_core.formats import scan
 from fa_core.formats.audit_table_writer import write_audit_table
@@ -92,12 +91,9 @@ def test_csv_has_both_numbers_and_counts_d_as_not_measured():
 RUN = trace("ep", source="run/trace.jsonl", test_acc=[0.3, 0.4])
 
 
-@pytest.mark.parametrize("given", [0.349, FrozenBaseline(0.349)])
-def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(
-    given,
-):
-    found = timeline(RUN, frozen_baseline=given)
-    assumed = isinstance(given, FrozenBaseline)
-    assert found.first_fire["d"] == 1
-    assert found.evidence == ({"d": "assumed"} if assumed else {})
-    assert any("(d) is assumed" in note for note in found.skipped) == assumed
+def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one():
+    (judged,) = Replay([RUN], AuditTable.from_rows([]), FrozenBaseline(0.349)).timelines()
+    for found, assumed in ((timeline(RUN, frozen_baseline=0.349), False), (judged, True)):
+        assert found.first_fire["d"] == 1
+        assert found.evidence == ({"d": "assumed"} if assumed else {})
+        assert any("(d) is assumed" in note for note in found.skipped) == assumed

@@ -16,7 +16,7 @@ from fa_core.formats import load_audits
 from fa_core.report.method_style import METHOD_STYLES
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.epoch_figures import gamma_figure, timeline_figure
-from fa_core.reporting.figures import methods_figure, penalty_figure, rescue_figure
+from fa_core.reporting.figures import methods_figure, rescue_figure
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.panels import FIGURE_KINDS, STAR, UNMEASURED, rendered
 from tests.fa_core.analysis.runs import row, seeds_of, table, timeline, trace
@@ -136,12 +136,12 @@ def test_the_penalty_line_starts_at_the_same_network_without_it():
     others = row(acc=0.30, axes={"arch": "studentnet"}), row(acc=0.20, axes={"ln": "none"})
     runs = table(row(acc=0.55), *others, row(acc=0.50, axes={"lam": 0.01}))
     # a pooled mean of 0.35 would say that the penalty raises accuracy
-    assert heights(penalty_figure(runs).axes[0]) == [[0.55, 0.50]]
+    assert heights(rescue_figure(runs).axes[0]) == [[0.55, 0.50]]
 
 
 def test_families_of_one_method_are_named_by_what_differs():
     axes = [{"d": d, "input": 128, **lam} for d in (128, 256) for lam in ({}, {"lam": 0.1})]
-    figure = penalty_figure(table(*(row(acc=0.5, axes=one) for one in axes)))
+    figure = rescue_figure(table(*(row(acc=0.5, axes=one) for one in axes)))
     assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
     first, second = handles(figure)[:2]
     assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
@@ -156,11 +156,11 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report():
     )
     traces = [trace(method, 1, test_acc=[0.3, 0.3]) for method in ("ep", "dfa")]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
-    names = ["methods-1", "methods-2", "rescue-2", "lam-2", "timeline"]
+    names = ["methods-1", "methods-2", "rescue-2", "timeline"]
     assert [one.name for one in figures] == names
     drawn = [colours(one.draw()) for one in figures]
     every = {pair for one in drawn for pair in one.items()}
-    assert {name for name, _ in every} == {"dfa", "dfa (lam 0.1)", "ep"}
+    assert {name for name, _ in every} == {"dfa", "ep"}
     assert all(colour == METHOD_STYLES[name.split(" ")[0]].colour for name, colour in every)
 
 
@@ -200,8 +200,7 @@ def test_the_rescue_has_marks_at_the_baseline_and_the_margin_and_a_line_at_bp():
     assert "BP 0.58" in [text.get_text() for text in accuracy.texts]
     marks = [{round(float(y), 6) for y in line} for line in heights(accuracy, "None", "_")]
     assert marks == [{0.349}, {0.369}]
-    labels = [text.get_text().replace("\n", " ") for text in accuracy.get_xticklabels()]
-    assert labels == ["dfa", "dfa (lam 0.001)", "dfa (lam 0.01)"]
+    assert [text.get_text() for text in accuracy.get_xticklabels()] == ["none", "0.001", "0.01"]
 
 
 def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure):
@@ -226,7 +225,6 @@ def test_a_name_with_dollars_is_no_formula():
 DRAWN = {
     "methods": methods_figure,
     "rescue": rescue_figure,
-    "lam": penalty_figure,
     "timeline": lambda runs: timeline_figure([]),
     "gamma": lambda runs: gamma_figure([]),
 }

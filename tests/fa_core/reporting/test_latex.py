@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fa_core.formats import load_audits
 from fa_core.reporting.form import write_report
-from fa_core.reporting.latex import spelled
+from fa_core.reporting.paper_table import spelled
 from tests.fa_core.analysis.runs import row, table
 
 

@@ -28,7 +28,7 @@ from fa_core.reporting.blocks import (
     to_markdown,
 )
 from fa_core.reporting.epoch_figures import timeline_figure
-from fa_core.reporting.figures import methods_figure, penalty_figure
+from fa_core.reporting.figures import methods_figure, rescue_figure
 from fa_core.reporting.form import Extras, blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv
@@ -138,7 +138,7 @@ def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name):
     # the figures of the report, and those that it leaves out
     svgs = [b64decode(reference.partition(",")[2]) for reference in page.references]
     assert len(svgs) == len({block.name for block in blocks if isinstance(block, Figure)})
-    svgs += [rendered(methods_figure(runs)), rendered(penalty_figure(runs))]
+    svgs += [rendered(methods_figure(runs)), rendered(rescue_figure(runs))]
     for svg in [*svgs, rendered(timeline_figure([]))]:
         ElementTree.fromstring(svg)
         words = re.sub(r"<!--.*?-->", "", svg.decode(), flags=re.S)
@@ -234,7 +234,7 @@ def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(publ
     ("file", "figure", "says"),
     [
         ("report.docx", "methods", r"\.tex, \.md, \.html, \.svg, \.pdf, \.png or \.csv"),
-        ("x.svg", "lam", r"there are: methods$"),
+        ("x.svg", "rescue", r"there are: methods$"),
         ("x.svg", "timeline", "no traces"),
         ("y.svg", "methods", "no audited run"),
     ],

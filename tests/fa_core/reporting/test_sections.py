@@ -7,7 +7,7 @@ from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.measurements import MeanError, ReferencePrecision
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid, Paragraph, to_markdown
-from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
+from fa_core.reporting.sections.analyses import seeds_blocks
 from fa_core.reporting.sections.credit import beside_table, credit_table
 from fa_core.reporting.sections.runs import (
     beyond_table,
@@ -112,12 +112,6 @@ def test_provenance_flattens_hashes_and_says_when_there_are_none():
     assert "- device: cpu" in text and "- versions torch: 2.13" in text and "| 1 | 128 |" in text
     text = to_markdown(provenance(table(row(growth=2.0))))
     assert "No hashes, versions or devices are recorded" in text
-
-
-def test_sufficient_sets_read_as_words():
-    assert "nothing" in smallest_words(())
-    assert smallest_words(("",)).startswith("No diagnostic is needed")
-    assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
 
 
 def test_exact_zeros_of_the_credit_are_listed_where_there_are_any():

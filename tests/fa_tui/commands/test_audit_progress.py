@@ -52,19 +52,6 @@ def test_what_is_said_of_all_runs_of_a_cluster_is_told_once(
     assert capsys.readouterr().err.count("measured again") == 1
 
 
-def test_a_silent_worker_is_named_once_and_again_after_it_spoke(
-    progress: AuditProgress, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for silent in (10, 11, 0, 12):
-        progress(view(1, pid=71, silent=silent))
-    told = capsys.readouterr().err
-    assert [told.count(f"worker 71 on cuda:0: no word for {n} s") for n in (10, 11, 12)] == [
-        1,
-        0,
-        1,
-    ]
-
-
 def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
     progress: AuditProgress, capsys: pytest.CaptureFixture[str]
 ) -> None:

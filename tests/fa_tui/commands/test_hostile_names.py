@@ -60,7 +60,15 @@ MARKUP = [
         "</svg><script>",
     ),
 ]
-OTHERS = ["$\\frac{$", "%s %d {0}", "\ud800half", "[bold red]rich[/]", "a\nb\tc"]
+OTHERS = [
+    "$\\frac{$",
+    "%s %d {0}",
+    "\ud800half",
+    "[bold red]rich[/]",
+    "a\nb\tc",
+    "::error::x",
+    "##[error]x",
+]
 NAMES = [*CONTROLS, *SEQUENCES, *TURNING, *FORMULAS, *MARKUP, *OTHERS]
 
 STEERING = re.compile(
@@ -78,7 +86,10 @@ FOLDERS = [
 FORMS = [
     *(["show", "--format", form] for form in ("table", "json", "csv", "markdown")),
     *([command, "--format", form] for command in ("seeds", "sweep") for form in ("table", "json")),
-    *(["check", "--h-norm-explosion-ratio", "1", "--format", form] for form in ("text", "json")),
+    *(
+        ["check", "--h-norm-explosion-ratio", "1", "--format", form]
+        for form in ("text", "json", "junit")
+    ),
     ["utility"],
 ]
 
@@ -145,6 +156,7 @@ def test_no_command_prints_what_steers_a_terminal(
     said = capsys.readouterr()
     assert said.out + said.err
     assert STEERING.findall(said.out + said.err) == []
+    assert "##[" not in said.out + said.err
 
 
 def test_no_cell_is_computed_by_a_spreadsheet(table: Path, tmp_path: Path) -> None:

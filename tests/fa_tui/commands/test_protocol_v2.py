@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.second_reading import second_reading
 from fa_core.report.verdict import recorded_flags
+from fa_core.report.verdict_text import second_reading
 from fa_tui.cli import main
 
 EXPLODED = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [1.0, 1e-9]}

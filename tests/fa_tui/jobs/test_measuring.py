@@ -156,7 +156,7 @@ async def test_a_failed_job_says_why_and_can_be_tried_again(
         await pilot.press("m", "J")
         await until(pilot, lambda: "the weights are empty" in screen_text(app))
         (tmp_path / "go").touch()
-        await pilot.press("m")
+        await pilot.press("R")
         await until(pilot, lambda: app.session.counts().walked == 1)
     app.close_jobs()
 
@@ -172,7 +172,7 @@ async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
     app.close_jobs()
 
 
-@pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "ctrl+c")])
+@pytest.mark.parametrize("keys", [("q", "y"), ("ctrl+c", "enter")])
 async def test_leaving_while_jobs_run_asks_first(
     measuring_app: MakeApp, keys: tuple[str, str]
 ) -> None:
@@ -181,7 +181,7 @@ async def test_leaving_while_jobs_run_asks_first(
         await pilot.press("m", "q")
         await until(pilot, lambda: isinstance(app.screen, QuitScreen))
         assert "1 job is not finished. Leave?" in screen_text(app)
-        await pilot.press("n")
+        await pilot.press("ctrl+c")
         await until(pilot, lambda: app.screen is app.explorer)
         assert app.is_running
         await pilot.press(*keys)

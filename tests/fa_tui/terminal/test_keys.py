@@ -25,6 +25,12 @@ NAMES = {"\r": "enter", "\x1b": "escape", "\x0f": "ctrl+o", "\x10": "ctrl+p", "\
 """Keys that Textual names otherwise than by their character."""
 
 
+def test_a_byte_that_is_no_utf_8_is_a_key_like_any_other() -> None:
+    from textual.drivers import linux_driver
+
+    assert vars(linux_driver)["getincrementaldecoder"]("utf-8")().decode(b"a\xfcb") == "a\ufffdb"
+
+
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A config folder and a working folder of the test's own."""
@@ -71,7 +77,7 @@ async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: Explor
 
 async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "Cnb1e-8\r")
+        await at_once(pilot, "C\tb1e-8\r")
         screen = app.explorer.page
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
@@ -143,9 +149,9 @@ async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(
     app: ExplorerApp, places: Path
 ) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await at_once(pilot, "psmy [x] preset\r")
+        await at_once(pilot, "p2my [x] preset\r")
         await until(pilot, lambda: "my [x] preset" in Presets().read())
-        await at_once(pilot, "pssecond\r")
+        await at_once(pilot, "p3second\r")
         await until(pilot, lambda: "second" in Presets().read())
         await at_once(pilot, "ex.csv\r")
         await until(pilot, (places / "x.csv").is_file)

@@ -68,7 +68,7 @@ def test_a_label_of_several_characters_ends_with_its_curve_and_covers_no_other()
     curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", f"l={n}") for n in (9, 10)]
     rows = drawn(*curves)
     assert any(line.endswith("l=10") for line in rows)
-    assert any("│l=9" in line for line in rows), "at its other end, and whole"
+    assert any("│ l=9" in line for line in rows), "at its other end, and whole"
 
 
 def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:

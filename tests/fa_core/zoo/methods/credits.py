@@ -10,11 +10,15 @@ NETWORKS = {
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "smallcnn": {"image": 8, "width": 4, "d": 12},
     "resnet20": {"image": 8, "width": 4, "L": 3},
+    "resnet56": {"image": 8, "width": 3, "L": 3},
+    "small_resnet": {"image": 8, "width": 4},
+    "resmlp_wide": {"input_dim": 12, "d": 16, "L": 3},
+    "studentnet": {"input_dim": 12, "d": 16, "L": 3},
 }
 
 
-def network(arch):
-    return build(arch, seed=0, **NETWORKS[arch])
+def network(arch, **changes):
+    return build(arch, **{"seed": 0, **NETWORKS[arch], **changes})
 
 
 def batch(net, size=6):

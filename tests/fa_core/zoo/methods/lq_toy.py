@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -25,7 +26,6 @@ from fa_core.zoo.methods.bridge import (
     soft_values,
     terminal_value,
     update_average,
-    value_gradients,
 )
 
 BATCH = 128
@@ -67,13 +67,12 @@ class LinearQuadratic:
         return costates[::-1]
 
 
-def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
+def costate_cosine(method, seed=0, steps=1200):
     """Train a bridge on the toy; mean cosine of its credit to the true costate over samples and l < L.
 
     Args:
         method: ``"state_bridge"`` or ``"credit_bridge"``.
         seed: of the problem, the net, the samples and the noise.
-        matching_weight: weight of terminal gradient matching (Credit Bridge; 0 = without it).
         steps: Adam steps, lr 2e-3 with a cosine schedule.
     """
     generator = feedback_generator(seed)
@@ -90,9 +89,13 @@ def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
         stream, y = problem.sample(BATCH, generator)
         s = stream[-1] @ problem.C.T - y
         if method == "state_bridge":
-            loss = _state_loss(net, stream, s)
+            loss = prediction_loss(partial(net, s=s), stream, stream[-1])
         else:
-            loss = _value_loss(net, average, problem, stream, s, matching_weight, generator)
+            value, gradient = terminal_value(net, stream, s)
+            matching = (gradient - s @ problem.C).square().sum(1).mean()
+            soft = soft_values(average, stream, s, SIGMA, TEMPERATURE, DRAWS, generator)
+            missed = (value - 0.5 * s.square().sum(1)).square().mean()
+            loss = missed + 10.0 * matching + bridge_error(net, stream, s, soft)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -101,38 +104,10 @@ def costate_cosine(method, seed=0, matching_weight=10.0, steps=1200):
 
     stream, y = problem.sample(1024, generator)
     s = stream[-1] @ problem.C.T - y
+    total = torch.sum
     if method == "state_bridge":
-        credit = predicted_gradients(
-            lambda l, h: net(l, h, s),
-            stream,
-            lambda end: 0.5 * (end @ problem.C.T - y).square().sum(),
-        )
-    else:
-        credit = value_gradients(net, stream, s)
+        total = lambda end: 0.5 * (end @ problem.C.T - y).square().sum()  # noqa: E731
+    credit = predicted_gradients(partial(net, s=s), stream, total)
     pairs = list(zip(credit, problem.costates(s), strict=True))[:-1]
     cosines = [(a * p).sum(1) / (a.norm(dim=1) * p.norm(dim=1)) for a, p in pairs]
     return float(torch.stack(cosines).mean())
-
-
-def _state_loss(net, stream, s):
-    return prediction_loss(lambda l, h: net(l, h, s), stream, stream[-1])
-
-
-def _value_loss(
-    net,
-    average,
-    problem,
-    stream,
-    s,
-    matching_weight,
-    generator,
-):
-    value, gradient = terminal_value(net, stream, s)
-    matching = (gradient - s @ problem.C).square().sum(1).mean()
-    soft = soft_values(average, stream, s, SIGMA, TEMPERATURE, DRAWS, generator)
-    cost = 0.5 * s.square().sum(1)
-    return (
-        (value - cost).square().mean()
-        + matching_weight * matching
-        + bridge_error(net, stream, s, soft)
-    )

@@ -50,18 +50,20 @@ def test_the_settled_prediction_error_is_the_gradient_and_the_displacement_is_no
 def test_float32_loses_the_early_layers_and_says_how_much(estimator):
     net, x, y = samples(8, torch.float32)
     rule = make_method("ep", net, arithmetic="float32", estimator=estimator)
-    found = method_credit_quality(net, rule, x, y, directions=0)
+    found = method_credit_quality(net, rule, (x, y), directions=0)
     trained = as_arrays(rule.loss(net, x, y)[1].credit)
-    assert found.zeros == [float((a == 0).mean()) for a in trained]
-    assert (found.zeros[0], found.gamma[0]) == (1.0, None) and found.zeros[-1] < 0.25
-    assert not any(method_credit_quality(net, make_method("ep", net), x, y, directions=0).zeros)
+    zeros = found["zeros"]
+    assert zeros == [float((a == 0).mean()) for a in trained]
+    assert (zeros[0], found["gamma"][0]) == (1.0, None) and zeros[-1] < 0.25
+    exact = method_credit_quality(net, make_method("ep", net), (x, y), directions=0)
+    assert not any(exact["zeros"])
 
 
 @pytest.mark.parametrize("name", ["ep", "dfa", "state_bridge"])
 def test_the_credit_that_is_measured_is_the_one_trained_with(name):
     net, x, y = samples(4, torch.float32)
     rule, exact = make_method(name, net), Reference(net, x, y, "float64")
-    found = method_credit_quality(net, rule, x, y, directions=0).gamma
+    found = method_credit_quality(net, rule, (x, y), directions=0)["gamma"]
     used = as_arrays(rule.loss(net, x, y)[1].credit)
     trained = used or as_arrays(credit_of(rule, net, x, y))
     true = exact.gradients(exact.forward(exact.nothing()))

@@ -35,22 +35,22 @@ def test_deep_gamma_and_its_null_are_those_by_hand(name):
 
     deep = range(1, L + 1 if name == "dfa" else L)
     own = gammas(list(rule.buffers()))
-    found = method_credit_quality(net, rule, x, y, directions=0)
-    assert found.gamma == pytest.approx(own, abs=1e-12)
-    assert found.deep() == pytest.approx(np.mean([own[l] for l in deep]))
-    table = found.to_dict()
-    assert table["free_layers"] == ([] if name == "dfa" else [L])
-    assert table.get("deep_gamma_with_free", found.deep()) == pytest.approx(np.mean(own[1:]))
+    found = method_credit_quality(net, rule, (x, y), directions=0)
+    observed = found["deep_gamma"]
+    assert found["gamma"] == pytest.approx(own, abs=1e-12)
+    assert observed == pytest.approx(np.mean([own[l] for l in deep]))
+    assert found["free_layers"] == ([] if name == "dfa" else [L])
+    assert found.get("deep_gamma_with_free", observed) == pytest.approx(np.mean(own[1:]))
 
     generator = torch.Generator().manual_seed(11)
     fresh = [gammas(list(rule.fresh(generator).buffers())) for _ in range(draws)]
     expected = [float(np.mean([one[l] for l in deep])) for one in fresh]
-    null = measured_null(net, rule, x, y, draws=draws, seed=11)
+    null = measured_null(net, rule, (x, y), draws=draws, seed=11)
     assert null.deep == pytest.approx(expected, abs=1e-12)
     assert null.mean == pytest.approx(np.mean(expected))
     assert null.std == pytest.approx(np.std(expected, ddof=1))
-    assert null.observed == pytest.approx(found.deep())
-    assert null.rank == (1 + sum(value >= found.deep() for value in expected)) / (1 + draws)
+    assert null.observed == pytest.approx(observed)
+    assert null.rank == (1 + sum(value >= observed for value in expected)) / (1 + draws)
     if name == "fa":  # without a terminal norm its last credit is the gradient, whatever was drawn
         assert {round(one[L], 12) for one in fresh} == {1.0}
         assert null.layers[L] == pytest.approx(1.0)

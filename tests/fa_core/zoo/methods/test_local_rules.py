@@ -82,10 +82,10 @@ def test_a_local_credit_is_the_gradient_through_its_own_classifier(net):
 
 @pytest.mark.parametrize("name", ["pepita", "ff"])
 def test_a_forward_only_rule_has_no_credit_and_says_why(name, net):
-    found = method_credit_quality(net, make_method(name, net), *batch(net), directions=2)
-    assert found.gamma == found.rho == found.nudge == [None] * 4
-    assert found.to_dict()["missing"] == {"gamma, rho, nudge": METHODS[name].no_credit}
-    assert "pass" in METHODS[name].no_credit and found.deep() is None
+    found = method_credit_quality(net, make_method(name, net), batch(net), directions=2)
+    assert found["gamma"] == found["rho"] == found["nudge"] == [None] * 4
+    assert found["missing"] == {"gamma, rho, nudge": METHODS[name].no_credit}
+    assert "pass" in METHODS[name].no_credit and found["deep_gamma"] is None
 
 
 def test_pepita_moves_by_the_change_of_the_state_behind_a_weight(net):

@@ -123,7 +123,7 @@ def test_kolen_pollacks_feedback_converges_to_the_weights_at_its_rate(kind, net)
     expected = [first * 0.98**300 for first in distances()]
     train(rule, net, 300, 32, kind(rule.trained_parameters(net), lr=3e-3))
     same(distances(), expected, atol=1e-15)
-    assert min(method_gamma(net, rule, *batch(net, 32))) > 0.99
+    assert min(method_gamma(net, rule, batch(net, 32))) > 0.99
 
 
 @pytest.mark.parametrize("arch", ["vit_mini", "resnet20"])

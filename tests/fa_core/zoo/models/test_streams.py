@@ -5,37 +5,22 @@ import torch
 
 from fa_core.errors import MeasureError, UsageError
 from fa_core.zoo.models import ARCHS, build
-
-SMALL = {
-    "resmlp": {"input_dim": 12, "d": 16, "L": 3},
-    "resmlp_wide": {"input_dim": 12, "d": 16, "L": 3},
-    "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
-    "studentnet": {"input_dim": 12, "d": 16, "L": 3},
-    "smallcnn": {"image": 8, "width": 4, "d": 12},
-    "small_resnet": {"image": 8, "width": 4},
-    "resnet20": {"image": 8, "width": 4, "L": 6},
-    "resnet56": {"image": 8, "width": 3, "L": 3},
-}
-
-
-def batch(net, size=5):
-    shape, draws = (size, *net.input_shape), torch.Generator().manual_seed(1)
-    return torch.randn(shape, generator=draws)
+from tests.fa_core.zoo.methods.credits import NETWORKS, batch, network
 
 
 def small(arch, **changes):
-    return build(arch, seed=0, **{**SMALL[arch], **changes}).eval()
+    return network(arch, **changes).eval()
 
 
 def test_every_network_has_a_small_case_here():
-    assert set(SMALL) == set(ARCHS)
+    assert set(NETWORKS) == set(ARCHS)
 
 
-@pytest.mark.parametrize("arch", SMALL)
+@pytest.mark.parametrize("arch", NETWORKS)
 @pytest.mark.parametrize("terminal_ln", [True, False])
 def test_the_tail_from_any_layer_gives_the_logits_of_the_whole_network(arch, terminal_ln):
     net = small(arch, terminal_ln=terminal_ln)
-    x = batch(net)
+    x, _ = batch(net)
     logits, stream = net(x, return_hidden=True)
     assert len(stream) == net.n_blocks + 1
     assert torch.equal(net(x), logits)
@@ -44,16 +29,9 @@ def test_the_tail_from_any_layer_gives_the_logits_of_the_whole_network(arch, ter
         assert tuple(h.shape[1:]) == net.state_shapes[l]
 
 
-@pytest.mark.parametrize("arch", SMALL)
-def test_a_feedback_vector_takes_the_shape_of_its_state(arch):
-    net = small(arch)
-    for l, size in enumerate(net.credit_sizes):
-        assert tuple(net.place(l, torch.randn(5, size)).shape) == (5, *net.state_shapes[l])
-
-
 def test_the_head_of_a_transformer_reads_only_the_cls_token():
     net = small("vit_mini")
-    _, stream = net(batch(net), return_hidden=True)
+    _, stream = net(batch(net)[0], return_hidden=True)
     other = stream[-1].clone()
     other[:, 1:] += 1
     assert torch.equal(net.readout(other), net.readout(stream[-1]))
@@ -95,11 +73,7 @@ def test_sizes_that_cannot_be_meant_are_refused_with_their_value(arch, args):
 
 def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone():
     before = torch.get_rng_state()
-    first, again, other = (
-        small("resmlp"),
-        small("resmlp"),
-        build("resmlp", seed=1, **SMALL["resmlp"]),
-    )
+    first, again, other = (network("resmlp", seed=seed) for seed in (0, 0, 1))
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first.head.weight, again.head.weight)
     assert not torch.equal(first.head.weight, other.head.weight)
@@ -108,8 +82,8 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone():
 def test_a_random_resmlp_of_published_size_has_the_published_norms():
     """Norms ~8.7 and gradients ~8e-3 at batch 128 (docs/protocol.md §11)."""
     net = build("resmlp", seed=0)
-    y = torch.arange(128) % 10
-    logits, stream = net(batch(net, 128), return_hidden=True)
+    x, y = batch(net, 128)
+    logits, stream = net(x, return_hidden=True)
     gradients = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, y), stream)
     for h, g in zip(stream, gradients, strict=True):
         assert 7 < h.norm(dim=1).median() < 12
