@@ -47,7 +47,7 @@ from fa_core.report.intervals import (
     median_ranks,
 )
 from fa_core.report.measurements import Interval, MeanError
-from fa_core.report.provenance import CUSTOM_BACKWARD, DRIFT_BATCH, GRADIENT_BY
+from fa_core.report.provenance import BATCH_SIZES, CUSTOM_BACKWARD, GRADIENT_BY
 from fa_core.report.quantities import JUDGED
 
 FEWEST_PREDICTIONS = 20
@@ -163,8 +163,8 @@ class Accumulator:
         self._credit: Json | None = None
         self._gradient_unknown: dict[str, str] = {}
         self._classes: list[Tensor] = []
-        self._sizes: list[int] = []
         self._predictions = 0
+        self._sizes: list[int | Tensor] = []
 
     @property
     def layers(self) -> list[int] | None:
@@ -205,7 +205,8 @@ class Accumulator:
         if self._credit is None and (done.credit or done.no_credit):
             self._credit = _own_credit(done, flattening)
         self._add_classes(done)
-        self._sizes.append(len(done.logits))
+        mask = done.label_mask
+        self._sizes.append(len(done.logits) if mask is None else mask.sum())
         if self._flattening.way == PER_TOKEN:
             flattening = Flattening(FLATTENED)
         self._means.append(summed_gradients(flattening.vectors(at_layer)))
@@ -272,11 +273,12 @@ class Accumulator:
         intervals = _norm_intervals(norms, g_norms)
         if found.interval is not None:
             intervals["stability"] = found.interval
+        sizes = [int(size) for size in self._sizes]
+        if len({*sizes}) > 1:
+            self.facts[BATCH_SIZES] = sizes
         unmeasured = {}
         if stability is None and found.why is not None:
             unmeasured["c"] = found.why
-        if len(set(self._sizes)) > 1 and self._flattening.way != PER_TOKEN:
-            self.facts[DRIFT_BATCH] = sorted(self._sizes)[(len(self._sizes) - 1) // 2]
         report = DiagnosticReport(
             residual_norms=h_norms,
             bp_grad_norms=g_norms,

@@ -46,6 +46,8 @@ Prints: TypeAlias = NDArray[np.float32]
 Labels: TypeAlias = NDArray[np.int64]
 """Labels, (B,)."""
 
+SHUFFLE = "and (c) is of that class alone: draw them with shuffle=True"
+
 SORTED = (
     "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
 )
@@ -106,13 +108,13 @@ class BatchLog:
         _check_different(np.split(all_prints, ends[:-1]), labels)
         notes = []
         if not self._per_token and len(all_labels) >= _BY_CHANCE and not np.ptp(all_labels):
-            notes.append(f"all eval labels are class {all_labels[0]}: (c) is of that class alone")
+            notes.append(f"all eval labels are {all_labels[0]}, {SHUFFLE}")
         if not self._per_token and sorted_by_class(labels):
             notes.append(SORTED)
         again = repeats(all_prints, all_labels)
         if again:
             notes.append(
-                f"{again} eval samples occur more than once: (c) is higher than on different ones"
+                f"{again} eval samples repeat others: (c) is higher than on different ones"
             )
         return "; ".join(notes)
 
@@ -313,7 +315,10 @@ def _checked_type(y: Tensor, where: str) -> Tensor:
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
         raise MeasureError(
-            f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()"
+            f"labels are {kind}",
+            where=where,
+            hint="labels are integer class indices: y.long() where these are; regression is not "
+            "measured",
         )
     return y
 

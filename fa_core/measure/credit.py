@@ -31,7 +31,14 @@ from fa_core.measure.hooks import (
     split_patterns,
     tapped,
 )
-from fa_core.measure.isolate import Inputs, call_model, eval_mode, first_of, tree_map
+from fa_core.measure.isolate import (
+    Inputs,
+    RngState,
+    call_model,
+    eval_mode,
+    first_of,
+    tree_map,
+)
 from fa_core.measure.norms import Signal, mean_where, sample_norms
 from fa_core.measure.passes import (
     DEFAULTS,
@@ -146,7 +153,8 @@ def given_credit(
         x, y = to_device(batch, 0, own)
 
         def called(x: Inputs, y: Tensor) -> Signal:
-            with own.rng.isolated(), thawed(own.model.parameters()):
+            # the same draws each time: noise is no answer to other labels
+            with RngState().isolated(), thawed(own.model.parameters()):
                 return function(own.model, x, y)
 
         try:

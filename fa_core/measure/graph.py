@@ -19,6 +19,7 @@ from torch.autograd.graph import Node
 from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
 
+from fa_core.measure.flow import recording
 from fa_core.measure.hooks import Args, Kwargs
 
 SELECTIONS = {
@@ -166,13 +167,14 @@ class HookRecorder(TorchFunctionMode):
 
     Attributes:
         hooks: kinds of hooks on tensors or nodes of the graph; keys of a dict, in order.
-        read: functions that read a tensor outside of torch, likewise.
+        read: functions that read a tensor outside of torch → whether one was a float computed from
+            the input, which `Flow` then loses.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.hooks: dict[str, None] = {}
-        self.read: dict[str, None] = {}
+        self.read: dict[str, bool] = {}
 
     def __torch_function__(
         self, func: Operation, types: object, args: Args = (), kwargs: Kwargs | None = None
@@ -180,7 +182,12 @@ class HookRecorder(TorchFunctionMode):
         if func is Tensor.register_hook and not _is_of_sharding():
             self.hooks["tensor hook"] = None
         elif func.__name__ in _LEAVING:
-            self.read[f".{func.__name__.strip('_')}()"] = None
+            name, flow = f".{func.__name__.strip('_')}()", recording()
+            is_data = flow is not None and any(
+                isinstance(one, Tensor) and one.is_floating_point() and flow.made(one) is not None
+                for one in args
+            )
+            self.read[name] = is_data or self.read.get(name, False)
         output = func(*args, **kwargs or {})
         if func == _GRAD_FN.__get__ and output is not None and not _is_of_sharding():
             self.hooks[NODE_HOOK] = None

@@ -17,7 +17,7 @@ from fa_core.errors import TapError
 from fa_core.measure.flow import Call, Flow, behind, path_to
 from fa_core.measure.hooks import READS, match_modules, plain_logits
 from fa_core.measure.isolate import Inputs
-from fa_core.measure.stream import Merges, is_norm, module_of, normed
+from fa_core.measure.stream import Merges, is_norm, is_scaling, normed
 
 _DEEP = 3
 """Layers one after the other that make a branch a trunk of its own."""
@@ -56,13 +56,15 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
             hint="give a function: taps=lambda model, x: (logits, [h_0, ..., h_L])",
         )
     states = [] if logits is None else _states(flow, logits)
-    if len(states) < 2:
+    if logits is None or len(states) < 2:
         branches = _branches(model, flow, logits)
         why = "no two states lie on every path to its logits"
         if branches:
             layers = " or ".join(branches)
             why = f"no single stream is found: a path to its logits passes by layers of {layers}"
         raise no_guess(model, why)
+    if behind(flow, [logits], states[-1:]) & flow.joined - {states[-1]}:
+        raise no_guess(model, "past h_L, its logits depend on integers of the input")
     for endings in (("",), (READS,), ("", READS)):
         taps = _written(model, flow, states, endings)
         if taps:
@@ -72,41 +74,66 @@ def possible_taps(model: nn.Module, x: Inputs) -> Iterator[list[str]]:
 def blocks_between(
     flow: Flow, logits: int | None, states: Sequence[Sequence[int | None]]
 ) -> list[str]:
-    """Blocks that end between two taps: the taps leave their states out.
+    """What the blocks between two taps give, or the first one reads: the taps leave it out.
 
     Args:
         flow: the pass.
         logits: the operation that gave the logits.
         states: for every tap the operations that gave it (see `prove`).
     """
-    places = [flow.origin(node) for state in states for node in state[:1] if node is not None]
-    merges = Merges(flow, places[:1])
+    taps = [flow.origin(node) for state in states for node in state[:1] if node is not None]
+    merges = Merges(flow, taps[:1])
     path = [] if logits is None else path_to(merges.above, logits)
     sums = merges.on(path)
-    # a sum in no list of blocks is a block of its own
-    blocks = [~node if b is None else b for node, b in zip(sums, _blocks(flow, sums), strict=True)]
-    inside: list[dict[int, int]] = []
-    unseen = []
-    for one, other in pairwise(places):
-        within = {b: node for b, node in zip(blocks, sums, strict=True) if one < node <= other}
-        last = max(within.values(), default=other)
-        inside.append(within)
-        unseen.append(_is_changed(flow, merges, [node for node in path if last < node <= other]))
+    blocks = _blocks(flow, sums)
+    ends = [path[end] for end in _ends(flow, path, sums, blocks)]
     found = []
-    for l, within in enumerate(inside):
-        # where every state is normed, these are post-norm blocks; of h_L see `prove`
-        is_last = all(unseen) or not unseen[l] or l + 1 == len(inside)
-        left = list(within.items())[: -1 if is_last else None]
+    if sums:
+        fork = _before(flow, path[: path.index(sums[0])], blocks[0])
+        if fork < min(taps[1:], default=fork) and _changes(flow, merges, path, taps[0], fork):
+            found.append(f"what the first block reads ({_said(flow, fork)})")
+    for l, (one, other) in enumerate(pairwise(taps)):
+        inside = {
+            node if block is None else -block: (end, block)
+            for node, block, end in zip(sums, blocks, ends, strict=True)
+            if one < node <= other
+        }
+        left = list(inside.values())
+        # `prove` looks for a final norm
+        is_last = l == len(taps) - 2
+        if left and not _changes(flow, merges, path, left[-1][0], other, is_last):
+            del left[-1]
         if left:
-            names = [module_of(flow, node) if b < 0 else flow.calls[b].name for b, node in left]
-            said = f" ({', '.join(names)})" if any(names) else ""
-            found.append(f"states between h_{l} and h_{l + 1}{said}")
+            names = [_said(flow, *state) for state in left]
+            found.append(f"states between h_{l} and h_{l + 1} ({', '.join(names)})")
     return found
 
 
-def _is_changed(flow: Flow, merges: Merges, nodes: Iterable[int]) -> bool:
-    """Whether a norm or a layer by weights is among some operations."""
-    return any(flow.operations[n].is_product or is_norm(flow, merges.above, n) for n in nodes)
+def _said(flow: Flow, node: int, block: int | None = None) -> str:
+    """A name of a state: its block's, or that of a module that gives or reads it."""
+    if block is not None:
+        return flow.calls[block].name
+    gives = [call.name for call in flow.calls if call.gave == node]
+    reads = [f"{call.name}{READS}" for call in flow.calls if call.read == node]
+    return next(filter(None, [*gives, *reads]), "a sum of the network itself")
+
+
+def _changes(
+    flow: Flow,
+    merges: Merges,
+    path: Sequence[int],
+    start: int,
+    stop: int,
+    only_products: bool = False,
+) -> bool:
+    """Whether weights, a norm or a factor change a state on the way to another one."""
+    way = [node for node in path if start < node <= stop]
+    operations = [flow.operations[node] for node in way]
+    if only_products:
+        return any(one.is_product for one in operations)
+    if any(one.weighted or one.adds or is_scaling(one) for one in operations):
+        return True
+    return any(is_norm(flow, merges.above, node) for node in way)
 
 
 def no_guess(model: nn.Module, why: str) -> TapError:
@@ -144,30 +171,48 @@ def _on_path(flow: Flow, merges: Merges, path: Sequence[int]) -> list[int]:
     sums = merges.on(path)
     if not sums:
         return _read_by_layers(flow, merges, path)
-    places = [path.index(node) for node in sums]
-    # what follows every sum before the next fork, such as a ReLU or a norm, ends its block
-    behind_sums = [path[one + 1 : other] for one, other in pairwise(places)]
-    tails = [[flow.operations[node].name for node in nodes] for nodes in behind_sums]
-    last = places[-1]
-    for step, node in enumerate(path[last + 1 :]):
-        name = flow.operations[node].name
-        if not tails or any(tail[step : step + 1] != [name] for tail in tails):
-            break
-        last = path.index(node)
-    tail = last - places[-1]
     blocks = _blocks(flow, sums)
-    states = []
+    ends = _ends(flow, path, sums, blocks)
+    states: list[int] = []
     before = 0
-    for l, (block, place) in enumerate(zip(blocks, places, strict=True)):
+    for l, (block, node) in enumerate(zip(blocks, sums, strict=True)):
+        place = path.index(node)
         if l == 0 or block is None or block != blocks[l - 1]:
             state = _before(flow, path[before:place], block)
-            # what a norm between two blocks reads is a state, too
-            end = before + tail
-            if l and _is_changed(flow, merges, path[end + 1 : path.index(state) + 1]):
-                states.append(path[end])
+            given = path[ends[l - 1]]
+            if l and _changes(flow, merges, path, given, state):
+                states.append(given)
             states.append(state)
         before = place
-    return [*states, path[last]]
+    return [*states, path[ends[-1]]]
+
+
+def _ends(
+    flow: Flow, path: Sequence[int], sums: Sequence[int], blocks: Sequence[int | None]
+) -> list[int]:
+    """For each sum, the place on the path of what its block gives.
+
+    What follows every sum before the next fork, such as a ReLU or a norm, ends its block, and so
+    does what the block itself runs.
+    """
+    places = [path.index(node) for node in sums]
+    tails = [path[one + 1 : other] for one, other in pairwise([*places, len(path)])]
+    names = [[flow.operations[node].name for node in tail] for tail in tails]
+    ends = []
+    for l, (place, block, tail) in enumerate(zip(places, blocks, tails, strict=True)):
+        around = _calls_around(flow, flow.operations[sums[l]].call)
+        stop = max((flow.calls[call].end for call in around), default=0)
+        for step, node in enumerate(tail):
+            one = flow.operations[node]
+            alike = all(other[step : step + 1] == [one.name] for other in names)
+            inside = l + 1 < len(tails) and block is not None and node < flow.calls[block].end
+            # a layer behind every block is a block's only where one module runs both
+            of_all = alike and len(tails) > 1 and (node < stop or not one.is_product)
+            if not inside and not of_all:
+                break
+            place += 1
+        ends.append(place)
+    return ends
 
 
 def _before(flow: Flow, path: Sequence[int], block: int | None) -> int:

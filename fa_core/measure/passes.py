@@ -191,6 +191,10 @@ class PassRunner:
         certain += [*hooks.hooks, *of_modules]
         if any(STRAIGHT_THROUGH.search(operation.name) for operation in flow.operations):
             certain.append("fake_quantize")
+        outside = [f"what {name} reads" for name, is_data in hooks.read.items() if is_data]
+        assert self.proof is not None, "the stream is proven"
+        left_out = "; ".join(filter(None, [self.proof.left_out, *outside]))
+        self.proof = replace(self.proof, left_out=left_out)
         lost += [*hooks.read, *[".item()"] * flow.numbers]
         if not certain and not lost and not has_functions(nodes):
             return self._checked_backward(stream, batch, None)
@@ -216,7 +220,7 @@ class PassRunner:
         left_out = [proof.left_out, *blocks_between(flow, logits, stream.cuts)]
         self.proof = replace(proof, left_out="; ".join(filter(None, left_out)))
         run = partial(self._tapped.forward, self._model)
-        self._samples = SampleProof(run, batch.x, stream.logits)
+        self._samples = SampleProof(run, batch.x, stream)
         return flow.lost_gradients(stream.cuts, stream.logits)
 
     def prove_samples(self) -> None:
@@ -447,10 +451,10 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
     classes = logits.shape[-1]
     if classes == 1:
         raise PassFailed(
-            "the network gives one logit per sample, and a softmax over one class is always 1",
+            "the network gives one output per sample, and C classes take C ≥ 2",
             where=where,
             hint="for two classes, wrap it in a module that returns "
-            "torch.cat([torch.zeros_like(z), z], dim=1)",
+            'torch.cat([torch.zeros_like(z), z], dim=1), with loss "ce"',
         )
     largest = int(y.max())
     if largest >= classes:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.measure.flow import ROOT, Flow, behind, dominators, meet, path_to
+from fa_core.measure.flow import ROOT, Flow, Operation, behind, dominators, meet, path_to
 from fa_core.measure.isolate import Inputs, RngState, first_of, select_samples, tree_map
 from fa_core.measure.norms import agree, wrong_axis
 
@@ -172,6 +172,8 @@ def _links(flow: Flow, states: Sequence[list[int]], said: Sequence[str]) -> set[
             raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on {earlier}")
         if l == last and met & sources - here:
             raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on the input")
+        if l == last and met & flow.joined - here:
+            raise _no_stream(f"past {said[l]}, {said[l + 1]} {verb} on integers of the input")
         between |= met
         before.update(dict.fromkeys(state, l))
     return between
@@ -284,6 +286,11 @@ def normed(flow: Flow, above: Mapping[int, int], node: int) -> int | None:
     return node
 
 
+def is_scaling(operation: Operation) -> bool:
+    """Whether an operation multiplies or divides."""
+    return bool(_SCALING.fullmatch(operation.name))
+
+
 def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
     """Whether an operation is a norm (see `normed`)."""
     operations = flow.operations
@@ -292,30 +299,38 @@ def is_norm(flow: Flow, above: Mapping[int, int], node: int) -> bool:
     if "norm" in one.name:
         return smallest == one.size
     fork = above.get(node, ROOT)
-    if fork == ROOT or smallest >= one.size or not _SCALING.fullmatch(one.name):
+    if fork == ROOT or smallest >= one.size or not is_scaling(one):
         return False
     return not any(operations[n].weighted for n in behind(flow, [node], {fork}) - {fork})
 
 
 class SampleProof:
-    """Two more runs of the first batch, after all others: as it is, and with samples changed.
+    """Two more runs of the first batch, after all others, each with a half of the samples changed.
 
-    The first must give the first pass' logits. In the second every other sample is a copy of one
-    that is not; the others' logits and that one's states must stay. This needs no gradient, so
+    The halves are drawn by chance, and each is the other's complement, so no distance between
+    samples is left out. The samples that stay must keep the logits of the first pass, and one of
+    them its states, although the others are copies of one that stays. This needs no gradient, so
     detached and custom backward passes are no exception. Networks that draw random numbers are
-    compared by the same draws.
+    compared by the same draws, with one run more.
 
     Args:
         forward: runs the network.
         x: inputs of the first batch.
-        logits: of its pass.
+        stream: of its pass.
     """
 
-    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, logits: Tensor) -> None:
+    def __init__(self, forward: Callable[[Inputs], Stream], x: Inputs, stream: Stream) -> None:
         self._forward = forward
         self._x = x
-        self._logits = logits.detach()
+        self._size = len(first_of(x))
         self._drew = False
+        generator = torch.Generator().manual_seed(self._size)
+        self._half = torch.rand(self._size, generator=generator) < 0.5
+        # the first sample may read the last, or the last the first
+        self._half[-1] = False
+        self._half[0] = True
+        self._one = int(self._half.nonzero()[-1])
+        self._expect(stream)
 
     def check(self) -> None:
         """Run the batch again.
@@ -324,30 +339,42 @@ class SampleProof:
             MeasureError: samples depend on each other, or the network keeps state.
             TapError: the samples of a state do.
         """
-        again = self._run(self._x)
-        first = self._run(self._x).logits if self._drew else self._logits
-        _check_stateless(first, again.logits)
-        size = len(first_of(self._x))
-        kept = torch.arange(min(1, size - 1), size, 2)
-        one = int(kept[len(kept) // 2])
-        order = torch.full((size,), one)
-        order[kept] = kept
-        changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
-        if not agree(again.logits[kept], changed.logits[kept]):
-            # a state may alternate from call to call
-            for _ in range(2):
-                _check_stateless(first, self._run(self._x).logits)
-            raise self._dependent()
-        for name, h, other in zip(changed.names, again.hidden, changed.hidden, strict=False):
-            if not agree(h[one], other[one]):
-                raise wrong_axis(name, other, size)
+        for half in (self._half, ~self._half):
+            kept = half.nonzero()[:, 0]
+            order = torch.where(half, torch.arange(self._size), kept[:1].sum())
+            changed = self._run(select_samples(self._x, order.to(first_of(self._x).device)))
+            if not agree(self._logits[kept], changed.logits[kept]):
+                raise self._changed()
+            if half[self._one]:
+                self._check_states(changed)
+
+    def _expect(self, stream: Stream) -> None:
+        """Keep what other runs must give: logits, and one sample's states."""
+        self._logits = stream.logits.detach()
+        self._states = [h[self._one].detach().clone() for h in stream.hidden]
+
+    def _check_states(self, changed: Stream) -> None:
+        for name, h, other in zip(changed.names, self._states, changed.hidden, strict=False):
+            if not agree(h, other[self._one]):
+                raise wrong_axis(name, other, self._size)
 
     def _run(self, x: Inputs) -> Stream:
         rng = RngState()
         with rng.isolated():
             stream = self._forward(x)
-        self._drew = self._drew or rng.noticed
+        if rng.noticed and not self._drew:
+            self._drew = True
+            self._expect(self._run(self._x))
         return stream
+
+    def _changed(self) -> MeasureError:
+        """The error for other logits: runs of the batch as it is tell state from dependence."""
+        if all(agree(self._logits, self._run(self._x).logits) for _ in range(2)):
+            return self._dependent()
+        return MeasureError(
+            "the network keeps state between calls: the first batch, run again, gives other logits",
+            hint="call its reset in its forward, e.g. in a module around it",
+        )
 
     def _dependent(self) -> MeasureError:
         """The error for samples that depend on each other; it names another axis of the batch."""
@@ -372,17 +399,4 @@ class SampleProof:
             "samples of a batch depend on each other, also in eval mode",
             hint="their numbers would be of the batch: fix what is computed over the batch "
             "(statistics of a norm, say), or bring the batch to axis 0",
-        )
-
-
-def _check_stateless(first: Tensor, again: Tensor) -> None:
-    """Refuse a network that gives other logits when the first batch is run again.
-
-    Raises:
-        MeasureError: it does.
-    """
-    if not agree(first, again):
-        raise MeasureError(
-            "the network keeps state between calls: the first batch, run again, gives other logits",
-            hint="call its reset in its forward, e.g. in a module around it",
         )

@@ -313,31 +313,43 @@ def _bits_of(text: str) -> tuple[int, int]:
     return samples, int.from_bytes(bits, "little")
 
 
-def at_reference_batch(drift: float, batch_size: int) -> float:
-    """(c) rescaled to B = 128: c/(c + (1 − c)·B/128), from E c(B) = 1/(1 + N/B).
+def at_reference_batch(drift: float, sizes: Sequence[int]) -> float:
+    """(c) rescaled to batches of 128, by its `noise_scale`.
 
     A cosine ≤ 0 gives no estimate of N and is unchanged.
 
-    >>> round(at_reference_batch(0.68, 1000), 2), at_reference_batch(-0.1, 1000)
+    >>> round(at_reference_batch(0.68, [1000]), 2), at_reference_batch(-0.1, [1000])
     (0.21, -0.1)
     """
     if drift <= 0:
         return drift
-    return drift / (drift + (1 - drift) * batch_size / REFERENCE_BATCH)
+    return 1 / (1 + noise_scale(drift, sizes) / REFERENCE_BATCH)
 
 
-def noise_scale(drift: float, batch_size: int) -> float:
-    """N = B·(1/c − 1), the gradient noise scale in samples: at B = N half of a batch-mean gradient
-    is noise.
+def noise_scale(drift: float, sizes: Sequence[int]) -> float:
+    """N, the gradient noise scale in samples: at B = N half of a batch-mean gradient is noise.
+
+    Args:
+        drift: (c), of which E c = mean over pairs of 1/√((1 + N/B_i)·(1 + N/B_j)); with one B
+            that is 1/(1 + N/B).
+        sizes: B of every batch; one if all are equal.
 
     Returns:
         +inf for c ≤ 0, where the batches share no direction that K of them could show.
 
     Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018.
 
-    >>> round(noise_scale(0.26, 128))
+    >>> round(noise_scale(0.26, [128]))
     364
     """
     if drift <= 0:
         return math.inf
-    return batch_size * (1 / drift - 1)
+    low, high = (size * (1 / drift - 1) for size in (min(sizes), max(sizes)))
+    while low < (middle := (low + high) / 2) < high:
+        shares = [1 / math.sqrt(1 + middle / size) for size in sizes]
+        pairs = math.fsum(shares) ** 2 - math.fsum(share**2 for share in shares)
+        if pairs > drift * len(sizes) * (len(sizes) - 1):
+            low = middle
+        else:
+            high = middle
+    return high

@@ -7,7 +7,7 @@ equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from fa_core.report.diagnostics import (
 from fa_core.report.intervals import noise_scale
 from fa_core.report.measurements import Interval
 from fa_core.report.names import is_control
-from fa_core.report.provenance import DRIFT_BATCH, OTHER_BASELINES
+from fa_core.report.provenance import BATCH_SIZES, OTHER_BASELINES
 from fa_core.report.quantities import JUDGED
 from fa_core.report.report_facts import ReportFacts
 from fa_core.report.thresholds import refuse_changes
@@ -309,19 +309,20 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
         )
 
     @property
-    def drift_batch_size(self) -> int | None:
-        """B of (c): of batches of unequal size the median, else that of (b)."""
-        size = self.provenance.get(DRIFT_BATCH)
-        return size if isinstance(size, int) else self.batch_size
-
-    @property
     def noise_scale(self) -> float | None:
         """N in samples, from (c) and B (`fa_core.report.intervals.noise_scale`); None if (c)
         shows no shared direction."""
-        c, size = self.cross_batch_stability, self.drift_batch_size
-        if c is not None and size is not None and 0 < c < 1:
-            return noise_scale(c, size)
+        c, sizes = self.cross_batch_stability, self.batch_sizes
+        if c is not None and sizes and 0 < c < 1:
+            return noise_scale(c, sizes)
         return None
+
+    @property
+    def batch_sizes(self) -> Sequence[int]:
+        """B of every batch of (c); one if all are equal, none if unknown."""
+        usual = [] if self.batch_size is None else [self.batch_size]
+        sizes: Sequence[int] = self.provenance.get(BATCH_SIZES, usual)
+        return sizes
 
     @property
     def margins_by_rule(self) -> dict[str, float]:

@@ -108,20 +108,20 @@ def batch_texts(run: JudgedRun, letter: str) -> list[str]:
     ‖g_L‖ carries 1/B; for (c) see `fa_core.report.intervals.at_reference_batch` and
     `noise_scale`.
     """
-    size = run.batch_size if letter == "b" else run.drift_batch_size
-    value = JUDGED[letter].of(run)
+    size, value = run.batch_size, JUDGED[letter].of(run)
     if letter not in "bc" or value is None or size is None or not math.isfinite(value):
         return []
     words = []
     if letter == "c" and run.noise_scale is not None:
         words.append(f"N = {brief(run.noise_scale, 3)}")
-    if size != REFERENCE_BATCH:
-        if letter == "b":
-            rescaled = value * size / REFERENCE_BATCH
-        else:
-            rescaled = at_reference_batch(value, size)
+    sizes = [size] if letter == "b" else run.batch_sizes
+    if {*sizes} != {REFERENCE_BATCH}:
+        rescaled = value * size / REFERENCE_BATCH
+        if letter == "c":
+            rescaled = at_reference_batch(value, sizes)
         number = JUDGED[letter].text(rescaled)
-        words.append(f"B = {size}, at B = {REFERENCE_BATCH} it is {number}")
+        ends = " to ".join(map(str, sorted({min(sizes), max(sizes)})))
+        words.append(f"B = {ends}, at B = {REFERENCE_BATCH} it is {number}")
     return words
 
 
@@ -184,7 +184,7 @@ def caveats(run: JudgedRun, *, only_decisive: bool = False) -> list[str]:
     margins = other_margins_text(run)
     if margins and not (only_decisive and _margins_agree(run)):
         words.append(f"(d) {margins}")
-    if {run.batch_size, run.drift_batch_size} - {None, REFERENCE_BATCH}:
+    if not {*run.batch_sizes} <= {REFERENCE_BATCH}:
         for letter in "bc":
             texts = batch_texts(run, letter)
             if texts:

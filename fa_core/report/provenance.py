@@ -29,9 +29,8 @@ CUSTOM_BACKWARD = "custom_backward"
 GRADIENT_BY = "gradient_by"
 """Computation of the gradient of such a network; absent: by its own backward pass."""
 
-DRIFT_BATCH = "drift_batch_size"
-"""Median size of the batches of (c), where they differ."""
-
+BATCH_SIZES = "batch_sizes"
+"""B of every eval batch; absent: all have ``batch_size``."""
 
 LOSS = "loss"
 """Name of the loss whose gradients were measured; absent: `CE`."""
@@ -62,6 +61,7 @@ class Credit(TypedDict, total=False):
 class Provenance(TypedDict, total=False):
     """The ``provenance`` fields the program reads, with their types."""
 
+    batch_sizes: Annotated[list[Annotated[int, msgspec.Meta(ge=1)]], msgspec.Meta(min_length=2)]
     checkpoint: object
     classes: object
     fan_in: Annotated[float, msgspec.Meta(gt=0)]

@@ -55,6 +55,46 @@ class KeepsActivations(Flat):
         return logits
 
 
+class TwoViews(Flat):
+    """Contrastive learning: two views of each image, in the halves of one batch."""
+
+    def forward(self, x):
+        return super().forward(x + x.roll(len(x) // 2, 0))
+
+
+class WordCounts(Net):
+    """Wide and deep: a row of layers over embedded words, and a linear map of their counts."""
+
+    x = "padded"
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.wide = nn.Embedding(9, D), nn.Linear(9, C)
+        self.net = nn.Sequential(nn.Linear(D, D), nn.Tanh(), nn.Linear(D, D), nn.Tanh())
+        self.head = nn.Linear(D, C)
+
+    def forward(self, ids):
+        counts = F.one_hot(ids, 9).sum(1).to(self.wide.weight)
+        return self.head(self.net(self.emb(ids).mean(1))) + self.wide(counts)
+
+
+class ThroughNumpy(Flat):
+    """A forward that computes a part of its logits in NumPy."""
+
+    def forward(self, x):
+        return super().forward(x) + torch.from_numpy(x.detach().numpy()[:, :C])
+
+
+class Alternates(Flat):
+    """Every second call runs another path."""
+
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x) * (1 + self.calls % 2)
+
+
 class EnergyForward(Net):
     """Equilibrium propagation: the states relax by the gradient of an energy."""
 

@@ -92,7 +92,7 @@ def test_labels_of_one_class_are_said_and_not_called_sorted():
     x, y = batches(1)[0]
     assert diagnose(Residual(), [(x, 0 * y)]).notes == ""
     notes = diagnose(Residual(), [(a, 0 * b) for a, b in batches(8)]).notes
-    assert "all eval labels are class 0" in notes and "sorted" not in notes
+    assert "all eval labels are 0, " in notes and "sorted" not in notes
 
 
 def test_a_value_that_all_samples_share_makes_no_batches_alike():
@@ -112,7 +112,7 @@ def test_samples_that_come_again_in_another_batch_are_counted():
         torch.cat([old[:-1], new[-1:]]) for old, new in zip((x, y), found[-1], strict=True)
     ]
     notes = diagnose(Residual(), [(x, y), *found]).notes
-    assert f"{len(y) - 1} eval samples occur more than once" in notes
+    assert f"{len(y) - 1} eval samples repeat others" in notes
 
 
 def test_the_batches_that_an_audit_draws_are_never_refused_or_noted():

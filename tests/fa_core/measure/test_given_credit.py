@@ -110,6 +110,7 @@ REFUSED = {
     "zeros": (given(FINE, FINE, 0 * FINE), "a_3 is 0 in every sample"),
     "a number": (given(FINE, 1.0, FINE), "a_2 is a float"),
     "constants": (lambda model, x, y: [None, FINE, FINE, FINE], "at h_1, h_2, h_3 does not follow"),
+    "noise": (lambda model, x, y: [None, *torch.randn(3, 16, 6)], "h_1, h_2, h_3 does not follow"),
     "nothing": (given(None, None, None), "it returned a list of 4"),
     "it raises": (lambda model, x: [], "TypeError"),
 }

@@ -52,8 +52,8 @@ def test_a_built_in_network_gets_the_samples_themselves(measure, batches):
     kept = [x.clone() for x, _ in batches]
     measure(net, batches)
     own = {x.data_ptr() for x, _ in batches}
-    # one pass proves on changed samples that they are independent
-    assert set(given) >= own and sum(place not in own for place in given) <= 1
+    # two passes prove on changed samples that they are independent
+    assert set(given) >= own and sum(place not in own for place in given) <= 2
     assert all(torch.equal(x, before) for (x, _), before in zip(batches, kept, strict=True))
 
 

@@ -9,6 +9,9 @@ from fa_core.errors import FaError, TapError
 from fa_core.measure.flow import Flow
 from tests.fa_core.measure import foreign
 from tests.fa_core.measure.foreign import CLASSES, D
+from tests.field import reference
+from tests.field.layer_nets import ThroughNumpy
+from tests.field.residual_nets import GPT, Residual
 
 
 def batch_of(net, size=16):
@@ -60,17 +63,28 @@ def test_a_batch_on_the_second_axis_is_named():
 
 
 @pytest.mark.parametrize(
-    ("taps", "left"),
+    ("kind", "taps", "left"),
     [
-        ("mid, dec.*", "a sum of paths before h_0 (enc.0, enc.1, enc.2, enc.3)"),
-        ("emb, enc.*", "a sum of paths behind h_L (dec.0, dec.1)"),
-        ("emb, enc.*, mid, dec.*", ""),
-        ("emb, enc.0, enc.1, enc.2, mid, dec.*", "states between h_3 and h_4 (enc.3)"),
+        (
+            foreign.EncMapDec,
+            "mid, dec.*",
+            "a sum of paths before h_0 (enc.0, enc.1, enc.2, enc.3)",
+        ),
+        (foreign.EncMapDec, "emb, enc.*", "a sum of paths behind h_L (dec.0, dec.1)"),
+        (foreign.EncMapDec, "emb, enc.*, mid, dec.*", ""),
+        (
+            foreign.EncMapDec,
+            "emb, enc.0, enc.1, enc.2, mid, dec.*",
+            "states between h_3 and h_4 (enc.3)",
+        ),
+        (Residual, "embed, blocks.2:in, norm:in", "states between h_0 and h_1 (blocks.1:in)"),
+        (ThroughNumpy, "net.2, net.5, net.8", "what .numpy() reads"),
+        (GPT, "wte, h.*", "what the first block reads (h.0:in)"),
     ],
 )
-def test_blocks_that_named_taps_leave_out_are_said(taps, left):
-    net = foreign.EncMapDec().double()
-    report = diagnose(net, [batch_of(net)], taps=taps)
+def test_what_named_taps_leave_out_is_said(kind, taps, left):
+    net = kind().double()
+    report = diagnose(net, reference.batches(net.x, 1), taps=taps)
     assert report.partial_stream == left
     assert not left or {report.states[letter] for letter in "ab"}.isdisjoint({"passes"})
 

@@ -1,6 +1,8 @@
 """Intervals against SciPy, closed forms and code of the tests' own; what a report and its verdict say of them."""
 
 import math
+import statistics
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -148,10 +150,12 @@ def test_the_ends_of_a_paired_margin_are_where_the_score_is_z(b, c, n):
 def test_the_drift_at_another_batch_size_follows_the_noise_scale():
     for scale in (20.0, 364.0, 5000.0):
         at = {b: 1 / (1 + scale / b) for b in (32, 128, 1000)}
-        assert at_reference_batch(at[1000], 1000) == pytest.approx(at[128])
-        assert at_reference_batch(at[32], 32) == pytest.approx(at[128])
-        assert noise_scale(at[1000], 1000) == pytest.approx(scale)
-    assert math.isinf(noise_scale(-0.1, 128)) and math.isinf(noise_scale(0.0, 128))
+        pairs = combinations([32, 1000, 1000], 2)
+        mixed = statistics.mean(math.sqrt(at[one] * at[other]) for one, other in pairs)
+        for cosine, sizes in ((at[1000], [1000]), (at[32], [32]), (mixed, [32, 1000, 1000])):
+            assert at_reference_batch(cosine, sizes) == pytest.approx(at[128])
+            assert noise_scale(cosine, sizes) == pytest.approx(scale)
+    assert math.isinf(noise_scale(-0.1, [128])) and math.isinf(noise_scale(0.0, [128]))
 
 
 def measured(growth=4.0):
