@@ -104,12 +104,14 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def how_far(self, value: float, limit: float, *, fires: bool) -> str:
-        """The distance of a finite number to its threshold: ``10× under``.
+        """The distance of a finite number to its threshold: ``10× under``; a number on it passes.
 
         >>> DIAGNOSTICS["a"].how_far(100.29, 100.0, fires=True)
         '1.003× over'
+        >>> DIAGNOSTICS["d"].how_far(-17.95, -17.95, fires=False)
+        '0 pp above'
         """
-        if value > limit:
+        if value > limit or (value == limit and not self.fires_above):
             side = "over" if fires else "above"
         else:
             side = "under" if fires else "below"
