@@ -176,6 +176,10 @@ class Scope:
         threshold."""
         return self._runs.judge.values(letter, self.compared)
 
+    def values_with_controls(self, letter: str) -> Sequence[float]:
+        """Like `values`, of all runs in scope."""
+        return self._runs.judge.values(letter, self.rows)
+
     def _points(self, letter: str) -> Sequence[float]:
         """The thresholds at which a state of these runs changes, rising."""
         return self._runs.judge.points(letter, self.compared)
@@ -248,6 +252,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         rows = None
         if self.filter is not None:
             rows = self.filter.rows(self)
+        if rows and len(rows) == len(self):
+            rows = None
         return Scope(self.runs, rows)
 
     @cached_property
@@ -352,10 +358,6 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """The thresholds at which the diagnostic changes on a compared run, rising: the ends of
         intervals, and the numbers without one."""
         return self.seen.points(letter)
-
-    def values_in_scope(self, letter: str) -> Sequence[float]:
-        """Like `values`, with controls."""
-        return self.runs.judge.values(letter, self.scope)
 
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and

@@ -99,7 +99,8 @@ class Judge:
         self._numbers: dict[str, Placed] = {}
         self._ends: dict[str, tuple[Order, Order]] = {}
         for letter, diagnostic in DIAGNOSTICS.items():
-            self._numbers[letter], sure, possible = found[letter]
+            numbered, sure, possible = found[letter]
+            self._numbers[letter] = sorted(numbered, key=lambda one: (math.isnan(one[0]), one[0]))
             orders = Order(diagnostic, sure, len(runs)), Order(diagnostic, possible, len(runs))
             self._ends[letter] = orders
 
@@ -124,9 +125,7 @@ class Judge:
             chosen: indices of runs; None for all.
         """
         wanted = self._wanted(chosen)
-        values = [value for value, run in self._numbers[letter] if run in wanted]
-        values.sort(key=lambda value: (math.isnan(value), value))
-        return array("d", values)
+        return array("d", [value for value, run in self._numbers[letter] if run in wanted])
 
     def points(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
         """The thresholds at which a run's state changes, rising, each once: the ends of intervals,

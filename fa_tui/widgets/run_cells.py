@@ -26,7 +26,6 @@ from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
     SHADES,
-    Write,
     format_in,
     is_assumed,
     scale_of,
@@ -325,7 +324,6 @@ class RunCells:
         self._glyphs = glyphs
         self._rows: list[int] = []
         self._scale: tuple[Quantity, Scale | None] | None = None
-        self._written: tuple[Quantity, Write] | None = None
         self.looks = SeedLooks((), glyphs)
         self._bars: NormBars | None = None
 
@@ -340,8 +338,8 @@ class RunCells:
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
-        """Drop scales and formats after a run was measured again."""
-        self._scale = self._written = self._bars = None
+        """Drop scales after a run was measured again."""
+        self._scale = self._bars = None
 
     @property
     def bars(self) -> NormBars:
@@ -372,7 +370,7 @@ class RunCells:
 
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         [value] = values_of(quantity, self.session, [row])
-        number = self._glyphs.say(written(value, self.format_of(quantity)))
+        number = self._glyphs.say(written(value, format_in(self.session.seen, quantity)))
         tone = self._tone(quantity, row)
         if value is not None:
             if is_assumed(quantity, self.session, row):
@@ -402,16 +400,10 @@ class RunCells:
         swatches = [("..", "dim")]
         if shaded:
             swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        write = self.format_of(quantity)
+        write = format_in(self.session.seen, quantity)
         low, high = written(scale.lo, write), written(scale.hi, write)
         log = " log" if scale.log else ""
         return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
-
-    def format_of(self, quantity: Quantity) -> Write:
-        """How the numbers of a quantity are written, all alike."""
-        if self._written is None or self._written[0] is not quantity:
-            self._written = quantity, format_in(self.session, quantity)
-        return self._written[1]
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """The scale from the lowest to the highest number; None unless two differ."""

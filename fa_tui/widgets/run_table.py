@@ -89,7 +89,7 @@ class RunTable(RunsView):
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
-        self._columns = [column for column in columns_of(session) if column.name != "verdict"]
+        self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
         # what tells runs apart belongs to the name: axes, and where several hold the same, the home
         lines = build_grid(session.rows, session.scope).lines
         alike = Counter(line.label for line in lines)
