@@ -243,7 +243,7 @@ different networks have no mean
                 yield f"  {letter} not measured", "dim"
                 continue
             doubt = f" ({doubtful} undecided)" if doubtful else ""
-            tone = "warn" if 0 < fires < len(measured) else "bad" if fires else "good"
+            tone = "bad" if fires == len(measured) else "warn" if fires or doubtful else "good"
             yield f"  {letter} {fires} of {len(measured)}{doubt}", tone
 
     @on(CompareView.Moved)

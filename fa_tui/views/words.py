@@ -181,7 +181,8 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
 
-    Runs whose judgement changed come first. The others are marked by what they still are.
+    Runs whose judgement changed come first. The others are marked by what they still are; a
+    control makes no claim.
     """
     if len(flips) > limit:
         return _counted_flips(session, flips, limit)
@@ -189,7 +190,8 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
-        before, after = map(_mark, (flip.before, flip.after))
+        of_control = session.rows[flip.row].is_control
+        before, after = ("▫" if of_control else _mark(one) for one in (flip.before, flip.after))
         if before == after:
             still.append(f"{text} (still {after})")
         else:

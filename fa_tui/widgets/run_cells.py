@@ -19,7 +19,6 @@ from textual.color import Color
 from textual.message import Message
 from textual.widget import Widget
 
-from fa_core.report.diagnostics import BIT
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views.columns import (
@@ -33,7 +32,7 @@ from fa_tui.views.columns import (
     written,
 )
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import SeedLooks, tone_of
+from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import Scale
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
@@ -371,7 +370,7 @@ class RunCells:
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         [value] = values_of(quantity, self.session, [row])
         number = self._glyphs.say(written(value, format_in(self.session.seen, quantity)))
-        tone = self._tone(quantity, row)
+        tone = letter_tone(self.session, row, quantity.letter)
         if value is not None:
             if is_assumed(quantity, self.session, row):
                 number = f"{number[: width - 1]}?"
@@ -411,16 +410,3 @@ class RunCells:
             numbers = values_of(quantity, self.session, self._rows)
             self._scale = quantity, scale_of(numbers, log=quantity.log)
         return self._scale[1]
-
-    def _tone(self, quantity: Quantity, row: int) -> str:
-        bit = BIT.get(quantity.letter)
-        session = self.session
-        if bit is None:
-            return "text"
-        if session.flags[row] & bit:
-            return "bad"
-        if session.undecided[row] & bit:
-            return "warn"
-        if session.coverage[row] & bit:
-            return "text"
-        return "dim"

@@ -127,7 +127,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for row, own, value, fired, open_ in zip(judged, states, values, fires, undecided, strict=True):
         report = row.report
         assert report.states == own
-        assert report.claim == value
+        assert report.judgement == value
         assert ("".join(sorted(report.flags)), "".join(sorted(report.undecided))) == (fired, open_)
         assert [one.state for one in records_of(report)] == list(own.values())
         signs = {"fires": "", "passes": "-", "undecided": "~", "not measured": "·"}
