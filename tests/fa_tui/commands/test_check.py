@@ -149,7 +149,9 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     ]
     session = Session([*load_audits([path]).rows()])
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
-    assert [session.judged(row).words for row in (1, 2)] == ["control", "control"]
+    for row in (1, 2):
+        report = session.judged(row)
+        assert {report.words, report.judgement, session.judgement(row)} == {"control"}
     assert [
         Filter(f"is:{state}").rows(session) for state in ("trustworthy", "walkback", "control")
     ] == [
