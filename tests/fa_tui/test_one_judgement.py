@@ -210,6 +210,9 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         measured, doubt = len(own) - own.count("not measured"), f" ({left} undecided)" * bool(left)
         agrees = f"{letter} {hits} of {measured}{doubt}" if measured else f"{letter} not measured"
         assert agrees in agreeing or len(found) == 1
+        for term, wanted in (("flag", fires), ("undecided", undecided)):
+            passing = [place for place, one in enumerate(wanted) if letter in one]
+            assert Filter(f"{term}:{letter}").rows(session) == passing
         at = verdict_curve(table, letter, limits).at(DIAGNOSTICS[letter].limit(limits))
         assert at == (hits, left, counted["walk-back"], counted["undecided"])
     trace = Trace(source="here", key="dfa", method="dfa", epochs=epochs_of(found))
