@@ -363,7 +363,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
         where another one is undecided, this one fires beyond them."""
         others = ALL & ~BIT[letter]
-        sure, possible = self.runs.judge.ends(letter)
+        sure, possible = self.runs.judge.ends[letter]
         found = set[float]()
         for row in self.seen.compared:
             if not self.flags[row] & others:
