@@ -265,6 +265,8 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert card[0][-1] == (report.cell(), tone)
         said = "\n".join("".join(text for text, _ in line) for line in card)
         assert report.words in said or not report.coverage
+        red = [text for line in card for text, tone in line if tone == "bad"]
+        assert states[place]["a"] == "fires" or not any(text.startswith("×") for text in red)
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
         expected = [place for place, own in enumerate(values) if own == value]
         assert Filter(f"is:{name}").rows(session) == expected
