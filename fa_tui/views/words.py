@@ -10,10 +10,11 @@ from pathlib import Path, PurePath
 import msgspec
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
 from fa_tui.settings import FILE as SETTINGS
@@ -190,8 +191,11 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
-        of_control = session.rows[flip.row].is_control
-        before, after = ("▫" if of_control else _mark(one) for one in (flip.before, flip.after))
+        control = session.rows[flip.row].is_control
+        before, after = (
+            cell_text(letters_of(flags), LETTERS, letters_of(undecided), control=control)[0]
+            for flags, undecided in (flip.before, flip.after)
+        )
         if before == after:
             still.append(f"{text} (still {after})")
         else:
@@ -245,12 +249,6 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
     if hidden:
         return f"{name} ({which}outside the filter)"
     return name
-
-
-def _mark(masks: tuple[int, int]) -> str:
-    """The mark of a run by its firing and its undecided letters."""
-    flags, undecided = masks
-    return "✗" if flags else "~" if undecided else "✓"
 
 
 def change_words(flip: Flip) -> str:

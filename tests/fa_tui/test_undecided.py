@@ -19,7 +19,6 @@ from fa_core.reporting.records import COLUMNS, records
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.session import Session
-from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.columns import ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import ASCII, UNICODE, Glyphs
@@ -62,36 +61,19 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(
-    ("terminal", "steady", "doubtful"), [(COLOURFUL, "✓----", "~--~-"), (PLAIN, "+----", "~--~-")]
-)
-async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
-    terminal: Terminal, steady: str, doubtful: str
-) -> None:
-    app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=terminal)
+async def test_a_run_is_marked_while_the_slider_is_in_its_interval() -> None:
+    app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=PLAIN)
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        assert cell_at_cursor(
-            app
-        ) == doubtful and "0 of 2 need walk-back, 1 undecided" in screen_text(app)
         shown = []
         for typed in ("0.45", "0.39", "0.09", "0.2"):
             await pilot.press("c", *typed, "enter")
             await pilot.pause()
-            shown.append(
-                (
-                    cell_at_cursor(app),
-                    "1 undecided" in screen_text(app),
-                    app.session.counts().walked,
-                )
-            )
-        fired = {"✓": "✗", "+": "!"}[steady[0]]
-        mark = "<" if terminal is PLAIN else "◂"
+            shown.append((cell_at_cursor(app), "1 undecided" in screen_text(app)))
         assert shown == [
-            (f"{steady}{mark}", False, 0),
-            (f"{doubtful}{mark}", True, 0),
-            (f"{fired}--c-{mark}", False, 2),
-            (f"{doubtful}{mark}", True, 1),
+            ("+----<", False),
+            ("~--~-<", True),
+            ("!--c-<", False),
+            ("~--~-<", True),
         ]
 
 
