@@ -303,6 +303,7 @@ def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixt
     assert code == 0
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
     assert f"torch {torch.__version__}" in out
+    assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]
 
 
 def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
