@@ -192,7 +192,7 @@ async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) 
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         line = app.explorer.query_one("#sliders-summary", Line)
-        for keys in ("a", "}", "b", "}", "u", "u"):
+        for keys in ("a", "{", "b", "}", "u", "u"):
             await pilot.press(keys)
             await settled(pilot)
             counts = f" {app.session.counts().walked} of 15 need walk-back"
