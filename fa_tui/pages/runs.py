@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.verdict import cell_legend
-from fa_core.report.verdict_text import flips_of
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
@@ -45,16 +43,6 @@ class RunsPage(Page):
     """
 
     FOLDS_BELOW = 16
-    BINDINGS = [
-        Binding(
-            "F",
-            "flip_run",
-            "Flip this run",
-            show=False,
-            tooltip="move the sliders to where this run has the other verdict; u: back",
-        ),
-    ]
-
     view: Matrix | RunTable
 
     def __init__(self, session: Session, row: int | None) -> None:
@@ -139,17 +127,6 @@ class RunsPage(Page):
             self.show_detail()
             self.screen.set_focus(self.detail)
 
-    def action_flip_run(self) -> None:
-        """Move the thresholds to the nearest ones that give the run another judgement."""
-        now = self.session
-        flips = []
-        if self.row is not None:
-            flips = flips_of(now.rows[self.row].report.with_thresholds(now.thresholds))
-        if flips:
-            self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
-        else:
-            self.app.say("no thresholds give this run another verdict", "dim")
-
     def back(self) -> bool:
         if self.is_open and self.detail is not None:
             self.remove_class("-run-alone")
@@ -168,10 +145,7 @@ class RunsPage(Page):
 
     def title(self) -> Row:
         app = self.app
-
-        def opened(room: int) -> str:
-            return app.opened or short_paths(app.paths, room, app.terminal.glyphs.ellipsis)
-
+        opened = app.opened or short_paths(app.paths, ellipsis=app.terminal.glyphs.ellipsis)
         return title_pieces(self.overview(), self.session, app.size.width, opened)
 
     def cell_legend(self) -> Row:

@@ -23,8 +23,9 @@ class TablePage(RunsPage):
         super().__init__(session, row)
         self.view = RunTable(session, order=self.app.begins.sort, id="table")
 
-    @on(LineTable.Ordered)
-    def _changed(self) -> None:
+    @on(LineTable.Moved)
+    def _described(self) -> None:
+        """Name the run under the cursor, and the order, which may have changed."""
         self.app.explorer.describe()
 
     def overview(self) -> Overview:
@@ -36,4 +37,6 @@ class TablePage(RunsPage):
         return ["--sort", self.view.order] if self.view.order else []
 
     def legend(self) -> Row:
-        return self.cell_legend()
+        """The whole name under the cursor where the column cuts it; else what cells mean."""
+        name = self.view.cut_name
+        return [(f" {name}", "strong")] if name else self.cell_legend()

@@ -290,7 +290,9 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     if scale.log and scale.hi >= 10 * scale.lo:
         candidates = _decades(scale, lines, glyphs)
     else:
-        candidates = _ends(scale)
+        # the ends, which are round, and the middle
+        values = [scale.value_at(cell, lines) for cell in (0, lines - 1, lines // 2)]
+        candidates = ((value, short(value, 4)) for value in values)
     for value, text in candidates:
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
@@ -310,10 +312,3 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
             values.append(10.0**exponent)
     for value in values:
         yield value, scale.tick(value, glyphs, 2)
-
-
-def _ends(scale: Scale) -> Iterator[tuple[float, str]]:
-    """The ends, which are round, and the middle."""
-    for fraction in (0.0, 1.0, 0.5):
-        value = scale.value(fraction)
-        yield value, short(value, 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePath
 
@@ -29,7 +29,6 @@ SAMPLES = "sample runs"
 """What is open where no path is given."""
 
 _OPENS_YOURS = " · o opens yours"
-_LEAST_TITLE = 16
 _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
 """Ends of messages about files whose other lines were read; such a file may hold no run (a trace
 holds epochs)."""
@@ -47,34 +46,30 @@ class Overview(msgspec.Struct, frozen=True):
     order: str = ""
 
 
-def title_pieces(
-    view: Overview, session: Session, width: int, opened: Callable[[int], str]
-) -> Pieces:
-    """The line about what is open. The opened paths are shortened before anything else is cut.
+def title_pieces(view: Overview, session: Session, width: int, opened: str) -> Pieces:
+    """The line about what is open.
 
     Args:
         view: the view's settings.
         session: the runs.
         width: cells.
-        opened: cells → the opened paths in at most so many cells.
+        opened: the opened paths.
     """
-    facts = [*_counted_runs(session), *_title_facts(view, session)]
-    taken = sum(width_of(text) for text, _ in facts)
-    paths = opened(max(_LEAST_TITLE, width - 2 - taken))
-    name = f" {paths}:" if paths else ""
-    hint = ""
-    if paths == SAMPLES and width_of(name + _OPENS_YOURS) + taken <= width:
-        hint = _OPENS_YOURS
-    return [(name, "strong"), *facts, (hint, "dim")]
+    name = (f" {opened}:" if opened else "", "strong")
+    pieces = [name, *scope_pieces(session), *_title_facts(view, session)]
+    taken = sum(width_of(text) for text, _ in pieces)
+    if opened == SAMPLES and taken + width_of(_OPENS_YOURS) <= width:
+        pieces.append((_OPENS_YOURS, "dim"))
+    return pieces
 
 
-def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
+def scope_pieces(session: Session) -> Pieces:
     """How many runs are looked at, and the filter that chose them."""
     total = runs_words(len(session))
     if session.filter is None:
-        yield f" {total}", "dim"
-    else:
-        yield f" {filter_name(session.filter)}, {len(session.in_scope)} of {total}", "dim"
+        return [(f" {total}", "dim")]
+    name = f" {filter_name(session.filter)},"
+    return [(name, "dim"), (f" {len(session.in_scope)} of {total}", "dim")]
 
 
 def filter_name(shown: RunFilter) -> str:
@@ -99,14 +94,6 @@ def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
         yield f"  showing {view.quantity}", "accent"
     if view.order:
         yield f"  by {view.order}", "accent"
-
-
-def scope_pieces(session: Session) -> Pieces:
-    """How many runs a page covers, and why not all."""
-    total = runs_words(len(session))
-    if session.filter is None:
-        return [(f" {total}", "dim")]
-    return [(f" {len(session.in_scope)} of {total}, {filter_name(session.filter)}", "warn")]
 
 
 def runs_words(count: int) -> str:
@@ -271,7 +258,7 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 
 _KEYS = {
-    "give a frozen run, or its accuracy": "give one with the key w",
+    "give a frozen run, or its accuracy": "w gives one",
     "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",
 }

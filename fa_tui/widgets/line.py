@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 
 from fa_tui.later import Later
-from fa_tui.views.text import wrapped
+from fa_tui.views.text import cut_middle, width_of, wrapped
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
@@ -41,7 +41,7 @@ def _filled(pieces: Iterable[Piece]) -> Row:
 
 
 class Line(PaintedWidget):
-    """One line of pieces, each with a tone, cut with an ellipsis.
+    """One line of pieces, each with a tone; the longest are cut in their middle to fit.
 
     Args:
         pieces: (text, tone) each.
@@ -65,9 +65,14 @@ class Line(PaintedWidget):
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        say = self._glyphs.say
-        pieces = [(say(text), tone) for text, tone in self._pieces]
-        return [ending(pieces, width, self._glyphs.ellipsis, "dim")]
+        say, ellipsis = self._glyphs.say, self._glyphs.ellipsis
+        row = [(say(text), tone) for text, tone in self._pieces]
+        # of paths and filters the ends say more than the middle
+        most = width
+        while most > 1 and sum(min(most, width_of(text)) for text, _ in row) > width:
+            most -= 1
+        row = [(cut_middle(text, most, ellipsis), tone) for text, tone in row]
+        return [ending(row, width, ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)

@@ -172,7 +172,7 @@ class Matrix(RunsView):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The height of the header and all lines."""
-        return self.header + (self.line_count() or 4) + (self.virtual_size.width > width)
+        return self.header + (self.line_count() or 4)
 
     @property
     def _cell_width(self) -> int:

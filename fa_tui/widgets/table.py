@@ -52,9 +52,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor moved to another cell."""
 
-    class Ordered(Message):
-        """The order of lines changed."""
-
     line = column = frozen_width = 0
     gap = 1
     """Blanks at the end of each column."""
@@ -90,12 +87,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     @property
     def view(self) -> Size:
-        """Size of the widget without its scrollbars."""
+        """Size of the widget without its scrollbar."""
         width, height = self.size
-        return Size(
-            max(0, width - self.scrollbar_size_vertical),
-            max(0, height - self.scrollbar_size_horizontal),
-        )
+        return Size(max(0, width - self.scrollbar_size_vertical), height)
 
     @property
     def column_count(self) -> int:
@@ -335,10 +329,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.scroll_to_cursor)
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        # it may cover the line under the cursor
-        self.scroll_to_cursor()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
