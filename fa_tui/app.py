@@ -189,8 +189,8 @@ class ExplorerApp(App[int]):
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
         if look.filter:
-            chosen = filter_of(look, session)
-            session = session.but(filter=chosen, filters=[chosen] if chosen else ())
+            shown = filter_of(look, session)
+            session = session.but(filter=shown, filters=[shown] if shown else ())
         self.history = History(session)
         self.paths = list(paths)
         self.setup = setup or Setup()

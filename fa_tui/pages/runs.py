@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.verdict import cell_legend
@@ -17,9 +18,8 @@ from fa_tui.share import Shared
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import as_many, short_paths
-from fa_tui.views.words import Overview, title_pieces
+from fa_tui.views.words import title_pieces
 from fa_tui.widgets.painted import Place, Row
-from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -43,6 +43,16 @@ class RunsPage(Page):
     """
 
     FOLDS_BELOW = 16
+    BINDINGS = [
+        Binding(
+            "enter",
+            "open_run",
+            "Details",
+            show=False,
+            tooltip="the run on all of the width; esc goes back",
+        ),
+    ]
+
     view: Matrix | RunTable
 
     def __init__(self, session: Session, row: int | None) -> None:
@@ -112,7 +122,6 @@ class RunsPage(Page):
         """Whether the run has the whole page."""
         return self.has_class("-run-alone")
 
-    @on(RunsView.Opened)
     def action_open_run(self) -> None:
         """Show the run under the cursor on the whole page; Esc goes back."""
         if self.row is None or self.detail is None:
@@ -139,14 +148,14 @@ class RunsPage(Page):
     def on_resize(self) -> None:
         self.call_after_refresh(self.show_detail)
 
-    def overview(self) -> Overview:
-        """The view's settings in the title."""
+    def shows(self) -> str:
+        """How the runs are shown, for the title; ``""``: as usual."""
         raise NotImplementedError
 
     def title(self) -> Row:
         app = self.app
         opened = app.opened or short_paths(app.paths, ellipsis=app.terminal.glyphs.ellipsis)
-        return title_pieces(self.overview(), self.session, app.size.width, opened)
+        return title_pieces(self.session, self.shows(), app.size.width, opened)
 
     def cell_legend(self) -> Row:
         """The signs of a verdict's cell, as many as fit."""

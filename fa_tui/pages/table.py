@@ -8,7 +8,6 @@ from textual import on
 
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
-from fa_tui.views.words import Overview
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.table import LineTable
@@ -28,10 +27,10 @@ class TablePage(RunsPage):
         """Name the run under the cursor, and the order, which may have changed."""
         self.app.explorer.describe()
 
-    def overview(self) -> Overview:
+    def shows(self) -> str:
         order = self.view.order
         arrow = "↓" if order.startswith("-") else "↑"
-        return Overview(order=order and f"{order.lstrip('-')} {arrow}")
+        return order and f"by {order.lstrip('-')} {arrow}"
 
     def options(self) -> Sequence[str]:
         return ["--sort", self.view.order] if self.view.order else []

@@ -68,8 +68,8 @@ class TimelinePage(Page):
 The runs over their epochs
 Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
 (–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end. \
-Above, the seeds of the line under the cursor, each with its mark and colour, and dim the first seed \
-of every other line; in a terminal of \
+Above, the seeds of the line under the cursor, each with its mark and colour, and dim the first \
+seed of every other line; in a terminal of \
 120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \
 top: its value is not finite there). Dashed across: the threshold; of (d) each seed has its own. A \
 mark whose place is taken stands further back on its curve. ~: undecided at the end. An epoch \

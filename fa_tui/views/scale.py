@@ -65,14 +65,6 @@ class Scale(msgspec.Struct, frozen=True):
         last = max(0, cells - 1)
         return round(self.fraction(value) * last)
 
-    def step(self, value: float, steps: int) -> int:
-        """Index of the value's part among ``steps`` equal parts; the last one holds +inf.
-
-        >>> Scale(1.0, 1e4, log=True).step(100.0, 8), Scale(1.0, 1e4).step(100.0, 8)
-        (4, 0)
-        """
-        return min(steps - 1, int(steps * self.fraction(value)))
-
     def value_at(self, cell: int, cells: int) -> float:
         """The roundest value shown by a cell: what a click there sets.
 

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
-from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.geometry import Size
@@ -29,7 +28,6 @@ from fa_tui.widgets.painted import (
     row_text,
     row_width,
 )
-from fa_tui.widgets.run_cells import shade_style
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -170,11 +168,6 @@ class StatusLine(Line):
             self.set(*before, (" ", ""), (self.message, self._tone))
         else:
             self.set(*before, *self._legend)
-
-    def mixed(self, tone: str) -> Style:
-        if tone.startswith("shade-"):
-            return shade_style(self, int(tone[6:]))
-        return super().mixed(tone)
 
 
 class Choices(PaintedWidget):

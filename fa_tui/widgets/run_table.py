@@ -46,7 +46,6 @@ class RunTable(RunsView):
     """
 
     BINDINGS = [
-        Binding("enter", "open", "Details", tooltip="the run on all of the width; esc goes back"),
         Binding(
             "s",
             "sort",

@@ -21,7 +21,7 @@ from textual.strip import Strip
 from fa_core.reporting.blocks import Grid
 from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
-from fa_tui.widgets.painted import Row, Toned, ending, row_text, row_width
+from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
 
 
 def clamped(place: int, count: int) -> int:
@@ -37,16 +37,12 @@ class LineTable(Toned, ScrollView, can_focus=True):
     """
 
     BINDINGS = [
-        Binding("up,k", "cursor(-1, 0)", "Up", show=False),
-        Binding("down,j", "cursor(1, 0)", "Down", show=False),
-        Binding("left,h", "cursor(0, -1)", "Left", show=False),
-        Binding("right,l", "cursor(0, 1)", "Right", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False),
-        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
+        *moving(
+            *("cursor(-1,0)", "cursor(1,0)", "page(-1)", "page(1)"),
+            *("page(-0.5)", "page(0.5)", "edge(-1)", "edge(1)"),
+        ),
+        Binding("left,h", "cursor(0,-1)", show=False),
+        Binding("right,l", "cursor(0,1)", show=False),
     ]
 
     class Moved(Message):
