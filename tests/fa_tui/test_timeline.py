@@ -219,4 +219,7 @@ async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
             await pilot.press("down")
             await settled(pilot, screen)
         assert baselines == [0.3, 0.1]
-        assert "(d) is assumed, not measured: against a frozen baseline of 0.1" in screen.notes.text
+        assert (
+            "(d) is assumed, not measured: against a frozen baseline of 0.1"
+            in pilot.app.explorer.status.text
+        )
