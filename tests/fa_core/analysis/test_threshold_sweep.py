@@ -91,7 +91,7 @@ def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_said():
 
 
 def test_a_name_alone_puts_no_method_into_a_group():
-    runs = table(*(row(name, growth=2.0) for name in ("bp", "dfa", "state_bridge", "kp")))
+    runs = table(*(row(name, growth=2.0) for name in ("bp", "dfa", "state_bridge", "ff")))
     found = sensitivity(runs, "a")
     assert (found.healthy.runs, found.degenerate.runs, len(found.neither)) == (0, 0, 4)
     assert (found.separable, found.gap, found.every.runs) == (None, None, 4)
