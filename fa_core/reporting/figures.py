@@ -101,17 +101,6 @@ class Markers(NamedTuple):
         yield panels.STAR, undecided
 
 
-def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
-    """Legend of the faces of markers; stars and grey accuracies only if they occur."""
-    signs: Signs = dict(panels.FILLED)
-    if table.undecided(thresholds).any():
-        signs |= panels.UNDECIDED
-    without_baseline = (table.coverage & BIT["d"]) == 0
-    if (np.isfinite(table.acc) & without_baseline).any():
-        signs |= panels.UNJUDGED
-    return signs
-
-
 def variants_of(
     table: AuditTable, rows: Sequence[int]
 ) -> tuple[dict[int, str], dict[str, MethodStyle]]:
@@ -165,9 +154,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     rows = np.arange(len(table))
     names, styles = variants_of(table, rows.tolist())
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
-    signs = {**faces(table, thresholds), "line: mean over seeds": _MEAN}
-    for unjudged in panels.UNJUDGED:
-        signs.pop(unjudged, None)
+    signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
     shape = math.ceil(len(drawn) / columns), columns
     figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
@@ -183,8 +170,7 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
             )
         markers.draw(panel, what)
         panels.name_places(panel, [printed[name] for name in styles])
-    last = axes[len(drawn) - 1]
-    last.set_xlabel((last.get_xlabel() + _assumed_text(table)).removeprefix(", "))
+    axes[len(drawn) - 1].set_xlabel(_assumed_text(table))
     return laid_out(figure)
 
 
@@ -209,12 +195,12 @@ def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
 
 
 def _assumed_text(table: AuditTable) -> str:
-    """``, baseline assumed on 3 of 9 runs``, if it is on some."""
+    """``baseline assumed on 3 of 9 runs``, if it is on some."""
     runs = int(table.assumed.sum())
     judged_by_it = int(table.measured("margin_pp").sum())
     if not runs:
         return ""
-    return f", baseline assumed on {runs} of {judged_by_it} runs"
+    return f"baseline assumed on {runs} of {judged_by_it} runs"
 
 
 @fixed_style()
@@ -239,8 +225,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
     bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
-    signs = faces(table.select(rows), thresholds) | panels.BASELINES
-    signs["mean over seeds"] = {"linestyle": "-"}
+    signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
         markers.draw(panel, what)

@@ -366,13 +366,7 @@ def _figure(
     drawn = figures_of(table, thresholds, traces)
     if name in drawn:
         return drawn[name]
-    missing = {
-        "methods": "no audited run to draw",
-        "timeline": "no traces here to draw over epochs",
-        "gamma": "no trace here holds Γ per layer",
-        "rescue": "no two runs differ in the penalty λ alone",
-    }
-    why = missing.get(name, f"there is no figure {name!r}")
+    why = f"there is no figure {name!r} of these runs"
     if len(table) + len(traces) > DRAWN_AT_MOST:
         why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

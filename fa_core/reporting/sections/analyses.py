@@ -39,8 +39,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     groups = analysis.groups
     notes: list[tuple[str, str]] = []
     for group in groups:
-        for note in (*group.notes, *_inexact(group)):
-            notes.append((note, group_name(group)))
+        notes += [(note, group_name(group)) for note in group.notes]
     if groups:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
@@ -104,14 +103,6 @@ def _verdict(group: SeedGroup) -> str:
 def group_name(group: SeedGroup | MethodTimeline) -> str:
     """The method with its second axes."""
     return with_axes(group.method, group.axes)
-
-
-def _inexact(group: SeedGroup) -> Iterator[str]:
-    states = {"bound": "that can show it fires, not that it passes"}
-    for x, kind in group.evidence.items():
-        # a note of the table covers assumed ones
-        if kind != ASSUMED:
-            yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
 
 
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:

@@ -10,7 +10,6 @@ from fa_core.formats import load_audits
 from fa_core.report.diagnostics import LETTERS
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict import TRUSTWORTHY
-from fa_core.reporting.sections.runs import unmeasured_letters
 from tests.fa_core.strategies import assuming
 
 
@@ -96,7 +95,6 @@ def test_cnn_mean_growth_and_fires(cnn):
         "ep": (11.6, 0),
     }
     assert not any(group.fired[letter] for group in groups_of(cnn).values() for letter in "bcd")
-    assert unmeasured_letters(cnn) == dict.fromkeys(cnn.methods, "cd")
 
 
 def test_seed_spread_is_the_published_sample_one(resmlp):
