@@ -251,14 +251,18 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
             "strategy": one.name,
             "looks at": one.looks_at,
             "walks back": f"{len(one.walked_back)}/{analysis.runs}",
+            "undecided": str(one.undecided),
+            "not measured": str(analysis.runs - one.judged),
             "catches": _share(one.caught),
             "extra": str(one.extra),
         }
         records.append(record)
     yield Grid.of(
         records,
-        caption="Decision utility: runs that each reporting habit would withdraw; catches: share "
-        "of S_full's walk-backs that it makes too; extra: walk-backs that S_full does not make.",
+        caption="Decision utility: runs that each reporting habit would withdraw; undecided: runs "
+        "that it keeps undecided; not measured: runs without the number that it adds, which go by "
+        "accuracy alone; catches: share of S_full's walk-backs that it makes too; extra: "
+        "walk-backs that S_full does not make.",
         words=2,
     )
     yield from bullets(analysis.skipped)
