@@ -92,18 +92,12 @@ def first_page(
     return blocks
 
 
-_NAMED_AT_MOST = 12
-"""Files in the command that measures again; beyond it, their folders."""
-
-
 def _how_to_verify(table: AuditTable) -> str:
     """The command that measures again, or why there is none."""
     sources = [row.source for row in table.rows() if row.checkpoint]
     if not sources:
         return "No weights are recorded with these numbers: they cannot be measured again."
-    named = dict.fromkeys(sources)
-    if len(named) > _NAMED_AT_MOST:
-        named = dict.fromkeys(homes(sources))
+    named = dict.fromkeys(homes(sources))
     return f"Measured again by: fa-tui verify {' '.join(map(shlex.quote, named))}"
 
 

@@ -45,7 +45,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
-            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them; "
+            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them, "
+            f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
@@ -119,13 +120,16 @@ def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
 def fires_on(group: SeedGroup) -> str:
     """Letters with the numbers of seeds they fire on, of those measured, and are undecided on.
 
-    For example ``a 3/3, c 2/3 ~1``; ``–`` for a group where none fires or is undecided.
+    For example ``a 3/3, c 2/3 ~1, d N/A``; a letter that passes on every seed is left out, and
+    ``–`` is none.
     """
     shown = []
     for letter in LETTERS:
-        if group.fired[letter] or letter in group.undecided:
-            share = f"{group.fired[letter]}/{group.measured[letter]}"
-            shown.append(f"{letter} {share}{_basis(group, letter)}")
+        fired, measured = group.fired[letter], group.measured[letter]
+        if not measured:
+            shown.append(f"{letter} {MISSING}")
+        elif fired or letter in group.undecided or measured < len(group.seeds):
+            shown.append(f"{letter} {fired}/{measured}{_basis(group, letter)}")
     return ", ".join(shown) or "–"
 
 
@@ -212,8 +216,10 @@ def group_range(group: Spread, limit: float) -> str:
     fires = f"{group.fired}/{group.measured}"
     if group.undecided:
         fires += f" ~{group.undecided}"
+    if group.nonfinite:
+        fires += f" ({group.nonfinite} NaN/inf)"
     if group.max is None:
-        return f"NaN/inf {fires}"
+        return fires
     ends = (group.min, group.max, group.median)
     low, high, median = (brief_in(end, _RANGE_CELLS, limit) for end in ends)
     return f"{low}..{high} ({median}) {fires}"

@@ -83,9 +83,6 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
-    judgements = table.judgements(thresholds)
-    in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - judgements[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -95,10 +92,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
     reports = (row.report.with_thresholds(thresholds) for row in table.rows())
-    outcome = counts_text(Counter(map(counted, reports)))
-    if doubtful:
-        outcome += f"; {doubtful} of the others undecided on some diagnostic"
-    yield Paragraph(f"{outcome}.")
+    yield Paragraph(f"{counts_text(Counter(map(counted, reports)))}.")
     yield from _caveats(table, thresholds)
 
 

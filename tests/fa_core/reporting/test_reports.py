@@ -116,7 +116,7 @@ def test_markdown_tables_are_pasteable(published):
         assert len(columns) == 1
         assert set(lines[1]) <= set("|-: ")
     assert "| dfa_s42 |" in text
-    assert "63.357×" in text and "24,338×" in text and "not separable" in text
+    assert "63.357×" in text and "24,338×" in text and "| overlap |" in text
 
 
 def test_different_files_are_reported_apart(published_table, published_cnn):
