@@ -157,10 +157,10 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
-        traces = [*four_traces(), longer, trace("brsf", 1, 1.3)]
+        traces = [*four_traces(), longer, trace("credit_bridge", 1, 1.3)]
         app.show(app.session.but(traces=traces))
         await settled(pilot, screen)
-        assert [row[0] for row in screen.table.text[1:]] == ["bp", "brsf", "dfa"]
+        assert [row[0] for row in screen.table.text[1:]] == ["bp", "credit_bridge", "dfa"]
         assert "dfa" in screen_text(app).splitlines()[0]
         await pilot.press("home")
         await settled(pilot, screen)
