@@ -176,6 +176,10 @@ class Scope:
         threshold."""
         return self._runs.judge.values(letter, self.compared)
 
+    def values_with_controls(self, letter: str) -> Sequence[float]:
+        """Like `values`, of all runs in scope."""
+        return self._runs.judge.values(letter, self.rows)
+
     def _points(self, letter: str) -> Sequence[float]:
         """The thresholds at which a state of these runs changes, rising."""
         return self._runs.judge.points(letter, self.compared)
@@ -248,6 +252,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         rows = None
         if self.filter is not None:
             rows = self.filter.rows(self)
+        if rows and len(rows) == len(self):
+            rows = None
         return Scope(self.runs, rows)
 
     @cached_property
@@ -353,15 +359,11 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         intervals, and the numbers without one."""
         return self.seen.points(letter)
 
-    def values_in_scope(self, letter: str) -> Sequence[float]:
-        """Like `values`, with controls."""
-        return self.runs.judge.values(letter, self.scope)
-
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
         where another one is undecided, this one fires beyond them."""
         others = ALL & ~BIT[letter]
-        sure, possible = self.runs.judge.ends(letter)
+        sure, possible = self.runs.judge.ends[letter]
         found = set[float]()
         for row in self.seen.compared:
             if not self.flags[row] & others:

@@ -8,10 +8,11 @@ from functools import cache
 from pathlib import Path
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
 from fa_tui.views.grid import some_axes
@@ -131,7 +132,8 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
 
-    Runs whose judgement changed come first. The others are marked by what they still are.
+    Runs whose judgement changed come first. The others are marked by what they still are; a
+    control makes no claim.
     """
     if len(flips) > limit:
         return _counted_flips(session, flips, limit)
@@ -139,7 +141,11 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
-        before, after = map(_mark, (flip.before, flip.after))
+        control = session.rows[flip.row].is_control
+        before, after = (
+            cell_text(letters_of(flags), LETTERS, letters_of(undecided), control=control)[0]
+            for flags, undecided in (flip.before, flip.after)
+        )
         if before == after:
             still.append(f"{text} (still {after})")
         else:
@@ -193,12 +199,6 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
     if hidden:
         return f"{name} ({which}outside the filter)"
     return name
-
-
-def _mark(masks: tuple[int, int]) -> str:
-    """The mark of a run by its firing and its undecided letters."""
-    flags, undecided = masks
-    return "✗" if flags else "~" if undecided else "✓"
 
 
 def change_words(flip: Flip) -> str:

@@ -176,7 +176,7 @@ class RunPage:
             lines += self._part("findings", (state, columns), self._findings)
             lines.append([])
             passing = [growth <= self._limit for growth in self._growths]
-            lines += self._part("layers", passing, self._layers)
+            lines += self._part("layers", (passing, judged), self._layers)
         elif work:
             lines.append([])
         elif self._row.checkpoint:
@@ -260,7 +260,7 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        return tone_of(self._report.claim)
+        return tone_of(self._report.judgement)
 
     def _verdict(self) -> list[Row]:
         """The protocol's words for the verdict, its cause, and what the file recorded."""
@@ -366,6 +366,7 @@ class RunPage:
         mark = self._glyphs.grows
         cells = dict[str, Row]()
         limit = self._limit
+        over = "warn" if "a" in self._report.undecided else "bad"
         times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"
@@ -373,7 +374,7 @@ class RunPage:
                 text = times + short(growth)
             if block == self._peak:
                 text += f" {mark}"
-            tone = "text" if growth <= limit else "bad"
+            tone = "text" if growth <= limit else over
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
         return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
 

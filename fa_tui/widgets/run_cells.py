@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from textual.binding import Binding
 
-from fa_core.report.diagnostics import BIT
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views.columns import (
@@ -21,7 +20,7 @@ from fa_tui.views.columns import (
     written,
 )
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import SeedLooks, tone_of
+from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.run_work import cell_so_far
 from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
@@ -278,7 +277,6 @@ class RunCells:
     def set_runs(self, rows: list[int]) -> None:
         """Take all runs, whose numbers define the scale."""
         self._rows = rows
-        self.format_of = cache(partial(format_in, self.session))
         self.bars = NormBars(self.session, self._glyphs, self.looks)
 
     def width_of(self, quantity: Quantity | None) -> int:
@@ -303,11 +301,10 @@ class RunCells:
 
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         [value] = values_of(quantity, self.session, [row])
-        number = self._glyphs.say(written(value, self.format_of(quantity)))
-        tone = self._tone(quantity, row)
-        if value is not None:
-            if is_assumed(quantity, self.session, row):
-                number = f"{number[: width - 1]}?"
+        number = self._glyphs.say(written(value, format_in(self.session.seen, quantity)))
+        tone = letter_tone(self.session, row, quantity.letter)
+        if value is not None and is_assumed(quantity, self.session, row):
+            number = f"{number[: width - 1]}?"
         return number.rjust(width), tone
 
     def legend(self, quantity: Quantity) -> Row:
@@ -316,22 +313,9 @@ class RunCells:
         known = sorted(drawable(numbers, log=False))
         span = fires = ""
         if known:
-            write = self.format_of(quantity)
+            write = format_in(self.session.seen, quantity)
             span = f"{write(known[0])} to {write(known[-1])}"
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
         name = (f" {quantity.title} ", "strong")
         return [name, (span, ""), (fires, "bad"), ("   · not measured", "dim")]
-
-    def _tone(self, quantity: Quantity, row: int) -> str:
-        bit = BIT.get(quantity.letter)
-        session = self.session
-        if bit is None:
-            return "text"
-        if session.flags[row] & bit:
-            return "bad"
-        if session.undecided[row] & bit:
-            return "warn"
-        if session.coverage[row] & bit:
-            return "text"
-        return "dim"

@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual import events
@@ -18,10 +19,12 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from fa_core.reporting.blocks import Grid
 from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
+
+if TYPE_CHECKING:
+    from fa_core.reporting.blocks import Grid
 
 
 def clamped(place: int, count: int) -> int:

@@ -31,12 +31,6 @@ def test_mean_and_std_equal_the_textbook_ones(values):
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 
-def test_seeds_that_disagree_are_mixed_and_name_the_diagnostic():
-    group = group_of(row(seed=42, growth=10.0, g_L=1e-3), row(seed=123, growth=100.0, g_L=1e-3))
-    assert (group.verdict, group.disagree) == ("MIXED", "a")
-    assert group.verdicts == {"trustworthy": 1, "walk-back": 1}
-
-
 def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other():
     strong = seeds_of("dfa", 0.3625, 0.363, 0.3635, of="acc", baseline=0.349, axes={"lam": 1e-2})
     weak = row(acc=0.3721, baseline=0.349, axes={"lam": 1e-3})

@@ -55,13 +55,6 @@ def test_separable_means_that_some_threshold_parts_the_groups(healthy, degenerat
         assert found.gap is not None and found.gap > 1
 
 
-def test_groups_come_from_the_user():
-    runs = table(row("bp", growth=1.0), row("state_bridge", growth=2.0), row("dfa", growth=100.0))
-    found = sensitivity(runs, "a", healthy=["BP", "State Bridge"], degenerate=["dfa"])
-    assert (found.healthy.runs, found.degenerate.runs) == (2, 1)
-    assert found.gap == pytest.approx(50.0)
-
-
 @pytest.mark.parametrize(
     ("healthy", "degenerate", "says"),
     [

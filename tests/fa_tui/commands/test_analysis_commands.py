@@ -134,7 +134,7 @@ def test_sweep_takes_the_groups_from_the_user(
 ) -> None:
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "dfa")
+    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (0, 3)
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
     assert code == 2 and "known: bp" in err

@@ -37,7 +37,7 @@ GRID = [
 
 
 def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> None:
-    for column in (*identity_columns(), *columns_of(session)):
+    for column in (*identity_columns(), *columns_of(session.runs)):
         rising, falling = (ordered(session, range(15), sign + column.name) for sign in ("", "-"))
         assert sorted(rising) == sorted(falling) == list(range(15))
         keys = [column.key(session, row) for row in rising if column.key(session, row) is not None]
