@@ -198,7 +198,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         traces: of the runs.
         marked: indices of marked rows.
         filter: limits the scope.
-        aside: a filter that was taken off, and comes back with a key.
+        filters: those that a key brings back: the first one, and the last.
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
@@ -214,7 +214,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     traces: Sequence[Trace] = ()
     marked: frozenset[int] = frozenset()
     filter: RunFilter | None = None
-    aside: RunFilter | None = None
+    filters: Sequence[RunFilter] = ()
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunWork] = {}
     states: Mapping[int, str] = {}

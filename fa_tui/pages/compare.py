@@ -49,8 +49,7 @@ from.
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
                mean ± sample std; only of one method, with its axes, place and depth: \
 different networks have no mean
-  ↑ ↓          the largest of the line, the smallest
-  ▲            the block in which a run grows most; red where (a) fires on it
+  red          a number on which a diagnostic fires; of growth, a block above the limit
 
   tab          the next method; shift+tab: the one before
   ↑ ↓ ← →      move (or h j k l); to the right come more runs, the ratio and the mean
@@ -180,17 +179,7 @@ different networks have no mean
         if group is None:
             return Shared()
         rows = [session.rows[row] for row in group.rows]
-        return Shared(self._value_here(), command_for(self.app, "show", rows=group.rows), rows)
-
-    def _value_here(self) -> str:
-        """The value under the cursor with all digits."""
-        here = self.view.under_cursor
-        if here is None or here[1] is None or here[0].spread is None:
-            return ""
-        value = here[0].spread.values[here[1]]
-        if value is None:
-            return ""
-        return repr(value)
+        return Shared(self.here.text.strip(), command_for(self.app, "show", rows=group.rows), rows)
 
     def _show(self) -> None:
         group, session = self.group, self.session

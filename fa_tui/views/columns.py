@@ -18,23 +18,8 @@ from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
 from fa_tui.session import Runs, Scope, Session
 from fa_tui.views.grid import own_axes, rank, sign
-from fa_tui.views.scale import Scale, drawable
+from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, width_of
-
-SHADES = 8
-"""As many as the eye can distinguish behind text."""
-
-
-def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
-    """The scale of some numbers; None unless two of them differ.
-
-    >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
-    Scale(lo=1.0, hi=3.0, log=True)
-    """
-    shown = set(drawable(values, log=log))
-    if len(shown) < 2:
-        return None
-    return Scale(min(shown), max(shown), log)
 
 
 def magnitude(value: float, cells: int = 8) -> str:

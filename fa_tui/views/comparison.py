@@ -119,27 +119,12 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
 
 
 def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
-    """A name per run in two parts, the first of which may be cut.
-
-    The seed if only seeds differ, else as in `disambiguate`, without a seed that all share.
-    """
-    rows = [session.rows[index] for index in group.rows]
-    if are_seeds(session, group):
-        return [("", f"s{row.seed}") for row in rows]
-    if group.name != MARKED and len({row.seed for row in rows}) == 1:
-        # the line's name has the seed
-        rows = [replace(row, seed=None) for row in rows]
-    return disambiguate(rows)
-
-
-def are_seeds(session: Session, group: Group) -> bool:
-    """Whether the runs of a line differ in their seeds alone."""
-    rows = [session.rows[index] for index in group.rows]
-    seeds = {row.seed for row in rows}
-    if group.name == MARKED or None in seeds or len(seeds) < len(rows):
-        return False
-    first = rows[0]
-    return all((row.method, row.axes) == (first.method, first.axes) for row in rows)
+    """A name per run in two parts, the first of which may be cut: as in `disambiguate`, but in a
+    line of the matrix without the method, which its name says."""
+    names = disambiguate([session.rows[index] for index in group.rows])
+    if group.name == MARKED:
+        return names
+    return [("", rest.strip() or method) for method, rest in names]
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:

@@ -34,7 +34,7 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 class RunTable(RunsView):
-    """A line per run. Posts `LineTable.Moved` and `LineTable.Ordered`.
+    """A line per run. Posts `LineTable.Moved`.
 
     Args:
         session: the runs.
@@ -45,7 +45,6 @@ class RunTable(RunsView):
     """
 
     BINDINGS = [
-        Binding("enter", "open", "Details", tooltip="the run on all of the width; esc goes back"),
         Binding(
             "s",
             "sort",
@@ -133,6 +132,12 @@ class RunTable(RunsView):
         if self._shown:
             return self._shown[self.line]
         return None
+
+    @property
+    def cut_name(self) -> str:
+        """The name under the cursor, if the column is too narrow for it; else ``""``."""
+        name = self._names.get(-1 if self.row is None else self.row, "")
+        return name if width_of(name) > self._frozen["method"] - 2 else ""
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -232,7 +237,6 @@ class RunTable(RunsView):
         self.move_to(0)
         self.scroll_to_cursor()
         self.post_message(self.Moved())
-        self.post_message(self.Ordered())
 
     def _arrow(self, name: str) -> str:
         if name != self.order.lstrip("-"):
