@@ -21,7 +21,7 @@ from fa_tui.pages import BEFORE_AFTER, PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
 from fa_tui.views.words import flip_words
-from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
+from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
 
@@ -155,7 +155,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.page = self._page_called(name)
         # widgets are attributes, since queries fail while the screen closes
         self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name)
-        self.head = Line(id="title")
+        self.head = Title(id="title")
         self.status = StatusLine(id="status")
         self.sliders: SlidersPanel | None = None
         self._switcher = ContentSwitcher(self.page, id="pages", initial=name)

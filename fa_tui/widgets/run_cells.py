@@ -305,9 +305,8 @@ class RunCells:
         [value] = values_of(quantity, self.session, [row])
         number = self._glyphs.say(written(value, self.format_of(quantity)))
         tone = self._tone(quantity, row)
-        if value is not None:
-            if is_assumed(quantity, self.session, row):
-                number = f"{number[: width - 1]}?"
+        if value is not None and is_assumed(quantity, self.session, row):
+            number = f"{number[: width - 1]}?"
         return number.rjust(width), tone
 
     def legend(self, quantity: Quantity) -> Row:

@@ -67,7 +67,7 @@ class SlidersPanel(Vertical):
         return self.session.deciding(letter)
 
     def show(self, now: Session) -> None:
-        """Show another snapshot; its flips stay until the next step.
+        """Show another snapshot.
 
         The sliders repaint in the same frame.
         """
@@ -80,10 +80,8 @@ class SlidersPanel(Vertical):
             if now.seen is not before.seen:
                 slider.set_runs(now.values(letter), now.points(letter))
             slider.catch_up()
-        is_step = now.is_step_from(before)
-        if now.flips or not is_step or before.flips:
-            self._flipped = flipped_words(now)
-            self._show_summary()
+        self._flipped = flipped_words(now)
+        self._show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
