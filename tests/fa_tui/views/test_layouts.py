@@ -67,7 +67,7 @@ def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> 
     pieces = title_pieces(session, "by growth ↓", 80, "data/" + "p" * 90 + ".json")
     [row] = Title(*pieces).draw(80, 1)
     assert row_text(row) == (
-        " data/ppppppppppppp…ppppppppp.json: filter method:ep, 3 of 15 runs  by growth ↓"
+        " data/ppppppppppp…pppppppppppp.json: filter method:ep, 3 of 15 runs  by growth ↓"
     )
 
 
