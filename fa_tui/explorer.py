@@ -74,17 +74,17 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="measure the marked runs, or this one; compare where there is an audit",
     ),
     Binding(
-        "F",
-        "flip_run",
-        "Flip by all limits",
-        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
-    ),
-    Binding(
         "slash",
         "filter",
         "Filter",
         key_display="/",
         tooltip="show only the runs that match what you type",
+    ),
+    Binding(
+        "F",
+        "flip_run",
+        "Flip by all limits",
+        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
     ),
     Binding(
         "z",

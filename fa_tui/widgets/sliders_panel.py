@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _TALL_SCREEN = 34
 """On lower screens only the last focused slider has two rows."""
-_MEANING = "walk-back: the claim must be withdrawn or qualified"
 _LEGEND = "track: ─ passes  ╌ fires  ━ plateau: no run flips"
 
 
@@ -100,11 +99,7 @@ class SlidersPanel(Vertical):
         room = self.size.width - len(f" {walked}, ") - width_of(flipped)
         others = as_many(counts, room, ", ")
         comma = ", " if others else ""
-        explained = ""
-        if self.has_focus_within:
-            explained = _LEGEND
-        elif not others:
-            explained = _MEANING
+        explained = _LEGEND if self.has_focus_within else ""
         pieces = [(f" {walked}", "strong"), (flipped, "warn"), (comma + others, "text")]
         explanation = (f"   {explained}", "dim")
         # half an explanation explains nothing

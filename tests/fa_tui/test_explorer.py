@@ -298,6 +298,15 @@ async def test_what_flipped_stays_highlighted_until_the_next_step_and_is_walked(
         await until(pilot, lambda: "no run flipped with the last step" in screen_text(app))
 
 
+async def test_the_count_follows_every_undo(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("a", *["left_curly_bracket"] * 2)
+        await until(pilot, lambda: "11 of 15 need walk-back" in screen_text(app))
+        await pilot.press("u", "u")
+        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
+
+
 async def test_the_first_flipped_cell_is_scrolled_to_and_named_in_front_of_the_counts(
     sample_runs: Path,
 ) -> None:
