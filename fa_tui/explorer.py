@@ -21,7 +21,7 @@ from fa_tui.pages import BEFORE_AFTER, PAGES
 from fa_tui.pages.page import Page
 from fa_tui.session import Session
 from fa_tui.views.words import flip_words
-from fa_tui.widgets.line import KeyBar, Line, StatusLine, TabBar
+from fa_tui.widgets.line import KeyBar, StatusLine, TabBar, Title
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
 
@@ -74,17 +74,17 @@ EXPLORER_KEYS: list[BindingType] = [
         tooltip="measure the marked runs, or this one; compare where there is an audit",
     ),
     Binding(
-        "F",
-        "flip_run",
-        "Flip by all limits",
-        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
-    ),
-    Binding(
         "slash",
         "filter",
         "Filter",
         key_display="/",
         tooltip="show only the runs that match what you type",
+    ),
+    Binding(
+        "F",
+        "flip_run",
+        "Flip by all limits",
+        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
     ),
     Binding(
         "z",
@@ -155,7 +155,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.page = self._page_called(name)
         # widgets are attributes, since queries fail while the screen closes
         self.tabs = TabBar({tab.name: tab.shown for tab in PAGES}, name)
-        self.head = Line(id="title")
+        self.head = Title(id="title")
         self.status = StatusLine(id="status")
         self.sliders: SlidersPanel | None = None
         self._switcher = ContentSwitcher(self.page, id="pages", initial=name)

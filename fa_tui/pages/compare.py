@@ -28,7 +28,7 @@ from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.words import runs_words, scope_pieces
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import Line, Title
 from fa_tui.widgets.painted import Row
 
 _ROOMY = 48
@@ -79,7 +79,7 @@ different networks have no mean
     def __init__(self, session: Session, row: int | None) -> None:
         super().__init__(session, row)
         self.view, self.curves = CompareView(session), LayerCharts()
-        self.agreement, self.here = Line(id="agreement"), Line(id="here")
+        self.agreement, self.here = Line(id="agreement"), Title(id="here")
         self._at = 0
         self._labels: Sequence[tuple[str, str]] = ()
         self._looks: Sequence[Look] = ()

@@ -20,7 +20,7 @@ from fa_tui.pages.page import Page
 from fa_tui.screens.questions import SureScreen
 from fa_tui.session import Session
 from fa_tui.share import Shared
-from fa_tui.widgets.line import Line, TextLines
+from fa_tui.widgets.line import TextLines, Title
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.table import GridTable, LineTable
 
@@ -115,7 +115,7 @@ process. ← → show the end of a long line.
         # created here: jobs change even while the page closes
         self.table, self.written = GridTable(id="jobs"), JobLog(id="log")
         self.none_yet = TextLines(_NONE_YET.splitlines(), id="none-yet")
-        self._log_title = Line(id="log-title")
+        self._log_title = Title(id="log-title")
         self._listed: Sequence[Listed] = ()
         self.table.set_grid(jobs_grid(()))
         self._log: Sequence[str] = ()

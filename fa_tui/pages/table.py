@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual import on
+from textual.binding import Binding
 
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
@@ -15,6 +16,8 @@ from fa_tui.widgets.table import LineTable
 
 class TablePage(RunsPage):
     """The table, and instead of it, opened, the run under the cursor."""
+
+    BINDINGS = [Binding("enter", "open_run", "Details", tooltip="the run on all of the width")]
 
     view: RunTable
 

@@ -14,10 +14,10 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.errors import NoWidget
 from textual.widget import Widget
 
+from fa_core.report.numbers import count_text
 from fa_core.report.quantities import QUANTITIES
 from fa_tui.screens.questions import Dialog, Question
 from fa_tui.session import Session
-from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.painted import MOVES, SCROLLS
@@ -88,10 +88,7 @@ class ProblemsScreen(Dialog[None]):
     def __init__(self, session: Session) -> None:
         super().__init__()
         lines = [*(problem.message for problem in session.problems), *session.seen.uneven]
-        words = [problem_words(session)]
-        if session.seen.uneven:
-            words.append("mixed settings")
-        self._words = ", ".join(filter(None, words)) or "none"
+        self._words = count_text(len(lines), "problem")
         self.pane = TextLines(lines or ["Every path was read."])
 
     def body(self) -> Iterable[Widget]:

@@ -67,7 +67,7 @@ def _title_facts(session: Session) -> Iterator[tuple[str, str]]:
     if session.marked:
         yield f"  {len(session.marked)} marked", "accent"
     if session.problems:
-        yield f"  {problem_words(session)} (P)", "warn"
+        yield f"  {count_text(len(session.problems), 'problem')} (P)", "warn"
     if session.seen.uneven:
         yield "  mixed settings", "warn"
     if session.gone:
@@ -79,11 +79,6 @@ def _title_facts(session: Session) -> Iterator[tuple[str, str]]:
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
     return count_text(count, "run")
-
-
-def problem_words(session: Session) -> str:
-    """How many files or settings could not be read, or only in part: ``3 problems``."""
-    return count_text(len(session.problems), "problem")
 
 
 def walk_back_words(session: Session) -> str:

@@ -39,7 +39,7 @@ def _filled(pieces: Iterable[Piece]) -> Row:
 
 
 class Line(PaintedWidget):
-    """One line of pieces, each with a tone; the longest are cut in their middle to fit.
+    """One line of pieces, each with a tone, cut with an ellipsis.
 
     Args:
         pieces: (text, tone) each.
@@ -63,14 +63,21 @@ class Line(PaintedWidget):
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        say, ellipsis = self._glyphs.say, self._glyphs.ellipsis
-        row = [(say(text), tone) for text, tone in self._pieces]
-        # of paths and filters the ends say more than the middle
+        say = self._glyphs.say
+        pieces = [(say(text), tone) for text, tone in self._pieces]
+        return [ending(pieces, width, self._glyphs.ellipsis, "dim")]
+
+
+class Title(Line):
+    """A line of names: the longest pieces are cut in their middle, as paths and filters differ at
+    their ends."""
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row = [(self._glyphs.say(text), tone) for text, tone in self._pieces]
         most = width
         while most > 1 and sum(min(most, width_of(text)) for text, _ in row) > width:
             most -= 1
-        row = [(cut_middle(text, most, ellipsis), tone) for text, tone in row]
-        return [ending(row, width, ellipsis, "dim")]
+        return [[(cut_middle(text, most, self._glyphs.ellipsis), tone) for text, tone in row]]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)

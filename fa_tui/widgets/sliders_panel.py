@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _TALL_SCREEN = 34
 """On lower screens only the last focused slider has two rows."""
-_MEANING = "walk-back: the claim must be withdrawn or qualified"
 _LEGEND = "track: ─ passes  ╌ fires  ━ plateau: no run flips"
 
 
@@ -67,7 +66,7 @@ class SlidersPanel(Vertical):
         return self.session.deciding(letter)
 
     def show(self, now: Session) -> None:
-        """Show another snapshot; its flips stay until the next step.
+        """Show another snapshot.
 
         The sliders repaint in the same frame.
         """
@@ -80,11 +79,8 @@ class SlidersPanel(Vertical):
             if now.seen is not before.seen:
                 slider.set_runs(now.values(letter), now.points(letter))
             slider.catch_up()
-        # a step of the sliders without flips changes no count; an undo has none and may
-        is_step = now.since is not None and now.is_step_from(before)
-        if now.flips or not is_step or before.flips:
-            self._flipped = flipped_words(now)
-            self._show_summary()
+        self._flipped = flipped_words(now)
+        self._show_summary()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
@@ -103,11 +99,7 @@ class SlidersPanel(Vertical):
         room = self.size.width - len(f" {walked}, ") - width_of(flipped)
         others = as_many(counts, room, ", ")
         comma = ", " if others else ""
-        explained = ""
-        if self.has_focus_within:
-            explained = _LEGEND
-        elif not others:
-            explained = _MEANING
+        explained = _LEGEND if self.has_focus_within else ""
         pieces = [(f" {walked}", "strong"), (flipped, "warn"), (comma + others, "text")]
         explanation = (f"   {explained}", "dim")
         # half an explanation explains nothing

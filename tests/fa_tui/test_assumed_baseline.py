@@ -104,7 +104,7 @@ def test_show_tells_it_in_every_form(
     table = printed(capsys, *show, "table")
     assert (
         "?+26.59" in table
-        and "?: (d) against a frozen baseline of 0.1 assumed, 0.349 recorded (3 runs)" in table
+        and "dfa seed 456: ?: (d) against a frozen baseline of 0.1 assumed, 0.349 recorded" in table
     )
 
 

@@ -220,7 +220,7 @@ async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         growing = next(line for line in screen_text(app).splitlines() if "0→1" in line)
-        assert growing.split()[1:-1] == ["1.2e20▲"] * 6
+        assert growing.split()[1:-1] == ["1.2e20"] * 6
         assert len(growing) < 80
 
 
@@ -254,11 +254,9 @@ async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_netw
     app.history.now = app.session.but(marked=frozenset({0, 3}))
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
-        _, names, places, *lines = screen_text(app).splitlines()
+        _, names, places, *_ = screen_text(app).splitlines()
         assert (
             "bp s42" in names
             and "mean" not in names
             and places.count("audit_table_s42_s123_s456.json") == 2
         )
-        first = next(line for line in lines if line.startswith(" 0 "))
-        assert "↑" in first and "↓" in first

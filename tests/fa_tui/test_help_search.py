@@ -32,9 +32,7 @@ async def test_page_one_says_what_this_is_and_names_the_parts_of_a_cell(app: Exp
 async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("question_mark", *"begin JOBS")
-        await until(
-            pilot, lambda: "begin all failed and ended jobs again (jobs)" in screen_text(app)
-        )
+        await until(pilot, lambda: "begin a failed or ended job again (jobs)" in screen_text(app))
         assert "What this is" not in screen_text(app)
         await pilot.press("q")
         await until(pilot, lambda: "no match for begin JOBSq" in screen_text(app))
@@ -50,8 +48,8 @@ async def test_what_is_typed_is_searched_in_all_of_the_help_and_every_key(app: E
 async def test_enter_on_a_key_of_another_page_opens_that(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
-        await pilot.press("A", "ctrl+p", *"begin all failed")
-        await until(pilot, lambda: "begin all failed and ended jobs again" in screen_text(app))
+        await pilot.press("A", "ctrl+p", *"begin a failed")
+        await until(pilot, lambda: "begin a failed or ended job again" in screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: app.explorer.page.id == "Jobs")
 

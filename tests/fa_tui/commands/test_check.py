@@ -66,7 +66,7 @@ def written(folder: Path, **reports: dict[str, Any]) -> str:
             "(d) by an assumed baseline [ab measured, d by a baseline of 0.3 assumed]",
         ),
         ({"bp": QUIET, "dfa": FIRES}, "--require d", 1, "required and not measured: (d)"),
-        ({"bp": BOUND}, "", 4, "(a) undecided on bp seed 1: only a lower bound is known"),
+        ({"bp": BOUND}, "", 4, "bp seed 1: (a) undecided: only a lower bound is known"),
         ({"bp": BOUND | DEEP}, "", 4, "1 run: 0 trustworthy, 0 need walk-back, 1 undecided"),
         (
             {"bp": BOUND | DEEP},

@@ -18,7 +18,7 @@ from fa_core.report.intervals import packed
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.sanitize import in_json
 from fa_tui.commands import verdict_table
-from fa_tui.commands.verdict_remarks import Doubts
+from fa_tui.commands.verdict_remarks import doubts_of
 from fa_tui.commands.verdict_table import print_rows
 from fa_tui.option_groups import Criteria
 from tests.fa_tui.odd_names import ODD_NAMES
@@ -155,7 +155,5 @@ def test_what_narrows_an_interval_is_what_there_is_more_of(
         norm_batches=1,
         right=right,
     )
-    doubts = Doubts()
-    doubts.add(report, "dfa seed 1")
-    (line,) = [line for line in doubts.lines() if line.startswith(f"({letter})")]
+    (line,) = [line for line in doubts_of(report) if line.startswith(f"({letter})")]
     assert line.endswith(f"; {remedy}")

@@ -16,14 +16,13 @@ from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import (
-    Overview,
     flip_text,
     flipped_words,
     queued_words,
     title_pieces,
     walk_back_words,
 )
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import Title
 from fa_tui.widgets.painted import row_text
 from tests.fa_tui.looks import stepped
 
@@ -64,12 +63,11 @@ def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Se
 
 
 def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
-    view = Overview(quantity="growth", order="growth ↓")
     session = session.but(filter=Filter("method:ep"))
-    pieces = title_pieces(view, session, 80, "data/" + "p" * 90 + ".json")
-    [row] = Line(*pieces).draw(80, 1)
+    pieces = title_pieces(session, "by growth ↓", 80, "data/" + "p" * 90 + ".json")
+    [row] = Title(*pieces).draw(80, 1)
     assert row_text(row) == (
-        " data/ppp…pppp.json: filter method:ep, 3 of 15 runs  showing growth  by growth ↓"
+        " data/ppppppppppp…pppppppppppp.json: filter method:ep, 3 of 15 runs  by growth ↓"
     )
 
 
