@@ -12,7 +12,7 @@ import pytest
 from fa_core.formats.scan import scan
 from fa_core.formats.table import AuditTable
 from fa_core.report.diagnostics import BIT
-from fa_core.report.gamma import aggregation_collapse, deep_over_epochs, null_gamma
+from fa_core.report.gamma import deep_over_epochs, null_gamma
 from fa_core.report.intervals import median_ranks, packed, paired_margin, share_interval
 from tests.conftest import REPOSITORY
 
@@ -129,8 +129,6 @@ def test_closed_forms_that_pages_quote() -> None:
     alike, _ = share_interval(20, 20)
     says("intervals", f"at least {(2 * alike - 1) ** 2:.2f} times their mean |cosine|")
     layers = [0.42, 0.006, -0.015, -0.004, -0.004]
-    listed = ", ".join(f"{x:g}".replace("-", "−") for x in layers)
-    says("intervals", f"({listed}) give {aggregation_collapse({'gamma': layers}):.3f}")
     says(
         "figures", f"l = 0 +0.42, then {', '.join(f'{x:+g}' for x in layers[1:])}".replace("-", "−")
     )

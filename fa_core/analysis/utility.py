@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from fa_core.analysis import Result
@@ -31,7 +29,6 @@ class Strategy(Result, frozen=True, kw_only=True):
         caught: share of S_full's walk-backs that it walks back too; None if S_full walks back
             nothing. S_full is a rule like the others, not the truth.
         extra: number of runs that it walks back and S_full does not.
-        by_method: method → walked-back runs.
     """
 
     name: str
@@ -41,7 +38,6 @@ class Strategy(Result, frozen=True, kw_only=True):
     undecided: int
     caught: float | None
     extra: int
-    by_method: dict[str, int]
 
 
 class Utility(Result, frozen=True, kw_only=True):
@@ -101,7 +97,6 @@ def decision_utility(
         rules[f"S{number}"] = (looks_at, caught, known, BIT[letter])
     everything = mask_of(LETTERS)
     rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0), everything)
-    none_walked_back = dict.fromkeys(runs.method.tolist(), 0)
     withdrawn = np.count_nonzero(full)
     strategies = []
     for name, (looks_at, caught, known, bits) in rules.items():
@@ -116,7 +111,6 @@ def decision_utility(
             undecided=int(np.count_nonzero(~caught & ((undecided & bits) != 0))),
             caught=share,
             extra=int(np.count_nonzero(caught & ~full)),
-            by_method=none_walked_back | Counter(runs.method[caught].tolist()),
         )
         strategies.append(strategy)
     common_chance = None

@@ -72,7 +72,7 @@ class AuditTable:
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
         classes: C, as measured; NaN where a report does not say.
-        credit: (n, 6), the numbers of `CREDIT`, columns by their names too; NaN for none.
+        credit: (n, 5), the numbers of `CREDIT`, columns by their names too; NaN for none.
         problems: unreadable paths.
     """
 
@@ -82,7 +82,7 @@ class AuditTable:
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
     recorded_verdict = _of_rows("report.recorded_verdict")
     growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
-    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge, collapse = map(_of_credit, CREDIT)
+    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:

@@ -161,25 +161,6 @@ def mean_gamma(credit: Credit) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def aggregation_collapse(credit: Credit) -> float:
-    """Share of one end of the network in the sum over layers: max(|Γ_0|, |Γ_L|) / Σ_l |Γ_l|.
-
-    1/(number of layers) for equal |Γ_l|, 1 if one end has it all; NaN for fewer than two layers
-    with a finite Γ, or if all are 0. The successor text names the failure without a number: the
-    definition is ours. Source: docs/protocol.md §4.
-
-    >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
-    0.935
-    >>> (aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}),
-    ...     aggregation_collapse({"gamma": [0.2, None]}))
-    (0.25, nan)
-    """
-    sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
-    if len(sizes) > 1 and any(sizes):
-        return max(sizes[0], sizes[-1]) / sum(sizes)
-    return math.nan
-
-
 def _finite(layers: object) -> list[float]:
     """The finite numbers of some layers."""
     if not isinstance(layers, (list, tuple)):
@@ -320,12 +301,10 @@ CREDIT: Mapping[str, str] = {
     "null_gamma": "null Γ",
     "deep_rho": "deep ρ",
     "deep_nudge": "deep nudge",
-    "collapse": "collapse",
 }
 """Summary numbers of a run's credit: name → heading.
 
-*Deep* is the mean over l ≥ 1 without layers of free credit; the null is with fresh feedback;
-*collapse* is `aggregation_collapse`.
+*Deep* is the mean over l ≥ 1 without layers of free credit; the null is with fresh feedback.
 
 Source: docs/protocol.md §4.
 """
@@ -336,7 +315,7 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
 
     >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]},
     ...     "dfa")]
-    [0.43, 0.2, nan, 0.3, nan, 0.69]
+    [0.43, 0.2, nan, 0.3, nan]
     """
     mean_null, _ = null_gamma(credit, method)
     return [
@@ -345,5 +324,4 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
         mean_null,
         deep_gamma(credit, method, "rho"),
         deep_gamma(credit, method, "nudge"),
-        aggregation_collapse(credit),
     ]

@@ -1,6 +1,5 @@
 """Points of flips, plateaus and counts against brute force over thresholds."""
 
-import json
 import math
 from itertools import pairwise
 
@@ -94,12 +93,3 @@ def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau():
     assert verdict_curve(runs, "a", DEFAULT).points == []
     assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
     assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 0, 1, 0)
-
-
-def test_an_answer_is_written_as_plain_lists():
-    runs = table(row(growth=3.0), row(growth=2.0), row(growth=3.0))
-    curve = verdict_curve(runs, "a", DEFAULT)
-    assert json.dumps(curve.to_dict()) == (
-        '{"letter": "a", "points": [2.0, 3.0], "fired": [3, 2, 0], "undecided": [0, 0, 0], '
-        '"walk_backs": [3, 2, 0], "open": [0, 0, 0], "closed": "left"}'
-    )

@@ -147,7 +147,6 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "null_gamma": (0, 0.04 / math.sqrt(2)),
         "deep_rho": (0.2, 0),
         "deep_nudge": (-0.1, 0),
-        "collapse": (8 / 15, math.sqrt(2) / 15),
     }
     assert found == {name: pytest.approx(pair) for name, pair in expected.items()}
     assert (frozen.stats["mean_gamma"].mean, frozen.stats["deep_gamma"].n) == (0.5, 0)
@@ -158,9 +157,8 @@ def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_nu
         "null Γ",
         "deep ρ",
         "deep nudge",
-        "collapse",
     )
-    assert credit.rows[1] == ("frozen", "0.5000", *["N/A"] * 5)
+    assert credit.rows[1] == ("frozen", "0.5000", *["N/A"] * 4)
 
 
 def test_gamma_of_other_layers_is_not_averaged_and_lost_credit_does_not_raise_it():

@@ -64,11 +64,13 @@ def test_other_tensors_are_refused_with_what_was_seen(state, said):
         recognised(state)
 
 
-def test_an_unknown_network_lists_the_known_and_the_nearest():
-    with pytest.raises(UsageError, match=r"did you mean resmlp.*vit_mini.*studentnet.*smallcnn"):
-        build("resmpl")
-
-
-def test_an_unknown_argument_lists_the_known_and_the_nearest():
-    with pytest.raises(UsageError, match=r"did you mean terminal_ln.*input_dim"):
-        build("resmlp", terminal_lm=False)
+@pytest.mark.parametrize(
+    ("arch", "args", "says"),
+    [
+        ("resmpl", {}, r"did you mean resmlp.*vit_mini.*studentnet.*smallcnn"),
+        ("resmlp", {"terminal_lm": False}, r"did you mean terminal_ln.*input_dim"),
+    ],
+)
+def test_an_unknown_name_lists_the_known_and_the_nearest(arch, args, says):
+    with pytest.raises(UsageError, match=says):
+        build(arch, **args)
