@@ -80,7 +80,7 @@ def judged_fields(report: DiagnosticReport) -> Json:
     return {
         "flags": "".join(sorted(report.flags)),
         "undecided": "".join(sorted(report.undecided)),
-        "judgement": report.judgement,
+        "judgement": report.claim,
         "verdict": report.words,
         "by_numbers": "".join(sorted(report.by_numbers)),
     }

@@ -190,7 +190,7 @@ def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bo
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
-    judged = row.report.judgement
+    judged = row.report.claim
     if judged == WALKS_BACK:
         return FAILED
     if judged != TRUSTWORTHY or _lacks(row.report, required):
@@ -227,7 +227,7 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
         as_read: the run with the thresholds of its file.
     """
     report, source = row.report, row.source
-    if report.judgement != TRUSTWORTHY:
+    if report.claim != TRUSTWORTHY:
         yield f"{name}: {report.words} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"

@@ -260,7 +260,7 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        return tone_of(self._report.judgement)
+        return tone_of(self._report.claim)
 
     def _verdict(self) -> list[Row]:
         """The protocol's words for the verdict, its cause, and what the file recorded."""

@@ -124,7 +124,7 @@ def test_controls_claim_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert [session.cell(row) for row in range(3)] == ["✓--··", "▫a···", "▫--··"]
     for row in (1, 2):
         report = session.judged(row)
-        assert {report.words, report.judgement, session.judgement(row)} == {"control"}
+        assert {report.words, report.claim, session.judgement(row)} == {"control"}
     assert [
         Filter(f"is:{state}").rows(session) for state in ("trustworthy", "walkback", "control")
     ] == [
