@@ -23,7 +23,6 @@ from fa_core.audit.devices import (
     idle_gpu,
     workers_for,
 )
-from fa_core.audit.job_table import OnEvent
 from fa_core.audit.jobs import (
     JobState,
     JobView,
@@ -36,14 +35,13 @@ from fa_core.audit.jobs import (
     run_of,
 )
 from fa_core.audit.journal import Journal
-from fa_core.audit.pool import Pool
+from fa_core.audit.pool import OnEvent, Pool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.files.atomic import keep_old, place_of, write_json
 from fa_core.files.opening import exists, real_path
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
-from fa_core.formats.row_baselines import with_baseline, with_measured_baselines
-from fa_core.formats.rows import AuditRow, Problem, measured
+from fa_core.formats.audit_table import printable_drift, write_audit_table
+from fa_core.formats.rows import AuditRow, Problem, measured, with_baseline, with_measured_baselines
 from fa_core.formats.run_progress import ProgressFiles
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import is_run

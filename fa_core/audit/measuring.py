@@ -67,8 +67,7 @@ from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.intervals import packed, share_interval
 from fa_core.report.manifest import CREDIT, Manifest
-from fa_core.report.measurements import ReferencePrecision
-from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON
+from fa_core.report.provenance import BASELINE_RULE, TRAINED_ON, ReferencePrecision
 from fa_core.zoo.methods import Method, restore_method
 from fa_core.zoo.models.base import StreamNet
 

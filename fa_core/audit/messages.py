@@ -41,9 +41,9 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Run(_Message, frozen=True):
-    """To the worker: measure these jobs, in order; the next follow its `Idle`."""
+    """To the worker: measure this job after those before it."""
 
-    jobs: list[Job]
+    job: Job
 
 
 class Cancel(_Message, frozen=True):
@@ -57,7 +57,7 @@ class Ready(_Message, frozen=True):
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: this job of a `Run` is being measured; the others wait."""
+    """From the worker: this job is being measured."""
 
     job_id: str
 
@@ -104,12 +104,10 @@ class Stopped(_Message, frozen=True):
     job_id: str
 
 
-class Idle(_Message, frozen=True):
-    """From the worker: all jobs of the last `Run` have an outcome."""
-
-
 ToWorker: TypeAlias = Run | Cancel
-FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped
+OUTCOMES = (Done, Failed, Stopped)
+"""One of them ends a job."""
 
 
 def encode(message: msgspec.Struct) -> bytes:
@@ -140,18 +138,15 @@ class ChildProcess:
         arguments: the module and its arguments.
         log: the file for its stdout and stderr.
         environment: its environment.
-        says: union of its message types.
 
     Attributes:
         ready: whether it sent `Ready`.
         killed: whether `kill_later` ended it.
     """
 
-    def __init__(
-        self, arguments: Sequence[str], *, log: Path, environment: dict[str, str], says: object
-    ) -> None:
+    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
         self.log, self.ready, self.killed = log, False, False
-        self._says, self._nonsense = says, ""
+        self._nonsense = ""
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
@@ -192,7 +187,7 @@ class ChildProcess:
         if not line.endswith(b"\n"):  # the child is gone, perhaps in the middle of a line
             return None
         try:
-            message: FromWorker = msgspec.convert(loads(line), self._says)
+            message: FromWorker = msgspec.convert(loads(line), FromWorker)
         except (ValueError, FaError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()
@@ -265,7 +260,7 @@ def worker_process(device: str, *, threads: int | None, log: Path) -> ChildProce
         log: the file for its stdout and stderr.
     """
     arguments = ["fa_core.audit.worker", device, str(Path.cwd())]
-    return ChildProcess(arguments, log=log, environment=environment(threads), says=FromWorker)
+    return ChildProcess(arguments, log=log, environment=environment(threads))
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:

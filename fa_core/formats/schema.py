@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fa_core.files.decode import Json
-from fa_core.formats.audit_table_writer import SummaryRow
+from fa_core.formats.audit_table import SummaryRow
 from fa_core.formats.trace import TraceEpoch
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest

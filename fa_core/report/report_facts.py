@@ -11,14 +11,15 @@ import msgspec
 
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
-from fa_core.report.measurements import (
+from fa_core.report.numbers import as_float, as_floats
+from fa_core.report.provenance import (
+    CE,
+    LOSS,
     DepthAblation,
     Interval,
     MeanError,
     ReferencePrecision,
 )
-from fa_core.report.numbers import as_float, as_floats
-from fa_core.report.provenance import CE, LOSS
 from fa_core.report.thresholds import DiagnosticThresholds, refuse_changes
 
 if TYPE_CHECKING:

@@ -14,8 +14,13 @@ from fa_core import plugins
 from fa_core.errors import UsageError
 from fa_core.files.decode import Json
 from fa_core.option_values import ARCHS, check_data_set, unknown_name
-from fa_core.report.controls import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
-from fa_core.report.method_style import PUBLISHED_NAMES
+from fa_core.report.method_style import (
+    CONTROLS,
+    FROZEN,
+    PUBLISHED_NAMES,
+    TRAINED_BY,
+    WITHOUT_BASELINE,
+)
 from fa_core.report.names import canonical_method, key_of
 
 OPTIMIZERS = ("adamw", "adam", "sgd")

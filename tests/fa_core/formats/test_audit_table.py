@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fa_core.formats import load_audits, report_object, scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.report.diagnostic_report import DiagnosticReport
 from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import audit_rows

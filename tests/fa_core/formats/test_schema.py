@@ -5,7 +5,7 @@ import pytest
 
 from fa_core.audit.journal import Journal
 from fa_core.formats import TraceEpoch, scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.schema import SCHEMAS, schema_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.manifest import Manifest

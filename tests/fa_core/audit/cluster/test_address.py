@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from fa_core.audit.cluster import Cluster, ClusterPool
+from fa_core.audit.cluster import ClusterPool, join
 from fa_core.audit.devices import Execution, answering_cluster
 from fa_core.audit.jobs import Job
+from fa_core.audit.pool import JobCancelled
 from fa_core.errors import MeasureError, UsageError
 
 
@@ -25,11 +26,11 @@ def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch
         answering_cluster("auto")
 
 
-@pytest.mark.parametrize("address", ["ray://head:10001", "head", "head:http", "head:99999"])
+@pytest.mark.parametrize("address", ["head", "head:http"])
 def test_an_address_that_is_none_is_refused(address):
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match="is not HOST:PORT"):
-        Execution(engine="ray", address=address).check()
+        answering_cluster(address)
 
 
 def test_what_only_a_cluster_has_is_refused_without_one():
@@ -106,12 +107,7 @@ def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatc
         r"the Ray cluster at head:6379 cannot be joined \(no node of this address\); .*`ray start"
     )
     with pytest.raises(MeasureError, match=words):
-        Cluster(
-            Execution(engine="ray", address="head:6379"),
-            (),
-            lambda message: None,
-            lambda job_id: False,
-        )
+        join("head:6379", "auto")
 
 
 def test_leaving_while_nobody_answers_ends_the_child_at_once(stuck, told):
@@ -124,5 +120,5 @@ def test_leaving_while_nobody_answers_ends_the_child_at_once(stuck, told):
     closing.start()
     closing.join(30)
     assert not closing.is_alive()
-    assert future.cancelled()
+    assert isinstance(future.exception(0), JobCancelled)
     assert pool.pids() == []

@@ -10,8 +10,8 @@ import pytest
 from fa_core.audit.audit import Measuring, audit
 from fa_core.audit.cluster import ClusterPool
 from fa_core.audit.devices import Execution
-from fa_core.audit.job_table import JobCancelled, JobFailed
 from fa_core.audit.jobs import JobState
+from fa_core.audit.pool import JobCancelled, JobFailed
 from fa_core.audit.verify import compare
 from fa_core.formats import scan
 

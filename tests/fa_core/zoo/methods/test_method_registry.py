@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from fa_core import plugins
 from fa_core.errors import MeasureError, UsageError
-from fa_core.report.controls import CONTROLS
+from fa_core.report.method_style import CONTROLS
 from fa_core.zoo.methods import METHODS, Method, make_method, method_class, restore_method
 from fa_core.zoo.methods.forward_only import ForwardOnly
 from fa_core.zoo.models import build
