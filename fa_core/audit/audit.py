@@ -163,8 +163,6 @@ class Measuring(msgspec.Struct, frozen=True):
         try:
             if todo:
                 with ProgressFiles() as files, self._noting(files).pool(len(todo)) as pool:
-                    folders = (Path(job.checkpoint) for job in todo)
-                    files.queue(filter(is_run, folders))
                     waited_for.update((pool.submit(job), job) for job in todo)
                     for future in as_completed(list(waited_for)):
                         take_in(future)

@@ -63,7 +63,6 @@ class AuditTable:
 
     Attributes:
         source, key, method, seed, axes: as in `AuditRow`, arrays of objects.
-        recorded_verdict: the verdict text found in the file, or None.
         growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
         h_L, g_L: deepest norms; (b) judges g_L.
         stability: (c)'s mean pairwise cosine.
@@ -80,7 +79,6 @@ class AuditTable:
     problems: tuple[Problem, ...] = ()
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
-    recorded_verdict = _of_rows("report.recorded_verdict")
     growth, h_L, g_L, stability, acc, baseline, margin_pp = map(_of_reports, NUMBERS)
     mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge, collapse = map(_of_credit, CREDIT)
 
@@ -163,12 +161,6 @@ class AuditTable:
         row."""
         _, undecided = self._judge.at(thresholds or DiagnosticThresholds())
         return as_bits(undecided)
-
-    def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
-        """The published verdict text of each row by numbers alone (`DiagnosticReport.verdict`);
-        `judgements` counts what they are sure of."""
-        limits = thresholds or DiagnosticThresholds()
-        return [row.report.with_thresholds(limits).verdict for row in self._rows]
 
     def judgements(self, thresholds: DiagnosticThresholds | None = None) -> Counter[str]:
         """Number of rows by judgement, or as controls (`fa_core.report.verdict.judgement_of`)."""
