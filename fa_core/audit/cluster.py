@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -40,6 +41,10 @@ HOW_TO_JOIN = "`ray start --address=HOST:PORT` makes this machine a node; versio
 
 ENVIRONMENT = {"RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 """Without this, `uv run` has every node install the user's folder."""
+
+
+Answer: TypeAlias = tuple[list[str], Json | messages.Failed]
+"""Notes on a job, and its report or failure."""
 
 
 class ClusterPool(Pool):
@@ -102,8 +107,8 @@ def places(resource: str) -> int:
     return int(ray.cluster_resources().get(resource, 0))
 
 
-def measure_there(job: Job, measure: str, cwd: str) -> tuple[list[str], Json | messages.Failed]:
-    """The body of a task, in Ray's own process: notes on the job, and its outcome."""
+def measure_there(job: Job, measure: str, cwd: str) -> Answer:
+    """The body of a task, in Ray's own process."""
     import ray
 
     if Path(cwd).is_dir():
@@ -138,12 +143,13 @@ def measure_by(resource: str, cwd: str) -> Measure:
             ray.cancel(task, force=True)
             raise
         try:
-            notes, outcome = ray.get(task)
+            answer: Answer = ray.get(task)
         except Exception as error:
             print(error, file=sys.stderr, flush=True)
             what = f"its task ended without a result: {first_line(error)}"
             hint = messages.TRACEBACK_IN_LOG
             raise MeasureError(what, where=job.checkpoint, hint=hint) from error
+        notes, outcome = answer
         for note in notes:
             progress.note(note)
         if isinstance(outcome, messages.Failed):

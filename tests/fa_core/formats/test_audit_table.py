@@ -48,7 +48,7 @@ def test_a_key_may_say_more_than_its_report(tmp_path):
 def test_a_verdict_kept_next_to_the_own_one_goes_before_it(tmp_path):
     report = {**REPORT, "verdict": "trustworthy", "recorded_verdict": "as published"}
     (tmp_path / "a.json").write_text(json.dumps({"reports": {"bp_s2": report}}))
-    assert load_audits(tmp_path).recorded_verdict.tolist() == ["as published"]
+    assert load_audits(tmp_path).report(0).recorded_verdict == "as published"
 
 
 @pytest.mark.parametrize(
