@@ -229,21 +229,17 @@ def audit(
     if len(without_data) == len(targets):
         raise no_data(checkpoints[0])
     how.check()
+    recorded = [] if out is None else check_writable(out)
+    if recorded and not (resume or replace_old):
+        what = f"holds {count_text(len(recorded), 'measured run')} already"
+        keeping = "add --resume to go on from there, or --replace to keep that file"
+        raise UsageError(what, where=out or "", hint=f"{keeping} under another name")
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
-    if out is not None:
-        recorded = check_writable(out)
-        if recorded and not (resume or replace_old):
-            what = f"holds {count_text(len(recorded), 'measured run')} already"
-            hint = (
-                "add --resume to go on from there, or --replace to keep that file under "
-                "another name"
-            )
-            raise UsageError(what, where=out, hint=hint)
-        if resume and not replace_old:
-            found, others = finished_before(recorded, targets, options)
-        if len(found) + len(others) < len(recorded):
-            how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
+    if recorded and not replace_old:
+        found, others = finished_before(recorded, targets, options)
+    if out is not None and len(found) + len(others) < len(recorded):
+        how.on_notice(f"{out}: what it holds and is measured again stays in {keep_old(out)}")
     file = AuditFile(out, targets, adjust, others, found)
     failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [
