@@ -88,14 +88,14 @@ class Failed(_Message, frozen=True):
     """From the worker: an `FaError` in its parts, of a job, or without an id of the worker itself.
 
     Attributes:
-        device: ``"lost"`` = the worker lost its device; ``"full"`` = other processes fill it.
+        of_device: whether the device is lost, or filled by other processes.
     """
 
     job_id: str
     what: str
     where: str = ""
     hint: str = ""
-    device: str = ""
+    of_device: bool = False
 
 
 class Stopped(_Message, frozen=True):

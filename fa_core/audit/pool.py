@@ -324,7 +324,7 @@ class WorkerThread(threading.Thread):
         try:
             worker = self._ready_worker()
         except NoWorker as error:
-            self._strike(error, lost=True)
+            self._strike(error)
         except FaError as error:
             # another try would be refused as well
             self._dismiss()
@@ -408,23 +408,19 @@ class WorkerThread(threading.Thread):
                 hint = message.hint.replace(messages.TRACEBACK_IN_LOG, f"traceback in {log}")
                 error = JobFailed(message.what, where=message.where, hint=hint)
                 self._pool.finish(job_id, error, self)
-                if message.device and self._pool.at_once == 1:  # a cluster has others
-                    self._strike(error, lost=message.device == "lost")
+                if message.of_device and self._pool.at_once == 1:  # a cluster has others
+                    self._strike(error)
 
-    def _strike(self, error: FaError, *, lost: bool) -> None:
-        """Count a failure of the device; one that was lost needs a new worker.
-
-        The last strike leaves the work to other devices. Without other devices, and with a lost
-        device, all queued jobs fail with the same error.
-        """
-        if lost:
-            self._dismiss()
+    def _strike(self, error: FaError) -> None:
+        """Count a failure of the device, which gets a new worker. The last strike leaves the work
+        to other devices; without any, all queued jobs fail with the same error."""
+        self._dismiss()
         self._strikes += 1
         if self._strikes < STRIKES:
             return
         self._strikes = 0
         self.retired = self._pool.can_spare(self)
-        if lost and not self.retired:
+        if not self.retired:
             what = f"{error.what} ({STRIKES} times in a row)"
             self._pool.fail_queued(type(error)(what, hint=error.hint))
 

@@ -80,17 +80,13 @@ def measure_and_send(job: Job, device: str, measure: Measure, client: Client) ->
 
 def failure(job: Job, error: Exception | SystemExit) -> messages.Failed:
     """The message about a failed job; prints the traceback of an internal error."""
-    device = ""
-    if is_device_lost(error):
-        device = "lost"
-    elif isinstance(error, DeviceFull):
-        device = "full"
+    of_device = is_device_lost(error) or isinstance(error, DeviceFull)
     if isinstance(error, FaError):
         where = error.where or (job.checkpoint if job.training else "")
-        return messages.Failed(job.id, error.what, where, error.hint, device)
+        return messages.Failed(job.id, error.what, where, error.hint, of_device)
     traceback.print_exception(error)
     what = traceback.format_exception_only(error)[-1].strip()
-    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, device)
+    return messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG, of_device)
 
 
 class Client(threading.Thread):
