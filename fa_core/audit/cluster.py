@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -214,6 +215,9 @@ def main() -> None:
         client.send(messages.Failed("", error.what, hint=error.hint))
     except Cancelled:
         client.join()  # the client is gone: the process ends
+    except Exception:
+        traceback.print_exc()
+    # no return: Python cannot shut down while a thread waits on its stdin
     os._exit(1)
 
 

@@ -11,11 +11,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -251,18 +250,6 @@ class ChildProcess:
             return self._popen.wait()
 
 
-def worker_process(device: str, *, threads: int | None, log: Path) -> ChildProcess:
-    """Start a ``python -m fa_core.audit.worker``.
-
-    Args:
-        device: e.g. ``"cpu"``, ``"cuda:1"``.
-        threads: CPU threads it may use; None = torch's default.
-        log: the file for its stdout and stderr.
-    """
-    arguments = ["fa_core.audit.worker", device, str(Path.cwd())]
-    return ChildProcess(arguments, log=log, environment=environment(threads))
-
-
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     """The last non-empty lines of a log file; reads only its end."""
     try:
@@ -273,13 +260,6 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     except OSError:
         return []
     return [line for line in text.splitlines() if line.strip()][-lines:]
-
-
-def private_stdout() -> IO[bytes]:
-    """In a child: a private copy of stdout for messages; other output goes to the log."""
-    private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return private
 
 
 def environment(threads: int | None) -> dict[str, str]:

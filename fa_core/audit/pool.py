@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from fa_core.audit import messages
 from fa_core.audit.devices import threads_per_worker
 from fa_core.audit.jobs import Job, JobState, JobView, ignore
-from fa_core.audit.messages import ChildProcess, worker_process
+from fa_core.audit.messages import ChildProcess
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
@@ -183,7 +183,8 @@ class Pool(AbstractContextManager["Pool"]):
         """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
         threads = self._threads or threads_per_worker(self._devices)
-        return worker_process(device, threads=threads, log=log)
+        module = ["fa_core.audit.worker", device, str(Path.cwd())]
+        return ChildProcess(module, log=log, environment=messages.environment(threads))
 
     def _notify(self, on_event: OnEvent) -> None:
         while (view := self._events.get()) is not None:
@@ -281,9 +282,13 @@ class Pool(AbstractContextManager["Pool"]):
             queued = [self._jobs[job_id].view.job for job_id in self._queue]
         self.fail(queued, error)
 
-    def can_spare(self, worker: WorkerThread) -> bool:
-        """Whether another worker is left for the queue."""
-        return any(not (other is worker or other.retired) for other in self._workers)
+    def retire(self, worker: WorkerThread) -> bool:
+        """Leave a worker's share of the queue to the others; False if it is the last one, which
+        stays."""
+        with self.changed:
+            worker.retired = any(not (other is worker or other.retired) for other in self._workers)
+            self.changed.notify_all()
+            return worker.retired
 
 
 class WorkerThread(threading.Thread):
@@ -419,8 +424,7 @@ class WorkerThread(threading.Thread):
         if self._strikes < STRIKES:
             return
         self._strikes = 0
-        self.retired = self._pool.can_spare(self)
-        if not self.retired:
+        if not self._pool.retire(self):
             what = f"{error.what} ({STRIKES} times in a row)"
             self._pool.fail_queued(type(error)(what, hint=error.hint))
 

@@ -110,7 +110,10 @@ class Client(threading.Thread):
         self._has_failed = False  # an error was sent, which names the log
         self._sending = threading.Lock()
         self._is_over = False
-        self._stdin, self._stdout = sys.stdin.buffer, messages.private_stdout()
+        self._stdin = sys.stdin.buffer
+        # a private copy for messages; other output goes to the log
+        self._stdout = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._cancelled: set[str] = set()
         self._client = os.getppid()
         self._measured: set[Path] = set()

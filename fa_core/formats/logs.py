@@ -147,7 +147,7 @@ def trace_of(run: AuditRow, entries: Iterable[Entry], given: Given) -> tuple[Tra
             problems.append(epoch)
         else:
             epochs.append(epoch)
-    remarks = {
+    remarks: dict[str, list[Any]] = {
         _AGAIN: sorted({at for at, (field, _) in replaced if field in JUDGED}),
         _BACK: sorted(at for at, values in merged.items() if not values),
         _UNUSED: [sanitize(name) for name in names if name not in {*columns, *_OF_A_RUN}],
