@@ -30,7 +30,7 @@ from fa_core.errors import FaError, MeasureError, UsageError, first_line
 from fa_core.files.decode import Json
 
 JOIN = 60.0
-"""Timeout in seconds for joining a cluster or starting Ray on this machine."""
+"""Timeout in seconds for joining a cluster."""
 
 LOOK = 0.2
 """Seconds between looks for places and for cancelled jobs."""
@@ -88,9 +88,8 @@ def join(address: str, device: str) -> str:
     """
     import ray
 
-    dashboard = False if address == "local" else None
     try:
-        ray.init(address, include_dashboard=dashboard, configure_logging=False)
+        ray.init(address, configure_logging=False)
     except Exception as error:
         raise MeasureError(
             f"the Ray cluster at {address} cannot be joined ({first_line(error)})", hint=HOW_TO_JOIN
@@ -186,18 +185,11 @@ def serve(client: Client, resource: str, cwd: str) -> None:
         running[-1].start()
 
 
-def leave() -> None:
-    """Stop Ray's processes on this machine; gives up after a moment."""
-    threading.Timer(3.0, os._exit, [0]).start()
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()
-
-
 def main() -> None:
     """Join the cluster and measure the client's jobs until stdin closes; arguments: address,
     device, working folder, seconds for joining."""
     address, device, cwd, seconds = sys.argv[1:]
-    client = Client(on_end=leave)
+    client = Client()
 
     def give_up() -> None:
         what = f"the Ray cluster at {address} does not answer within {float(seconds):g} s"

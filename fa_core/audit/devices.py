@@ -201,7 +201,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         jobs: number of workers; None = one per device, on a CPU more for many runs (see
             `workers_for`). On a cluster Ray decides.
         address: ``host:port`` of the cluster's head; ``"auto"`` = a running one on this machine;
-            None = RAY_ADDRESS, else a new one on this machine while it is needed.
+            None = RAY_ADDRESS, else ``"auto"``.
     """
 
     engine: str = LOCAL
@@ -230,8 +230,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answering_cluster(address: str | None) -> str:
-    """The cluster to join: ``host:port`` where something listens, ``auto`` (runs on this machine)
-    or ``local`` (start one).
+    """The cluster to join: ``host:port`` where something listens, or ``auto`` (runs on this
+    machine).
 
     Args:
         address: as in `Execution`.
@@ -242,8 +242,8 @@ def answering_cluster(address: str | None) -> str:
     """
     if importlib.util.find_spec("ray") is None:
         raise missing_package("ray", "--engine ray")
-    named = address or os.environ.get("RAY_ADDRESS") or "local"
-    if named in ("auto", "local"):
+    named = address or os.environ.get("RAY_ADDRESS") or "auto"
+    if named == "auto":
         return named
     host, _, port = named.rpartition(":")
     try:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fa_core.audit import messages
-from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress, ignore
+from fa_core.audit.jobs import Cancelled, DeviceFull, Job, JobProgress
 from fa_core.errors import FaError, is_device_lost
 from fa_core.files.decode import Json
 from fa_core.formats.run_progress import forget_measuring
@@ -93,19 +93,15 @@ class Client(threading.Thread):
     """The other end of stdin and stdout. Reads in a thread, so that cancellations arrive while a
     batch is computed.
 
-    Args:
-        on_end: called once the client is gone, before this process ends.
-
     Attributes:
         training: held while a run is trained, so that it can end in order.
         jobs: to be done.
     """
 
-    def __init__(self, on_end: Callable[[], None] = ignore) -> None:
+    def __init__(self) -> None:
         super().__init__(name="client", daemon=True)
         self.training = threading.Lock()
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._on_end = on_end
         self._logs = Path.cwd()
         self._has_failed = False  # an error was sent, which names the log
         self._sending = threading.Lock()
@@ -131,7 +127,6 @@ class Client(threading.Thread):
         self._is_over = True
         self.training.acquire(timeout=LEAVE_SECONDS)
         self._sending.acquire(timeout=1.0)
-        self._on_end()
         time.sleep(SETTLE_SECONDS)
         if os.getppid() != self._client:
             for folder in self._measured:
