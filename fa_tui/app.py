@@ -130,7 +130,7 @@ class ExplorerApp(App[int]):
             "widen",
             "All runs",
             show=False,
-            tooltip="all runs, or again only those that pass the filter",
+            tooltip="all runs; again: those of the first filter, of the last one",
         ),
         Binding(
             "r",
@@ -189,7 +189,8 @@ class ExplorerApp(App[int]):
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
         if look.filter:
-            session = session.but(filter=filter_of(look, session))
+            shown = filter_of(look, session)
+            session = session.but(filter=shown, filters=[shown] if shown else ())
         self.history = History(session)
         self.paths = list(paths)
         self.setup = setup or Setup()
@@ -377,18 +378,20 @@ class ExplorerApp(App[int]):
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 
-    def action_widen(self) -> None:
-        """Toggle between all runs and those that pass the filter, on every page."""
+    def action_widen(self, *, at_once: bool = False) -> None:
+        """Go from all runs to the first filter, to the last one, and to all (or there at once), on
+        every page."""
         from fa_tui.views.words import filter_name  # after the first paint
 
         session = self.session
-        self.show(session.but(filter=session.aside, aside=session.filter))
-        if session.filter is not None:
-            self.say(f"all runs: f goes back to {filter_name(session.filter)}", "accent")
-        elif session.aside is not None:
-            self.say(f"only {filter_name(session.aside)}: f shows all runs", "accent")
-        else:
+        turn = [None, *session.filters]
+        if len(turn) == 1:
             self.say("these are all runs: / shows only those that match a filter", "dim")
+            return
+        place = 0 if at_once else (turn.index(session.filter) + 1) % len(turn)
+        names = ["all runs", *map(filter_name, session.filters)]
+        self.show(session.but(filter=turn[place]))
+        self.say(f"{names[place]}: f goes on to {names[(place + 1) % len(turn)]}", "accent")
 
     def action_show_problems(self) -> None:
         """List unreadable paths and settings that differ between measurements."""

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher
 
+from fa_core.report.verdict_text import flips_of
 from fa_tui.jobs.listing import Listed, progress_line
 from fa_tui.later import after
 from fa_tui.pages import BEFORE_AFTER, PAGES
@@ -71,6 +72,12 @@ EXPLORER_KEYS: list[BindingType] = [
         "measure",
         "Measure",
         tooltip="measure the marked runs, or this one; compare where there is an audit",
+    ),
+    Binding(
+        "F",
+        "flip_run",
+        "Flip by all limits",
+        tooltip="move the limits, for all runs, to where this run has another verdict; u: back",
     ),
     Binding(
         "slash",
@@ -351,7 +358,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         elif self.page.id != PAGES[0].name:
             await self.open(PAGES[0].name)
         elif self.session.filter is not None:
-            self.app.action_widen()
+            self.app.action_widen(at_once=True)
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the selected one; ask first what is not known."""
@@ -359,6 +366,15 @@ class ExplorerScreen(Uniform, Screen[None]):
             self.app.action_ask("measure")
         else:
             self.app.jobs.measure(self.chosen)
+
+    def action_flip_run(self) -> None:
+        """Move the thresholds to the nearest ones that give the run another judgement."""
+        now = self.session
+        flips = [] if self.row is None else flips_of(now.judged(self.row))
+        if flips:
+            self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
+        else:
+            self.app.say("no thresholds give this run another verdict", "dim")
 
     async def action_filter(self) -> None:
         """Open the filter line, or focus it."""

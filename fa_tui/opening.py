@@ -6,6 +6,7 @@ import gc
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from fa_core.errors import FaError, UsageError
 from fa_core.formats import given_columns
 from fa_core.formats.rows import Problem
 from fa_tui import app as explorer
-from fa_tui.option_groups import Log
-from fa_tui.options import split_list
 from fa_tui.samples import default_paths
 from fa_tui.session import Session, UnreadTraces
 from fa_tui.settings import load_settings, remember_places, settings_file
@@ -75,13 +74,14 @@ def open_explorer(
     since = time.time()
     # traces of run folders are slow to read, and the first screen does not need them
     log, wrong = _with_columns(log, loaded.settings.columns)
-    found = formats.scan(paths, run_traces=False, columns=log.given)
+    columns = {} if log is None else log.given
+    found = formats.scan(paths, run_traces=False, columns=columns)
     problems = [*wrong, *found.problems, *changed_since(found.rows)]
     thresholds = msgspec.structs.replace(loaded.settings.thresholds, **(given or {}))
 
     def traces() -> Sequence[Trace]:
         try:
-            again = formats.scan(paths, columns=log.given)
+            again = formats.scan(paths, columns=columns)
         except FaError as error:  # what was there on opening may have gone since
             again = formats.Scan(problems=[Problem(str(paths[0]), str(error))])
         app.call_later(app.add_problems, again.problems)
@@ -124,14 +124,17 @@ def open_explorer(
     return code
 
 
-def _with_columns(log: Log | None, settled: str) -> tuple[Log, list[Problem]]:
+def _with_columns(log: Log | None, settled: str) -> tuple[Log | None, list[Problem]]:
     """What was given, with the settings' columns if it has none; and what is wrong with those."""
-    given = Log() if log is None else log
-    if given.columns or not settled:
-        return given, []
+    if not settled or (log is not None and log.columns):
+        return log, []
+    # Typer: not before the explorer
+    from fa_tui.option_groups import Log
+    from fa_tui.options import split_list
+
     path = str(settings_file())
     try:
         given_columns(split_list([settled]), "columns")
     except UsageError as error:
-        return given, [Problem(path, f"{path}: {error}")]
-    return Log(given.h0, given.blocks, [settled]), []
+        return log, [Problem(path, f"{path}: {error}")]
+    return replace(log or Log(), columns=[settled]), []

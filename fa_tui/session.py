@@ -175,6 +175,10 @@ class Scope:
         threshold."""
         return self._runs.judge.values(letter, self.compared)
 
+    def values_with_controls(self, letter: str) -> Sequence[float]:
+        """Like `values`, of all runs in scope."""
+        return self._runs.judge.values(letter, self.rows)
+
     def _points(self, letter: str) -> Sequence[float]:
         """The thresholds at which a state of these runs changes, rising."""
         return self._runs.judge.points(letter, self.compared)
@@ -193,7 +197,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         traces: of the runs.
         marked: indices of marked rows.
         filter: limits the scope.
-        aside: a filter that was taken off, and comes back with a key.
+        filters: those that a key brings back: the first one, and the last.
         gone: indices of rows whose file or folder was removed; still shown.
         work: row → what another process does with it, or did before it failed or died.
         states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
@@ -209,7 +213,7 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
     traces: Sequence[Trace] = ()
     marked: frozenset[int] = frozenset()
     filter: RunFilter | None = None
-    aside: RunFilter | None = None
+    filters: Sequence[RunFilter] = ()
     gone: frozenset[int] = frozenset()
     work: Mapping[int, RunWork] = {}
     states: Mapping[int, str] = {}
@@ -247,6 +251,8 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         rows = None
         if self.filter is not None:
             rows = self.filter.rows(self)
+        if rows and len(rows) == len(self):
+            rows = None
         return Scope(self.runs, rows)
 
     @cached_property
@@ -352,15 +358,11 @@ class Session(msgspec.Struct, frozen=True, dict=True, eq=False):
         intervals, and the numbers without one."""
         return self.seen.points(letter)
 
-    def values_in_scope(self, letter: str) -> Sequence[float]:
-        """Like `values`, with controls."""
-        return self.runs.judge.values(letter, self.scope)
-
     def deciding(self, letter: str) -> Sequence[float]:
         """The `points` at which a judgement changes: no other diagnostic fires on the run, and
         where another one is undecided, this one fires beyond them."""
         others = ALL & ~BIT[letter]
-        sure, possible = self.runs.judge.ends(letter)
+        sure, possible = self.runs.judge.ends[letter]
         found = set[float]()
         for row in self.seen.compared:
             if not self.flags[row] & others:

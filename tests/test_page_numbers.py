@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +136,19 @@ def test_closed_forms_that_pages_quote() -> None:
         "figures", f"l = 0 +0.42, then {', '.join(f'{x:+g}' for x in layers[1:])}".replace("-", "−")
     )
     says("additions", f"at {45.0**12:.0e})".replace("+", ""))
+
+
+def test_the_rules_that_the_atlas_names_as_walked_back_nowhere() -> None:
+    found: Counter[tuple[object, str]] = Counter()
+    for row in scan([SAMPLES / "atlas"]).rows:
+        if row.method in ("weight_mirror", "usf", "frsf"):
+            network = row.axes.get("arch") or row.axes.get("data")
+            found[network, row.report.judgement] += 1
+    assert found == {
+        ("small_resnet", "trustworthy"): 9,
+        ("digits", "undecided"): 9,
+        ("vit_mini", "trustworthy"): 8,
+        ("vit_mini", "undecided"): 1,
+        (None, "trustworthy"): 5,
+        (None, "undecided"): 4,
+    }

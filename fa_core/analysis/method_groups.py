@@ -105,13 +105,6 @@ def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
     return ()
 
 
-def baseline_hint(table: AuditTable) -> str:
-    """The advice to give a baseline for (d); ``""`` without any accuracy."""
-    if np.isfinite(table.acc).any():
-        return " (give a baseline with --frozen-baseline)"
-    return ""
-
-
 def _known(table: AuditTable, names: Sequence[str] | None) -> list[str] | None:
     """Canonical names of the table's methods.
 

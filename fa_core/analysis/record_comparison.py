@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from fa_core.files.decode import Json
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.numbers import brief, is_number
+from fa_core.report.numbers import brief, count_text, is_number
 from fa_core.report.report_facts import UNSTATED
 
 UNIT_ROUNDOFF = {
@@ -229,6 +229,9 @@ def compare(
         else:
             differences.append(found)
     both = [None not in (each.recorded, each.measured) and each.decides for each in differences]
+    lost = (measured.credit or {}).get("missing", {}).get("gamma")
+    if lost:
+        differences = _without_credit(differences, lost)
     differences += _verdicts(recorded, measured)
     differences.sort(key=_order)
     return Comparison(
@@ -238,6 +241,17 @@ def compare(
         elsewhere=elsewhere,
         not_compared=list(skipped),
     )
+
+
+def _without_credit(differences: list[Difference], why: str) -> list[Difference]:
+    """The differences, with the recorded values of a credit that cannot be measured now as one."""
+    lost = [each for each in differences if each.name.startswith("credit.")]
+    count = sum(each.measured is None for each in lost)
+    if not count:
+        return differences
+    held = f"{count_text(count, 'value')} in the record"
+    whole = Difference(kind="fact", name="credit", recorded=held, measured=None, why=why)
+    return [whole, *(each for each in differences if each not in lost)]
 
 
 def _rule(name: str) -> tuple[str, Rule]:

@@ -10,11 +10,10 @@ from itertools import zip_longest
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import Condition, baseline_hint, conditions
+from fa_core.analysis.method_groups import Condition, conditions
 from fa_core.files.decode import Json
 from fa_core.formats.table import AuditTable, Bits, Floats, Mask
 from fa_core.option_values import listed
-from fa_core.report.baseline import why_no_baseline
 from fa_core.report.diagnostics import BIT, LETTERS
 from fa_core.report.gamma import CREDIT
 from fa_core.report.quantities import named
@@ -68,7 +67,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         verdict: the judgement of all (`common_judgement`); ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"``, if a number is inexact.
-        notes: missing results, and why.
+        notes: what is not averaged, and seeds that are there twice.
     """
 
     method: str
@@ -149,7 +148,7 @@ def _group(runs: AuditTable, condition: Condition, thresholds: DiagnosticThresho
         verdict=common_judgement(judgements),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x] - undecided[x]),
         evidence=runs.kinds,
-        notes=_notes(runs, measured),
+        notes=_notes(runs),
     )
 
 
@@ -212,32 +211,13 @@ def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Sta
     )
 
 
-def _notes(runs: AuditTable, measured: dict[str, int]) -> tuple[str, ...]:
-    n = len(runs)
-    unmeasured = n - int(np.count_nonzero(runs.coverage))
+def _notes(runs: AuditTable) -> tuple[str, ...]:
     notes = list(filter(None, [uneven_layers(runs)]))
-    if n == 1:
-        notes.append("one seed: no spread, and seeds cannot disagree")
     counts = Counter(runs.seed)
     counts.pop(None, None)
     repeated = sorted(seed for seed, count in counts.items() if count > 1)
     if repeated:
         notes.append(f"seed {listed(repeated)} more than once: are these the same runs?")
-    nonfinite = int(np.count_nonzero(runs.nonfinite))
-    if nonfinite:
-        notes.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
-    if unmeasured:
-        notes.append(f"{unmeasured} of {n} runs not measured")
-    for letter, known in measured.items():
-        is_excused = letter == "d" and why_no_baseline(runs.method[0])
-        if known == n - unmeasured or is_excused:
-            continue
-        note = f"({letter}) not measured on any run"
-        if known:
-            note = f"({letter}) not measured on {n - known} of {n} runs"
-        if letter == "d":
-            note += baseline_hint(runs)
-        notes.append(note)
     return tuple(notes)
 
 

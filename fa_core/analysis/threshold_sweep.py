@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import structs
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import GROUPS, baseline_hint, controls_note, split_groups
+from fa_core.analysis.method_groups import controls_note, split_groups
 from fa_core.formats.table import AuditTable, Floats, Indices
 from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, mask_of
 from fa_core.report.numbers import median
@@ -248,7 +248,7 @@ def sensitivity(
         gap=diagnostic.distance(*interval) if separable and interval else None,
         gap_interval=interval if separable else None,
         plateau=unchanged,
-        skipped=(*assumed, *controls, *_skipped(table, diagnostic, good, bad, separable)),
+        skipped=(*assumed, *controls, *([] if good.runs or bad.runs else [_UNGROUPED])),
     )
 
 
@@ -299,35 +299,13 @@ def _separation(
     return low < high, (low, high) if math.isfinite(high - low) else None
 
 
-_CHOOSE = "`fa-tui sweep` with --healthy and --degenerate chooses the groups"
+_UNGROUPED = (
+    "no method is in a group: nothing to separate (`fa-tui sweep` with --healthy and --degenerate "
+    "chooses the groups)"
+)
 
 
 def _bounded(end: float) -> float | None:
     if math.isfinite(end):
         return end
     return None
-
-
-def _skipped(
-    table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
-) -> tuple[str, ...]:
-    if not good.runs and not bad.runs:
-        return (f"no method is in a group: nothing to separate ({_CHOOSE})",)
-    letter = diagnostic.letter
-    notes = []
-    why = ""
-    if letter == "d":
-        why = baseline_hint(table)
-    for name, group in zip(GROUPS, (good, bad), strict=True):
-        count = group.nonfinite
-        if not group.runs:
-            notes.append(f"the {name} group is empty: no separation ({_CHOOSE})")
-        elif not group.measured:
-            notes.append(f"({letter}) was not measured on any {name} run: no separation{why}")
-        elif count == 1:
-            notes.append(f"1 {name} run is NaN or inf: it fires at every threshold")
-        elif count:
-            notes.append(f"{count} {name} runs are NaN or inf: they fire at every threshold")
-    if separable is False:
-        notes.append("not separable: the groups overlap, no threshold parts them")
-    return tuple(notes)

@@ -190,11 +190,11 @@ class Replay:
         for trace, records, nulls in self._runs:
             bits = fired[records], undecided[records], self._table.coverage[records]
             stop = _stop(trace, bits[0], stop_on, total_epochs)
-            found.append(self._judged(trace, records, bits, stop_on, {**nulls, "stop": stop}))
+            found.append(self._judged(trace, records, bits, {**nulls, "stop": stop}))
         return found
 
     def _judged(
-        self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits], stop_on: str, more: Json
+        self, trace: Trace, records: slice, bits: tuple[Bits, Bits, Bits], more: Json
     ) -> Timeline:
         """One run; ``more``: its other fields."""
         table = self._table.select(np.arange(records.start, records.stop))
@@ -227,7 +227,7 @@ class Replay:
             final_acc=_final_acc(trace),
             points=tuple(self._points(trace, records, bits)),
             unfinished=trace.unfinished,
-            skipped=_skipped(trace, table, measured, stop_on),
+            skipped=_skipped(trace, table, measured),
             unit=trace.unit,
             **more,
         )
@@ -315,7 +315,7 @@ def _epochs_done(trace: Trace, index: int) -> int:
     return number
 
 
-def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tuple[str, ...]:
+def _skipped(trace: Trace, table: AuditTable, measured: str) -> tuple[str, ...]:
     if not trace.epochs:
         return ("no complete epoch in the trace: nothing to replay",)
     has_acc = bool(table.measured("acc").any())
@@ -340,10 +340,6 @@ def _skipped(trace: Trace, table: AuditTable, measured: str, stop_on: str) -> tu
     bare = [f"({letter})" for letter in measured if last.interval(letter) is None]
     if bare:
         notes.append(f"{', '.join(bare)} judged by the number alone: no interval in the trace")
-    if not set(stop_on) & set(measured):
-        notes.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
-    if not has_acc:
-        notes.append("no test accuracy in the trace: accuracy at the stop is unknown")
     return (*notes, *trace.notes)
 
 

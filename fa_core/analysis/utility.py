@@ -8,12 +8,11 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import controls_note
-from fa_core.formats.table import AuditTable, Bits, Mask, objects
-from fa_core.report.diagnostics import BIT, LETTERS
+from fa_core.formats.table import AuditTable, Mask, objects
+from fa_core.report.diagnostics import BIT, LETTERS, mask_of
 from fa_core.report.names import run_names
 from fa_core.report.quantities import JUDGED
 from fa_core.report.thresholds import DiagnosticThresholds
-from fa_core.report.verdict import NOT_MEASURED, UNDECIDED
 
 CLASSES = 10
 """Assumed for reports without it, as in the published audits."""
@@ -28,6 +27,7 @@ class Strategy(Result, frozen=True, kw_only=True):
         walked_back: names of the runs it withdraws, in table order.
         judged: number of runs with the input it adds to accuracy; the others are judged by accuracy
             alone.
+        undecided: number of runs that it keeps while a diagnostic it looks at is undecided.
         caught: share of S_full's walk-backs that it walks back too; None if S_full walks back
             nothing. S_full is a rule like the others, not the truth.
         extra: number of runs that it walks back and S_full does not.
@@ -38,6 +38,7 @@ class Strategy(Result, frozen=True, kw_only=True):
     looks_at: str
     walked_back: tuple[str, ...]
     judged: int
+    undecided: int
     caught: float | None
     extra: int
     by_method: dict[str, int]
@@ -50,7 +51,7 @@ class Utility(Result, frozen=True, kw_only=True):
         runs: number of judged runs (without unmeasured rows and controls).
         chance: accuracy at or below which S0 withdraws a run; None if it differs between runs.
         strategies: S0, S1, S2 … S5, S_full.
-        skipped: what is assumed, what could not be judged, and the missing inputs.
+        skipped: what is assumed, and what was left out.
     """
 
     runs: int
@@ -80,7 +81,7 @@ def decision_utility(
     judged = measured & ~table.controls
     runs = table.select(judged)
     names = objects(run_names(table.key.tolist(), table.source.tolist()))[judged]
-    flags = runs.flags(thresholds)
+    flags, undecided = runs.flags(thresholds), runs.undecided(thresholds)
     gamma = runs.mean_gamma
     if chance is None:
         guessing = 1 / np.where(np.isnan(runs.classes), CLASSES, runs.classes)
@@ -90,19 +91,20 @@ def decision_utility(
     full: Mask = by_accuracy | (flags != 0)
     has_acc = np.isfinite(runs.acc)
     rules = {
-        "S0": ("accuracy", by_accuracy, has_acc),
-        "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
+        "S0": ("accuracy", by_accuracy, has_acc, 0),
+        "S1": ("accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma), 0),
     }
     for number, letter in enumerate(LETTERS, start=2):
         looks_at = f"accuracy + ({letter}) {JUDGED[letter].words}"
         caught = by_accuracy | ((flags & BIT[letter]) != 0)
         known = (runs.coverage & BIT[letter]) != 0
-        rules[f"S{number}"] = (looks_at, caught, known)
-    rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0))
+        rules[f"S{number}"] = (looks_at, caught, known, BIT[letter])
+    everything = mask_of(LETTERS)
+    rules["S_full"] = ("accuracy + (a) to (d)", full, has_acc | (runs.coverage != 0), everything)
     none_walked_back = dict.fromkeys(runs.method.tolist(), 0)
     withdrawn = np.count_nonzero(full)
     strategies = []
-    for name, (looks_at, caught, known) in rules.items():
+    for name, (looks_at, caught, known, bits) in rules.items():
         share = None
         if withdrawn:
             share = float(np.count_nonzero(caught & full) / withdrawn)
@@ -111,6 +113,7 @@ def decision_utility(
             looks_at=looks_at,
             walked_back=tuple(names[caught]),
             judged=int(known.sum()),
+            undecided=int(np.count_nonzero(~caught & ((undecided & bits) != 0))),
             caught=share,
             extra=int(np.count_nonzero(caught & ~full)),
             by_method=none_walked_back | Counter(runs.method[caught].tolist()),
@@ -119,40 +122,15 @@ def decision_utility(
     common_chance = None
     if len(set(guessing.tolist())) == 1:
         common_chance = float(guessing[0])
+    skipped = [*table.assumed_notes, *table.uneven_notes, *controls_note(table.method[measured])]
+    unmeasured = len(table) - int(measured.sum())
+    if unmeasured:
+        skipped.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
+    if not len(runs):
+        skipped.append("no measured run: nothing to decide")
     return Utility(
         runs=len(runs),
         chance=common_chance,
         strategies=tuple(strategies),
-        skipped=(
-            *table.assumed_notes,
-            *table.uneven_notes,
-            *controls_note(table.method[measured]),
-            *_skipped(runs, runs.undecided(thresholds), len(table) - int(measured.sum())),
-        ),
+        skipped=tuple(skipped),
     )
-
-
-def _skipped(runs: AuditTable, undecided: Bits, unmeasured: int) -> tuple[str, ...]:
-    n = len(runs)
-    notes = []
-    if unmeasured:
-        notes.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
-    if not n:
-        return (*notes, "no measured run: nothing to decide")
-    missing = n - int(np.isfinite(runs.acc).sum())
-    if missing:
-        notes.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
-    missing = n - int(np.isfinite(runs.mean_gamma).sum())
-    if missing:
-        notes.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    for letter, bit in BIT.items():
-        missing = n - int(np.count_nonzero(runs.coverage & bit))
-        for state, count in (
-            (NOT_MEASURED, missing),
-            (UNDECIDED, np.count_nonzero(undecided & bit)),
-        ):
-            if count:
-                notes.append(
-                    f"({letter}) {state} on {count} of {n} runs: it walks none of them back"
-                )
-    return tuple(notes)

@@ -292,6 +292,9 @@ def build_report(
     )
     no_baseline = {"d": why} if why else {}
     credit = measure_credit(loaded, batch, report.credit, diagnosis.loss)
+    missing = (credit or {}).get("missing", {}).get("gamma")
+    if missing and not report.credit:
+        note(f"no Γ: {missing}")
     return replace(
         report,
         method_name=job.method,

@@ -33,9 +33,10 @@ def free_layers(credit: Credit, method: str = "") -> list[int]:
     if isinstance(recorded, list):
         return recorded
     layers = (credit or {}).get("gamma")
-    if known_method(canonical_method(method)) in FREE_AT_L and isinstance(layers, (list, tuple)):
-        return [len(layers) - 1]
-    return []
+    name = canonical_method(method)
+    # fa_weights, as earlier runs have it, is no variant of FA here: its head has feedback too
+    free = known_method(name) in FREE_AT_L and name != "fa_weights"
+    return [len(layers) - 1] if free and isinstance(layers, (list, tuple)) else []
 
 
 def aggregation(credit: Credit, method: str = "") -> str:

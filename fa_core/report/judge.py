@@ -10,8 +10,8 @@ from __future__ import annotations
 import bisect
 import math
 from array import array
-from collections.abc import Container, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Collection, Sequence
+from itertools import count
 
 from fa_core.report.diagnostics import (
     BIT,
@@ -26,29 +26,25 @@ from fa_core.report.thresholds import DiagnosticThresholds
 
 ALL = mask_of(LETTERS)
 
-Placed: TypeAlias = list[tuple[float, int]]
-"""Pairs of value and index of its run."""
-
 
 class Order:
     """Values in rising order with their runs.
 
     Args:
         diagnostic: owner of the threshold.
-        values: in any order.
-        runs: number of all runs.
+        values: per run; NaN where the diagnostic was not measured.
     """
 
-    def __init__(self, diagnostic: Diagnostic, values: Placed, runs: int) -> None:
+    def __init__(self, diagnostic: Diagnostic, values: Sequence[float]) -> None:
         self.values = array("d")
         self.runs = array("l")
-        for value, run in sorted(values):
+        for value, run in sorted(pair for pair in zip(values, count()) if not math.isnan(pair[0])):
             self.values.append(value)
             self.runs.append(run)
         self._diagnostic = diagnostic
         # runs above a threshold fire from its place on, runs below it up to its place
         self._place = len(self.runs) if diagnostic.fires_above else 0
-        self._masks = bytearray(runs)
+        self._masks = bytearray(len(values))
         self._number = 0
 
     def firing(self, threshold: float) -> int:
@@ -78,12 +74,14 @@ class Judge:
     Attributes:
         coverage: measured diagnostics.
         nonfinite: diagnostics that fire at every threshold, for a NaN or ±inf.
+        ends: letter → per run, the end that fires for sure and the one that may (`reach_of`); NaN
+            where the diagnostic was not measured.
     """
 
     def __init__(self, runs: Sequence[JudgedRun]) -> None:
         self.coverage = bytearray(len(runs))
         self.nonfinite = bytearray(len(runs))
-        found: dict[str, tuple[Placed, ...]] = {letter: ([], [], []) for letter in LETTERS}
+        columns = {x: [array("d", [math.nan]) * len(runs) for _ in range(3)] for x in LETTERS}
         for place, run in enumerate(runs):
             # functions instead of the run's cached properties: 10,000 caches take 10 MB
             numbers, nonfinite = numbers_of(run), nonfinite_in(run)
@@ -91,22 +89,24 @@ class Judge:
             self.coverage[place] = mask_of(reach)
             self.nonfinite[place] = mask_of(nonfinite)
             for letter, number in zip(LETTERS, numbers, strict=True):
-                if letter not in reach:
-                    continue
-                value = math.nan if number is None or letter in nonfinite else number
-                for placed, each in zip(found[letter], (value, *reach[letter]), strict=True):
-                    placed.append((each, place))
-        self._numbers: dict[str, Placed] = {}
-        self._ends: dict[str, tuple[Order, Order]] = {}
-        for letter, diagnostic in DIAGNOSTICS.items():
-            self._numbers[letter], sure, possible = found[letter]
-            orders = Order(diagnostic, sure, len(runs)), Order(diagnostic, possible, len(runs))
-            self._ends[letter] = orders
+                if letter in reach:
+                    known = math.nan if number is None or letter in nonfinite else number
+                    for column, each in zip(columns[letter], (known, *reach[letter]), strict=True):
+                        column[place] = each
+        self.ends = {letter: (sure, possible) for letter, (_, sure, possible) in columns.items()}
+        self._rising: dict[str, list[tuple[float, int]]] = {}
+        self._orders: dict[str, list[Order]] = {}
+        for letter, (values, *ends) in columns.items():
+            measured = [
+                pair for pair in zip(values, count()) if self.coverage[pair[1]] & BIT[letter]
+            ]
+            self._rising[letter] = sorted(measured, key=lambda one: (math.isnan(one[0]), one[0]))
+            self._orders[letter] = [Order(DIAGNOSTICS[letter], column) for column in ends]
 
     def at(self, thresholds: DiagnosticThresholds) -> tuple[bytearray, bytearray]:
         """Per run, the diagnostics that fire, and those that neither fire nor pass."""
         flags = either = 0
-        for letter, (sure, possible) in self._ends.items():
+        for letter, (sure, possible) in self._orders.items():
             limit = DIAGNOSTICS[letter].limit(thresholds)
             flags |= sure.firing(limit)
             either |= possible.firing(limit)
@@ -116,19 +116,17 @@ class Judge:
             undecided.to_bytes(runs, "little")
         )
 
-    def values(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
+    def values(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:
         """A diagnostic's numbers, rising; then a NaN for each run that fires at every threshold.
 
         Args:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        wanted = self._wanted(chosen)
-        values = [value for value, run in self._numbers[letter] if run in wanted]
-        values.sort(key=lambda value: (math.isnan(value), value))
-        return array("d", values)
+        wanted = range(len(self.coverage)) if chosen is None else set(chosen)
+        return array("d", [value for value, run in self._rising[letter] if run in wanted])
 
-    def points(self, letter: str, chosen: Iterable[int] | None = None) -> array[float]:
+    def points(self, letter: str, chosen: Collection[int] | None = None) -> array[float]:
         """The thresholds at which a run's state changes, rising, each once: the ends of intervals,
         and the numbers without one.
 
@@ -136,21 +134,6 @@ class Judge:
             letter: the diagnostic.
             chosen: indices of runs; None for all.
         """
-        wanted = self._wanted(chosen)
-        found = set[float]()
-        for order in self._ends[letter]:
-            pairs = zip(order.values, order.runs, strict=True)
-            found.update(end for end, run in pairs if run in wanted and math.isfinite(end))
-        return array("d", sorted(found))
-
-    def _wanted(self, chosen: Iterable[int] | None) -> Container[int]:
-        return range(len(self.coverage)) if chosen is None else set(chosen)
-
-    def ends(self, letter: str) -> tuple[list[float], list[float]]:
-        """Per run, the end that fires for sure and the one that may (`reach_of`); NaN where the
-        diagnostic was not measured."""
-        sure, possible = ([math.nan] * len(self.coverage) for _ in range(2))
-        for column, order in zip((sure, possible), self._ends[letter], strict=True):
-            for end, run in zip(order.values, order.runs, strict=True):
-                column[run] = end
-        return sure, possible
+        rows = range(len(self.coverage)) if chosen is None else chosen
+        found = {column[row] for column in self.ends[letter] for row in rows}
+        return array("d", sorted(filter(math.isfinite, found)))

@@ -284,12 +284,8 @@ class JudgedRun(ReportFacts, frozen=True, dict=True):
     @property
     def judgement(self) -> str:
         """``"walk-back"`` if a diagnostic fires; else ``"undecided"`` if one is; else
-        ``"trustworthy"`` on its coverage, or ``"not measured"``."""
-        return judgement_of(self.flags, self.coverage, self.undecided)
-
-    @property
-    def claim(self) -> str:
-        """What is counted and coloured: the judgement, or ``"control"``, which makes no claim."""
+        ``"trustworthy"`` on its coverage; ``"not measured"``; or ``"control"``, which makes no
+        claim."""
         return judgement_of(self.flags, self.coverage, self.undecided, control=self.is_control)
 
     residual_stream_exploded = _fires("a")

@@ -38,7 +38,7 @@ def verdict_words(run: JudgedRun, *, short: bool = False) -> str:
         run: judged by its thresholds.
         short: the verdict in the form of published lists.
     """
-    judged = run.claim
+    judged = run.judgement
     if judged == CONTROL:
         return CONTROL
     named = {
@@ -126,7 +126,7 @@ def recorded_text(run: JudgedRun, recorded_by: DiagnosticThresholds) -> str:
 
 def counted(run: JudgedRun) -> tuple[str, str]:
     """What `counts_text` counts of a run: its judgement, and the grounds of a trustworthy one."""
-    return run.claim, grounds_of(run) if run.claim == TRUSTWORTHY else ""
+    return run.judgement, grounds_of(run) if run.judgement == TRUSTWORTHY else ""
 
 
 def counts_text(counts: Counter[tuple[str, str]]) -> str:

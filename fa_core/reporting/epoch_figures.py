@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -18,6 +17,7 @@ from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Signs,
+    finish,
     fixed_style,
     laid_out,
     page,
@@ -49,8 +49,9 @@ def timeline_figure(
         curves = []
         for one in timelines:
             curves.append(_numbers(map(attrgetter(what.column), one.points)))
-        prepare(panel, [*itertools.chain(*curves)], what, thresholds, kinds)
+        prepare(panel, what, kinds)
         _over_epochs(panel, timelines, curves, [styles[name] for name in names])
+        finish(panel, what, thresholds)
         for one, name in zip(timelines, names, strict=True):
             if (fire := one.first_fire.get(what.letter)) is not None:
                 panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
@@ -83,7 +84,6 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
         panel.set(title=f"Γ at l = {place - 1}")
         if not place:
             panel.set(title="deep Γ", ylabel="cosine")
-        panels.fit(panel, [*itertools.chain(*curves), *nulls, 0.0])
         for name, null in zip(names, nulls, strict=True):
             if math.isfinite(null):
                 panel.axhline(null, color=styles[name].colour, linewidth=0.8, linestyle=":")
@@ -98,9 +98,7 @@ def _over_epochs(
     styles: Sequence[MethodStyle],
 ) -> None:
     """Draw a curve per run, with its last point marked."""
-    epochs = [point.epoch for one in timelines for point in one.points]
-    first, last = min(epochs, default=0), max(epochs, default=1)
-    panel.set(xlabel=_unit(timelines), xlim=(first - 0.5, last + 0.5))
+    panel.set_xlabel(_unit(timelines))
     panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
     for one, ys, style in zip(timelines, curves, styles, strict=True):
         xs = [point.epoch for point in one.points]

@@ -20,6 +20,7 @@ from fa_core.reporting import panels
 from fa_core.reporting.panels import (
     Look,
     Signs,
+    finish,
     fixed_style,
     laid_out,
     page,
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from fa_core.formats.table import AuditTable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from fa_core.formats.table import AuditTable
-
 
 ACCURACY = BY_NAME["acc"]
 
@@ -65,16 +60,11 @@ class Markers(NamedTuple):
     xs: Floats
     rows: Indices
 
-    def draw(self, panel: Axes, what: Quantity, also: Sequence[float] = ()) -> None:
+    def draw(self, panel: Axes, what: Quantity) -> None:
         """Draw a marker per run: filled if its diagnostic fires, a star if undecided.
 
         It is grey if the diagnostic was not measured. Accuracies have marks at the frozen baseline
         and at the accuracy that passes (d).
-
-        Args:
-            panel: where to draw.
-            what: the number.
-            also: further values on the axis.
         """
         table, rows, bit = self.table, self.rows, BIT[what.marks]
         values = column_of(table, what)
@@ -82,10 +72,7 @@ class Markers(NamedTuple):
         if what is ACCURACY:
             margin = self.thresholds.frozen_acc_margin_pp / 100
             marks = {panels.MUTED: table.baseline, panels.LIMIT: table.baseline + margin}
-        shown = [*values[rows], *also]
-        for mark in marks.values():
-            shown += [*mark[rows]]
-        prepare(panel, shown, what, self.thresholds, table.kinds)
+        prepare(panel, what, table.kinds)
         look: Look = {"linestyle": "none", "marker": "_", "markersize": 5, "zorder": 1.5}
         for colour, mark in marks.items():
             known = rows[np.isfinite(mark[rows])]
@@ -100,6 +87,7 @@ class Markers(NamedTuple):
         for x in self.xs[rows[broken & ~np.isfinite(values[rows])]].tolist():
             word = panel.text(x, 0.02, "NaN/inf", transform=panel.get_xaxis_transform())
             word.set(color=panels.LIMIT, fontsize=6, rotation=90, ha="center", va="bottom")
+        finish(panel, what, self.thresholds)
 
     def _looks(self, style: MethodStyle, bit: int) -> Iterator[tuple[Look, Mask]]:
         """Faces of a method's markers, each with the runs that have it."""
@@ -111,17 +99,6 @@ class Markers(NamedTuple):
         yield {"markerfacecolor": "white"}, measured & ~fires & ~undecided
         yield {"markerfacecolor": style.colour}, fires
         yield panels.STAR, undecided
-
-
-def faces(table: AuditTable, thresholds: DiagnosticThresholds | None) -> Signs:
-    """Legend of the faces of markers; stars and grey accuracies only if they occur."""
-    signs: Signs = dict(panels.FILLED)
-    if table.undecided(thresholds).any():
-        signs |= panels.UNDECIDED
-    without_baseline = (table.coverage & BIT["d"]) == 0
-    if (np.isfinite(table.acc) & without_baseline).any():
-        signs |= panels.UNJUDGED
-    return signs
 
 
 def variants_of(
@@ -161,9 +138,6 @@ def column_of(table: AuditTable, what: Quantity) -> Floats:
     return values
 
 
-_LETTERS = 48
-"""Letters that fit below a panel."""
-
 _MEAN: Look = {"linestyle": "-", "linewidth": 1.6, "alpha": 0.6, "zorder": 1.5, "marker": ""}
 
 
@@ -180,29 +154,23 @@ def methods_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = 
     rows = np.arange(len(table))
     names, styles = variants_of(table, rows.tolist())
     drawn = [what for what in JUDGED.values() if _is_drawn(what, table)] or [JUDGED["a"]]
-    signs = {**faces(table, thresholds), "line: mean over seeds": _MEAN}
-    for unjudged in panels.UNJUDGED:
-        signs.pop(unjudged, None)
+    signs: Signs = {**panels.FACES, "line: mean over seeds": _MEAN}
     columns = min(len(drawn), 2)
+    shape = math.ceil(len(drawn) / columns), columns
+    figure, axes = page("Diagnostics of methods", {}, *shape, signs, len(styles))
     printed = _printed(table, names)
-    # names that do not fit below the panels are in the legend
-    fits = panels.labels_of([printed[name] for name in styles], _LETTERS)
-    named = {} if fits else {printed[name]: styles[name] for name in styles}
-    rows_of_panels = math.ceil(len(drawn) / columns)
-    figure, axes = page("Diagnostics of methods", named, rows_of_panels, columns, signs)
     markers = Markers(table, thresholds, names, styles, side_by_side(names, [*styles], rows), rows)
-    for place, panel in enumerate(axes):
-        panel.set_visible(place < len(drawn))
-        is_lowest = place + columns >= len(drawn)
-        panels.name_places(panel, [printed[name] for name in styles] if is_lowest else [], _LETTERS)
-        panel.set_xlim(-0.6, max(len(styles), 1) - 0.4)
+    for panel in axes[len(drawn) :]:
+        panel.set_visible(False)
     for panel, what in zip(axes, drawn, strict=False):
-        markers.draw(panel, what)
         for place, name in enumerate(styles):
             mean = _mean(table, what, np.array([names[i] == name for i in rows.tolist()]))
-            plot(panel, [place - 0.35, place + 0.35], [mean, mean], styles[name], **_MEAN)
-    last = axes[len(drawn) - 1]
-    last.set_xlabel((last.get_xlabel() + _assumed_text(table)).removeprefix(", "))
+            panel.plot(
+                [place - 0.35, place + 0.35], [mean, mean], color=styles[name].colour, **_MEAN
+            )
+        markers.draw(panel, what)
+        panels.name_places(panel, [printed[name] for name in styles])
+    axes[len(drawn) - 1].set_xlabel(_assumed_text(table))
     return laid_out(figure)
 
 
@@ -227,12 +195,12 @@ def _mean(table: AuditTable, what: Quantity, mine: np.ndarray) -> float:
 
 
 def _assumed_text(table: AuditTable) -> str:
-    """``, baseline assumed on 3 of 9 runs``, if it is on some."""
+    """``baseline assumed on 3 of 9 runs``, if it is on some."""
     runs = int(table.assumed.sum())
     judged_by_it = int(table.measured("margin_pp").sum())
     if not runs:
         return ""
-    return f", baseline assumed on {runs} of {judged_by_it} runs"
+    return f"baseline assumed on {runs} of {judged_by_it} runs"
 
 
 @fixed_style()
@@ -257,14 +225,12 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     markers = Markers(table, thresholds or DiagnosticThresholds(), names, styles, xs, rows)
     plain_bp = table.select((table.method == "bp") & (np.array(levels) == 0))
     bp = {mean_of(plain_bp.acc[members]): one for one, members in conditions(plain_bp)}
-    signs = faces(table.select(rows), thresholds) | panels.BASELINES
-    signs["mean over seeds"] = {"linestyle": "-"}
+    signs: Signs = {**panels.FACES, **panels.BASELINES, "mean over seeds": {"linestyle": "-"}}
     figure, axes = page("Penalty rescue", styles, 1, 3, signs)
     for panel, what in zip(axes, COURSES, strict=True):
-        panel.set(xlabel="penalty λ", xlim=(-0.6, max(len(places), 1) - 0.4))
-        labels = [brief(place) if place else "none" for place in places]
-        panels.name_places(panel, labels, letters=24)
-        markers.draw(panel, what, [*bp] if what is ACCURACY else ())
+        markers.draw(panel, what)
+        panel.set_xlabel("penalty λ")
+        panels.name_places(panel, [brief(place) if place else "none" for place in places])
         values = column_of(table, what)
         for family, name in zip(drawn, named, strict=True):
             mine = np.array(family.rows)

@@ -92,18 +92,12 @@ def first_page(
     return blocks
 
 
-_NAMED_AT_MOST = 12
-"""Files in the command that measures again; beyond it, their folders."""
-
-
 def _how_to_verify(table: AuditTable) -> str:
     """The command that measures again, or why there is none."""
     sources = [row.source for row in table.rows() if row.checkpoint]
     if not sources:
         return "No weights are recorded with these numbers: they cannot be measured again."
-    named = dict.fromkeys(sources)
-    if len(named) > _NAMED_AT_MOST:
-        named = dict.fromkeys(homes(sources))
+    named = dict.fromkeys(homes(sources))
     return f"Measured again by: fa-tui verify {' '.join(map(shlex.quote, named))}"
 
 
@@ -366,13 +360,7 @@ def _figure(
     drawn = figures_of(table, thresholds, traces)
     if name in drawn:
         return drawn[name]
-    missing = {
-        "methods": "no audited run to draw",
-        "timeline": "no traces here to draw over epochs",
-        "gamma": "no trace here holds Γ per layer",
-        "rescue": "no two runs differ in the penalty λ alone",
-    }
-    why = missing.get(name, f"there is no figure {name!r}")
+    why = f"there is no figure {name!r} of these runs"
     if len(table) + len(traces) > DRAWN_AT_MOST:
         why = f"a figure holds at most {DRAWN_AT_MOST:,} methods with their axes, and traces"
     raise UsageError(why, where="--figure", hint=f"there are: {', '.join(drawn) or 'none'}")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from fa_core.formats.table import Floats
 from fa_core.report.diagnostics import BOUND, DIAGNOSTICS, PROXY
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 FIGURE_KINDS = (".svg", ".pdf", ".png")
 """Known file endings of figures."""
 
-_LARGEST, _WIDEST = 1e300, 301
-"""Largest drawn number, and the last exponent of an axis. Floats end at 1e308."""
+_LARGEST = 1e250
+"""Largest drawn number: with its margins an axis stays within floats, which end at 1e308."""
 
 INK, MUTED, LIMIT = "#1b1f24", "#57606a", "#c1121f"
 
@@ -52,6 +53,9 @@ _WIDTH, _HEIGHT, _LEGEND_LINE = 7.2, 2.45, 0.155
 
 _DOTS_PER_INCH = 200
 """Of PNG files."""
+
+_PLACES = 24
+"""Names that fit below a panel of the usual width."""
 
 _LETTERS_ACROSS = 110
 """Letters in one line of the legend."""
@@ -96,21 +100,20 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
     return content.getvalue()
 
 
-FILLED: Signs = {
-    "hollow: passes": {"marker": "o", "markerfacecolor": "white"},
-    "filled: fires": {"marker": "o"},
-}
-
 STAR: Look = {"marker": (6, 2, 0), "markersize": 5.5}
 """Of an undecided run: neither hollow nor filled, at every size."""
 
-UNDECIDED: Signs = {"star: undecided": STAR}
-
 UNMEASURED = "#b3b9c0"
 
-UNJUDGED: Signs = {"grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED}}
+FACES: Signs = {
+    "hollow: passes": {"marker": "o", "markerfacecolor": "white"},
+    "filled: fires": {"marker": "o"},
+    "star: undecided": STAR,
+}
+"""Faces of markers."""
 
 BASELINES: Signs = {
+    "grey: not measured": {"marker": "o", "markerfacecolor": UNMEASURED},
     "frozen baseline": {"marker": "_", "color": MUTED},
     "with the margin of (d)": {"marker": "_", "color": LIMIT},
 }
@@ -122,15 +125,18 @@ def page(
     rows: int,
     columns: int,
     signs: Signs,
+    places: int = 0,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of rows and columns of panels with a legend of styles and signs below them."""
+    """A figure of rows and columns of panels with a legend of styles and signs below them; wider
+    for many named places below a panel."""
     from fa_core.reporting.plotting import Figure
 
     handles = _legend(styles, signs)
     longest = max((len(handle.get_label()) for handle in handles), default=1)
     across = max(1, min(len(handles), _LETTERS_ACROSS // (longest + 7)))
     lines = math.ceil(len(handles) / across)
-    size = (_WIDTH, _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines)
+    width = _WIDTH * max(1.0, places / _PLACES)
+    size = (width, _HEIGHT * rows + 0.1 + _LEGEND_LINE * lines)
     figure = Figure(figsize=size, layout="constrained", label=title)
     panels = figure.subplots(rows, columns, squeeze=False)
     if handles:
@@ -191,20 +197,12 @@ def laid_out(figure: Figure) -> Figure:
     return figure
 
 
-def prepare(
-    panel: Axes,
-    values: Sequence[float],
-    what: Quantity,
-    thresholds: DiagnosticThresholds,
-    kinds: Mapping[str, str],
-) -> None:
-    """Name a panel, and scale it to its values and its threshold, if it has one.
+def prepare(panel: Axes, what: Quantity, kinds: Mapping[str, str]) -> None:
+    """Name a panel before its number is drawn.
 
     Args:
         panel: the panel.
-        values: its values.
         what: its number.
-        thresholds: of the diagnostics.
         kinds: letters whose numbers are not all exact, for the title.
     """
     title = f"({what.marks}) {what.words}"
@@ -212,48 +210,21 @@ def prepare(
     if kind in (BOUND, PROXY):
         title = f"{title.replace('deepest ', '')}, or its {kind}"
     panel.set(title=title, ylabel=what.axis)
-    known = any(map(math.isfinite, values))
-    if known and what.letter:
-        limit = DIAGNOSTICS[what.letter].limit(thresholds)
-        fit(panel, [*values, limit], what.log)
-        threshold_line(panel, what.letter, limit)
-    else:
-        fit(panel, values, what.log)
-    if not known:
+    if what.log:
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter(_decade)
+        panel.yaxis.set_minor_formatter("")
+
+
+def finish(panel: Axes, what: Quantity, thresholds: DiagnosticThresholds) -> None:
+    """Draw the threshold of a panel's number, or say that there is no number."""
+    if not any(np.isfinite(line.get_ydata()).any() for line in panel.lines):
         panel.set_yticks([])
         panel.set_yticks([], minor=True)
-        panel.text(
-            *(0.5, 0.5, "not measured"),
-            transform=panel.transAxes,
-            color=MUTED,
-            ha="center",
-            va="center",
-        )
-
-
-def fit(panel: Axes, values: Iterable[float], log: bool = False) -> None:
-    """Scale a panel to all finite (on a log axis: positive) values."""
-    drawn = [_drawable(value, log) for value in values]
-    shown = [value for value in drawn if math.isfinite(value)]
-    if log:
-        _fit_decades(panel, list(map(math.log10, shown)))
-        return
-    low = min(shown, default=0.0)
-    high = max(shown, default=1.0)
-    extra = (high - low) * 0.1
-    if low == high:
-        extra = abs(high) * 0.5 or 0.5
-    panel.set_ylim(low - extra, high + extra)
-
-
-def _fit_decades(panel: Axes, exponents: Sequence[float]) -> None:
-    """Scale a log axis to whole decades around some exponents of ten."""
-    first = max(math.floor(min(exponents, default=-1.0) - 0.3), -_WIDEST)
-    last = min(math.ceil(max(exponents, default=1.0) + 0.3), _WIDEST)
-    panel.set_yscale("log")
-    panel.set_ylim(10.0**first, 10.0**last)
-    panel.yaxis.set_major_formatter(_decade)
-    panel.yaxis.set_minor_formatter("")
+        word = panel.text(0.5, 0.5, "not measured", transform=panel.transAxes)
+        word.set(color=MUTED, ha="center", va="center")
+    elif what.letter:
+        threshold_line(panel, what, DIAGNOSTICS[what.letter].limit(thresholds))
 
 
 def _decade(value: float, _: object) -> str:
@@ -261,12 +232,11 @@ def _decade(value: float, _: object) -> str:
     return power_of_ten(round(math.log10(value))) if 0 < value < math.inf else ""
 
 
-def _drawable(value: float, log: bool) -> float:
-    """The number to draw; NaN, which breaks a line, if the axis cannot show it."""
-    if not math.isfinite(value) or (log and value <= 0):
-        return math.nan
-    smallest = 1 / _LARGEST if log else -_LARGEST
-    return min(max(value, smallest), _LARGEST)
+def _drawable(ys: Sequence[float] | Floats, log: bool) -> Floats:
+    """The numbers to draw; NaN, which breaks a line, where the axis cannot show one."""
+    values = np.array(ys, dtype=np.float64)
+    values[~np.isfinite(values) | (log & (values <= 0))] = math.nan
+    return values.clip(1 / _LARGEST if log else -_LARGEST, _LARGEST)
 
 
 def plot(
@@ -277,24 +247,24 @@ def plot(
     **look: Any,
 ) -> None:
     """Draw points in a style, connected and marked unless ``look`` says otherwise."""
-    log = panel.get_yscale() == "log"
-    drawn = [_drawable(y, log) for y in ys]
+    drawn = _drawable(ys, panel.get_yscale() == "log")
     panel.plot(xs, drawn, **{"color": style.colour, "marker": style.marker, **look})
 
 
-def threshold_line(panel: Axes, letter: str, value: float) -> None:
+def threshold_line(panel: Axes, what: Quantity, value: float) -> None:
     """Draw a threshold as a dashed line with its name, and shade the side that fires."""
-    diagnostic = DIAGNOSTICS[letter]
-    low, high = panel.get_ylim()
-    if not low <= value <= high:
+    if what.log and value <= 0:
         # a log axis has no zero
         return
+    diagnostic = DIAGNOSTICS[what.letter]
     number = exact(value)
-    if letter == "d":
+    if what.letter == "d":
         number = f"{'+' if value > 0 else ''}{number} pp"
+    panel.axhline(value, color=LIMIT, **_DASHED)
+    low, high = panel.get_ylim()
     end = high if diagnostic.fires_above else low
     panel.axhspan(value, end, color=LIMIT, alpha=0.06, linewidth=0)
-    panel.axhline(value, color=LIMIT, **_DASHED)
+    panel.set_ylim(low, high)
     _name_line(panel, value, f"{diagnostic.bound}\n{number}", LIMIT)
 
 
@@ -304,30 +274,8 @@ def _name_line(panel: Axes, level: float, name: str, colour: str) -> None:
     panel.text(1.01, level, name, transform=across, color=colour, va="center", fontsize=6)
 
 
-def name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
-    """Name the positions 0, 1, … of the horizontal axis, or count them if names do not fit.
-
-    Args:
-        panel: the panel.
-        names: of the positions.
-        letters: as in `labels_of`.
-    """
-    labels = labels_of(names, letters)
-    panel.set_xticks(range(len(labels)), labels)
-    if names and not labels:
-        panel.set_xlabel(f"{len(names)} of them, in order")
-
-
-def labels_of(names: Sequence[str], letters: int) -> list[str]:
-    """Labels of positions below a panel, a word a line; none if they do not fit.
-
-    Args:
-        names: of the positions.
-        letters: number of letters that fit below the panel.
-
-    >>> labels_of(["State Bridge"], 20)[0].splitlines(), labels_of(["DFA"] * 9, 16)
-    (['State', 'Bridge'], [])
-    """
-    labels = [re.sub("[_ ]", "\n", sanitize(name)) for name in names]
-    longest = max(map(len, "\n".join(labels).split("\n")), default=0)
-    return labels if (longest + 1) * len(labels) <= letters else []
+def name_places(panel: Axes, names: Sequence[str]) -> None:
+    """Name the positions 0, 1, … of the horizontal axis."""
+    labels = list(map(sanitize, names))
+    panel.set_xticks(range(len(labels)), labels, rotation=45, ha="right", rotation_mode="anchor")
+    panel.set_xlim(-0.6, max(len(labels), 1) - 0.4)

@@ -20,7 +20,7 @@ import torch
 from fa_core.audit.jobs import Job, JobProgress, ignore, input_hashes, versions
 from fa_core.audit.loading import TEST_BATCH, Evaluation, memory_for
 from fa_core.audit.measuring import measure_run
-from fa_core.errors import FaError, UsageError
+from fa_core.errors import UsageError
 from fa_core.files.atomic import write_json
 from fa_core.files.decode import Json, loads, reading
 from fa_core.files.opening import read_file
@@ -44,13 +44,6 @@ from fa_core.zoo.data import DataSet, eval_batches
 from fa_core.zoo.methods import make_method, method_class
 from fa_core.zoo.methods.base import OPTIMIZERS
 from fa_core.zoo.models import ARCHS, build, build_on_meta
-
-CHECK_EVERY = 50
-"""Steps between checks for a finite loss; on a GPU each check waits for the device."""
-
-
-class Diverged(FaError):
-    """The training loss is no longer finite."""
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,9 +262,6 @@ class Training:
 
         Returns:
             Mean cross entropy over the epoch's steps.
-
-        Raises:
-            Diverged: the cross entropy became NaN or infinite.
         """
         assert self.optimizer is not None
         self.net.train()
@@ -295,11 +285,7 @@ class Training:
             self.optimizer.step()
             self.method.extra_step(self.net, info)
             total += info.ce
-            done = step + 1
-            is_checked = done % CHECK_EVERY == 0 or done == steps
-            if is_checked and not math.isfinite(float(total)):
-                raise Diverged(f"the loss is {float(info.ce)} by step {done} of epoch {epoch}")
-            on_step(done)
+            on_step(step + 1)
         return float(total) / steps
 
     def _train_epoch(
@@ -316,12 +302,8 @@ class Training:
             progress.update((epoch - 1) * steps + step, epochs * steps)
 
         start = time.perf_counter()
-        stopped = None
-        try:
-            loss = self.epoch(epoch, on_step)
-        except Diverged as error:
-            loss = math.nan
-            stopped = f"diverged: {error.what}"
+        loss = self.epoch(epoch, on_step)
+        stopped = None if math.isfinite(loss) else f"diverged: the loss is {loss} in epoch {epoch}"
         report = self._measured()
         entry = trace_entry(
             epoch,

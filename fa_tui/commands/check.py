@@ -22,7 +22,7 @@ from fa_core.reporting.sections.claims import claim_line, counts_of_claims
 from fa_tui import options
 from fa_tui.commands import check_forms, inputs, output
 from fa_tui.commands.check_forms import FAILED, OPEN, PASSED, Case, Checked
-from fa_tui.commands.verdict_remarks import Doubts, all_counts_text
+from fa_tui.commands.verdict_remarks import NotesByRun, all_counts_text, doubts_of
 from fa_tui.commands.verdict_table import judged, named
 from fa_tui.option_groups import ChosenOptions, Criteria
 from fa_tui.views.words import runs_words, with_seed
@@ -165,7 +165,7 @@ def _first_reading(
     rows: Sequence[AuditRow], criteria: Criteria, required: frozenset[str], detailed: bool
 ) -> tuple[list[Case], list[str], str]:
     """The runs but for controls, the doubts, and the counts."""
-    doubts, judgements, fired = Doubts(), Counter[tuple[str, str]](), Counter[str]()
+    doubts, judgements, fired = NotesByRun(), Counter[tuple[str, str]](), Counter[str]()
     cases = []
     for as_read, (row, label) in zip(rows, named(rows, criteria), strict=True):
         judgements[counted(row.report)] += 1
@@ -175,11 +175,12 @@ def _first_reading(
         lines = list(_says(row, name, required, as_read))
         outcome = _outcome(row, required)
         cases.append(_case(row, name, outcome, lines, detailed))
-        doubts.add(row.report, name)
+        for doubt in doubts_of(row.report):
+            doubts.add(doubt, name)
         fired.update(row.report.flags)
     letters = ", ".join(f"({letter}) {fired[letter]}" for letter in sorted(fired))
     summary = all_counts_text(judgements) + (f"; fires: {letters}" if letters else "")
-    return cases, list(doubts.lines()), summary
+    return cases, list(doubts.lines(len(cases))), summary
 
 
 def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bool) -> Case:
@@ -189,7 +190,7 @@ def _case(row: AuditRow, name: str, outcome: str, lines: list[str], detailed: bo
 
 
 def _outcome(row: AuditRow, required: frozenset[str]) -> str:
-    judged = row.report.claim
+    judged = row.report.judgement
     if judged == WALKS_BACK:
         return FAILED
     if judged != TRUSTWORTHY or _lacks(row.report, required):
@@ -226,7 +227,7 @@ def _says(row: AuditRow, name: str, required: frozenset[str], as_read: AuditRow)
         as_read: the run with the thresholds of its file.
     """
     report, source = row.report, row.source
-    if report.claim != TRUSTWORTHY:
+    if report.judgement != TRUSTWORTHY:
         yield f"{name}: {report.words} [{known_text(report)}] ({source})"
         for what in report.nonfinite.values():
             yield f"  {what}"

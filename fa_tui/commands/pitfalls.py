@@ -41,8 +41,10 @@ def pitfalls_command(
     from fa_core.pitfalls import PITFALLS, SAMPLE, demonstrate  # imports torch
 
     shown = demonstrate(names or PITFALLS, run or sample_runs() / SAMPLE)
-    text = "\n\n".join("\n".join(explained(one)) for one in shown)
-    output.print_result(format, [one.to_dict() for one in shown], [text])
+    lines: list[str] = []
+    for one in shown:
+        lines += [*explained(one), ""]
+    output.print_result(format, [one.to_dict() for one in shown], lines[:-1])
 
 
 def explained(one: Demonstration) -> Iterator[str]:

@@ -23,12 +23,12 @@ def show_command(
 
     In JSON and CSV `flags` names what fires and `undecided` what neither fires nor passes: its
     95 % interval (`intervals`) holds the threshold, or it is a lower bound that does not fire, or
-    (a) where the stream is 0. `judgement` is walk-back, undecided or trustworthy, `verdict` the
+    (a) where the stream is 0. `judgement` is walk-back, undecided, trustworthy, not measured, or
+    control (frozen, shallow, random_init, random_targets), which claims nothing; `verdict` is the
     same in words; `by_numbers` are the letters by the published rule, which knows no intervals.
     `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
     frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires. `flips`
-    (JSON) are the thresholds that would change the judgement. A control (frozen, shallow,
-    random_init, random_targets) has `control`: its verdict is no claim.
+    (JSON) are the thresholds that would change the judgement.
 
     Examples:
 

@@ -88,9 +88,8 @@ def train_command(  # noqa: PLR0913 (options of a command)
 ) -> None:
     """Train runs, measured every epoch, each into a run folder.
 
-    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; with feedback per weight (kernels too)
-    fa_weights, usf, brsf, frsf, kp, weight_mirror; dfa_layers, sparse_dfa, drtp, dtp, pc,
-    local_loss; forward-only, so without Γ, pepita, ff;
+    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep, sparse_dfa, drtp, dtp, pc, local_loss;
+    forward-only, so without Γ, pepita, ff;
     controls: frozen, shallow, random_init, random_targets.
     A run's (d) is measured against the frozen run of the same seed in the same folder.
 

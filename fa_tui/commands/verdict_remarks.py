@@ -9,7 +9,6 @@ from itertools import islice
 from fa_core.formats.rows import AuditRow, conditions_of, uneven
 from fa_core.option_values import listed
 from fa_core.report.beside import failure_mode, floor_text, reference_text
-from fa_core.report.diagnostic_record import range_text
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import ASSUMED, DIAGNOSTICS, LETTERS
 from fa_core.report.intervals import sample_count
@@ -56,46 +55,19 @@ class NotesByRun:
             yield f"{more} more of this kind: see --format json, or a run in the explorer"
 
 
-class Doubts:
-    """Collects the undecided diagnostics of judged runs."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, list[str]] = {}
-        self._interval: dict[str, tuple[str, float]] = {}
-        self._unproven: dict[tuple[str, str], list[str]] = {}
-        self._has_more: set[str] = set()
-
-    def add(self, report: DiagnosticReport, name: str) -> None:
-        """Add a judged run."""
-        for letter in report.undecided:
-            if letter in report.unproven:
-                reason = why_unproven(report, letter)
-                self._unproven.setdefault((letter, reason), []).append(name)
-            else:
-                limit = DIAGNOSTICS[letter].limit(report.thresholds)
-                self._names.setdefault(letter, []).append(name)
-                self._interval[letter] = range_text(report, letter), limit
-                if _has_more_batches(report, letter):
-                    self._has_more.add(letter)
-
-    def lines(self) -> Iterator[str]:
-        """A line per diagnostic: its runs, the reason, and what would decide it."""
-        for (letter, reason), names in sorted(self._unproven.items()):
-            yield f"({letter}) undecided on {listed(names, NAMED_AT_MOST)}: {reason}"
-        for letter, names in sorted(self._names.items()):
-            ends, limit = self._interval[letter]
-            if len(names) == 1:
-                holds = f"its 95% interval [{ends}] holds {brief(limit)}"
-            else:
-                holds = f"their 95% intervals hold {brief(limit)}"
-            named = listed(names, NAMED_AT_MOST)
-            yield f"({letter}) undecided on {named}: {holds}; {self._remedy(letter)}"
-
-    def _remedy(self, letter: str) -> str:
-        if letter not in self._has_more:
-            return "more test samples narrow it"
-        option = "--batches" if letter == "c" else "--norm-batches"
-        return f"more eval batches ({option}) narrow it"
+def doubts_of(report: DiagnosticReport) -> Iterator[str]:
+    """Why each undecided diagnostic of a judged run is, and what would decide it."""
+    for letter in sorted(report.undecided):
+        if letter in report.unproven:
+            why = why_unproven(report, letter)
+        else:
+            limit = brief(DIAGNOSTICS[letter].limit(report.thresholds))
+            remedy = "more test samples narrow it"
+            if _has_more_batches(report, letter):
+                option = "--batches" if letter == "c" else "--norm-batches"
+                remedy = f"more eval batches ({option}) narrow it"
+            why = f"the 95% interval holds {limit}; {remedy}"
+        yield f"({letter}) undecided: {why}"
 
 
 def _has_more_batches(report: DiagnosticReport, letter: str) -> bool:
@@ -119,10 +91,9 @@ class Remarks:
 
     def __init__(self) -> None:
         self._judgements: Counter[tuple[str, str]] = Counter()
-        self._doubts = Doubts()
         self._has_evidence = False
         self._conditions: Counter[tuple[object, ...]] = Counter()
-        self._counted: Counter[str] = Counter()
+        self._doubts, self._reasons = NotesByRun(), NotesByRun()
         self._caveats, self._causes = NotesByRun(), NotesByRun()
         self._modes, self._oddities = NotesByRun(), NotesByRun()
         self._flips: list[str] = []
@@ -137,9 +108,11 @@ class Remarks:
         """
         report, name = row.report, with_seed(label, row)
         self._judgements[counted(report)] += 1
-        self._doubts.add(report, name)
+        for doubt in doubts_of(report):
+            self._doubts.add(doubt, name)
         self._conditions[conditions_of(report)] += 1
-        self._count_reasons(report)
+        for reason in _reasons(report):
+            self._reasons.add(reason, name)
         for letter, kind in report.kinds.items():
             if letter in report.coverage and kind != ASSUMED:
                 self._has_evidence = True
@@ -158,17 +131,6 @@ class Remarks:
             difference = recorded_text(report, as_read.report.thresholds)
             self._oddities.add(f"{difference} in {row.source}", name)
 
-    def _count_reasons(self, report: DiagnosticReport) -> None:
-        """Count assumed baselines, and reasons of unmeasured diagnostics."""
-        coverage = report.coverage
-        if not coverage:
-            return
-        if report.assumed_baseline_acc is not None and "d" in coverage:
-            self._counted[f"?: (d) against a frozen baseline of {baseline_text(report)}"] += 1
-        for letter, reason in report.unmeasured.items():
-            if letter in LETTERS and letter not in coverage:
-                self._counted[f"({letter}) not measured: {reason}"] += 1
-
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
         counts = self._judgements
@@ -181,11 +143,20 @@ class Remarks:
         yield " ".join(cell_legend(controls=counts[CONTROL, ""] > 0))
         if self._has_evidence:
             yield EVIDENCE_LEGEND
-        for reason, count in sorted(self._counted.items()):
-            yield f"{reason} ({runs_words(count)})"
-        yield from self._doubts.lines()
+        for notes in (self._reasons, self._doubts):
+            yield from notes.lines(counts.total())
         yield from uneven(self._conditions)
         for notes in (self._caveats, self._causes, self._modes, self._oddities):
             yield from notes.lines(counts.total())
         if counts.total() == 1:
             yield from (f"to flip: {flip}" for flip in self._flips)
+
+
+def _reasons(report: DiagnosticReport) -> Iterator[str]:
+    """The assumed baseline, and why diagnostics are not measured; of a run without any, nothing."""
+    coverage = report.coverage
+    if coverage and report.assumed_baseline_acc is not None and "d" in coverage:
+        yield f"?: (d) against a frozen baseline of {baseline_text(report)}"
+    for letter, reason in report.unmeasured.items():
+        if coverage and letter in LETTERS and letter not in coverage:
+            yield f"({letter}) not measured: {reason}"

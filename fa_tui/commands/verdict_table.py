@@ -97,8 +97,8 @@ def record(row: AuditRow) -> Json:
 
     Optional keys: ``evidence`` of inexact numbers: diagnostic letter → ``bound``, ``proxy`` or
     ``assumed``; ``assumed_baseline_acc``, with no (d) in ``coverage``; ``intervals`` (number → low,
-    high); ``control``: the verdict is no claim; ``beside``: letter → what was measured beside it;
-    ``flips``: the thresholds that would change the judgement (`flips_of`).
+    high); ``beside``: letter → what was measured beside it; ``flips``: the thresholds that would
+    change the judgement (`flips_of`).
     """
     report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     known: Json = {"evidence": kinds}
@@ -106,8 +106,6 @@ def record(row: AuditRow) -> Json:
         known["assumed_baseline_acc"] = report.assumed_baseline_acc
     known["noise_scale"] = report.noise_scale
     known["margins_by_rule"] = report.margins_by_rule
-    if row.is_control:
-        known["control"] = True
     known["flips"] = [flip.to_dict() for flip in flips_of(report)]
     known["intervals"] = intervals
     known["beside"] = _beside(report)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.widget import Widget
 
-from fa_core.report.diagnostics import BIT
 from fa_core.report.notes import baseline_text
 from fa_core.report.numbers import short
 from fa_tui.pages.page import Page
@@ -19,6 +18,7 @@ from fa_tui.share import Shared
 from fa_tui.views.comparison import (
     MARKED,
     Group,
+    agreement,
     column_labels,
     extremes_words,
     groups_of,
@@ -49,8 +49,7 @@ from.
   mean         of norms and growth the geometric mean and its factor, (×1.2), else \
                mean ± sample std; only of one method, with its axes, place and depth: \
 different networks have no mean
-  ↑ ↓          the largest of the line, the smallest
-  ▲            the block in which a run grows most; red where (a) fires on it
+  red          a number on which a diagnostic fires; of growth, a block above the limit
 
   tab          the next method; shift+tab: the one before
   ↑ ↓ ← →      move (or h j k l); to the right come more runs, the ratio and the mean
@@ -180,17 +179,7 @@ different networks have no mean
         if group is None:
             return Shared()
         rows = [session.rows[row] for row in group.rows]
-        return Shared(self._value_here(), command_for(self.app, "show", rows=group.rows), rows)
-
-    def _value_here(self) -> str:
-        """The value under the cursor with all digits."""
-        here = self.view.under_cursor
-        if here is None or here[1] is None or here[0].spread is None:
-            return ""
-        value = here[0].spread.values[here[1]]
-        if value is None:
-            return ""
-        return repr(value)
+        return Shared(self.here.text.strip(), command_for(self.app, "show", rows=group.rows), rows)
 
     def _show(self) -> None:
         group, session = self.group, self.session
@@ -206,7 +195,7 @@ different networks have no mean
 
     def _say(self) -> None:
         group = self.group
-        self.agreement.set(*(self._agreement(group) if group is not None else ()))
+        self.agreement.set(*(agreement(self.session, group) if group is not None else ()))
         self._say_here()
         self.app.explorer.describe()
 
@@ -227,24 +216,6 @@ different networks have no mean
             scope = [(" ", ""), *scope_pieces(self.session)]
         name = (f" {group.name} ", "strong")
         return [(" compare ", "accent"), name, *about, *scope]
-
-    def _agreement(self, group: Group) -> Iterator[tuple[str, str]]:
-        """On how many of the runs each diagnostic fires; one on which they disagree stands out."""
-        session, rows = self.session, group.rows
-        if len(rows) < 2:
-            yield " one run: nothing to compare it with; mark some in the matrix (space)", "warn"
-            return
-        yield (f" of the first {len(rows)}" if group.left_out else "") + " fires on", "dim"
-        for letter, bit in BIT.items():
-            measured = [row for row in rows if session.coverage[row] & bit]
-            fires = sum(bool(session.flags[row] & bit) for row in measured)
-            doubtful = sum(bool(session.undecided[row] & bit) for row in measured)
-            if not measured:
-                yield f"  {letter} not measured", "dim"
-                continue
-            doubt = f" ({doubtful} undecided)" if doubtful else ""
-            tone = "warn" if 0 < fires < len(measured) else "bad" if fires else "good"
-            yield f"  {letter} {fires} of {len(measured)}{doubt}", tone
 
     @on(CompareView.Moved)
     def _say_here(self) -> None:

@@ -96,8 +96,11 @@ lacks. Both are judged by the thresholds of the sliders.
         name = (" before and after ", "accent")
         if not self._after:
             return [name, (" one file or folder is open: nothing to compare it with", "strong")]
-        places = f" A {self._before}   B {self._after}   "
-        return [name, (places, "strong"), (difference_summary(self._every), "dim")]
+        places = [(" A ", ""), (self._before, "strong"), ("  B ", ""), (self._after, "strong")]
+        return [name, *places]
+
+    def legend(self) -> Row:
+        return [(f" {difference_summary(self._every)}", "dim")] if self._after else super().legend()
 
     def _rows_of(self, place: str) -> list[AuditRow]:
         """The runs in scope of a file or folder, judged."""

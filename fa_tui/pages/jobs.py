@@ -70,7 +70,7 @@ x ends a job of this explorer, after a question; what another shell began is end
 with its process). \
 A file that is ended leaves nothing behind. A run that was measured again shows = or ≠ and \
 the first value that differs. \
-R begins again one that failed or was ended, M all of them. \
+R begins again one that failed or was ended. \
 The time left is shown once there is a rate to compute it from; of a job that is over, the time \
 it took. \
 What runs is on top, what failed stands out; the cursor stays on its job. Above the log: its \
@@ -106,13 +106,6 @@ process. ← → show the end of a long line.
             "End all",
             key_display="X",
             tooltip="end everything that is not finished, after a question",
-        ),
-        Binding(
-            "M",
-            "retry_all",
-            "All again",
-            key_display="M",
-            tooltip="begin all failed and ended jobs again",
         ),
     ]
 
@@ -184,14 +177,12 @@ process. ← → show the end of a long line.
         """Action → jobs it applies to."""
         jobs, under = self._jobs.listed(), self.job
         active = [job for job in jobs if not (job.over or job.elsewhere)]
-        failed = [job for job in jobs if job.can_retry]
         # the line may be a tenth of a second old
         here = under.id if under is not None else ""
         return {
             "cancel": [job for job in active if job.id == here],
             "cancel_all": active[::-1],
-            "retry": [job for job in failed if job.id == here],
-            "retry_all": failed,
+            "retry": [job for job in jobs if job.can_retry and job.id == here],
         }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -233,12 +224,10 @@ process. ← → show the end of a long line.
 
     action_cancel_all = partialmethod(action_cancel, "cancel_all")
 
-    def action_retry(self, which: str = "retry") -> None:
-        """Retry the job under the cursor, or all failed and cancelled jobs."""
-        for job in self._targets()[which]:
+    def action_retry(self) -> None:
+        """Retry the failed or cancelled job under the cursor."""
+        for job in self._targets()["retry"]:
             self._jobs.retry(job.id)
-
-    action_retry_all = partialmethod(action_retry, "retry_all")
 
     @on(LineTable.Moved)
     def _show_job(self) -> None:

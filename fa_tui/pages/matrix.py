@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from textual import on
-
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
 from fa_tui.views.columns import CELLS, NORMS
-from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Row
-from fa_tui.widgets.run_cells import RunsView, norm_legend
+from fa_tui.widgets.run_cells import norm_legend
 
 
 class MatrixPage(RunsPage):
@@ -24,14 +21,9 @@ class MatrixPage(RunsPage):
         self.view = Matrix(session, CELLS.get(look.show))
         self.view.id = "matrix"
 
-    @on(RunsView.ShowsChanged)
-    def _shows_changed(self) -> None:
-        self.app.say("")
-        self.app.explorer.describe()
-
-    def overview(self) -> Overview:
+    def shows(self) -> str:
         quantity = self.view.quantity
-        return Overview(quantity=quantity.title if quantity else "")
+        return f"showing {quantity.title}" if quantity else ""
 
     def legend(self) -> Row:
         quantity = self.view.quantity
@@ -42,4 +34,4 @@ class MatrixPage(RunsPage):
             return [(f" {quantity.title} ", "strong"), ("was measured on no run here", "warn")]
         if quantity is NORMS:
             return [(" ", ""), *norm_legend(self.view.cells.bars, glyphs)]
-        return self.view.cells.legend(quantity, shaded=bool(self.view.style_of("shade-0")))
+        return self.view.cells.legend(quantity)

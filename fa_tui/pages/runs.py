@@ -11,7 +11,6 @@ from textual.binding import Binding
 from textual.widget import Widget
 
 from fa_core.report.verdict import cell_legend
-from fa_core.report.verdict_text import flips_of
 from fa_tui.later import Later
 from fa_tui.pages.page import Page
 from fa_tui.session import Session, changed_cells
@@ -19,9 +18,8 @@ from fa_tui.share import Shared
 from fa_tui.views.looks import SeedLooks
 from fa_tui.views.run_work import work_lines
 from fa_tui.views.text import as_many, short_paths
-from fa_tui.views.words import Overview, title_pieces
+from fa_tui.views.words import title_pieces
 from fa_tui.widgets.painted import Place, Row
-from fa_tui.widgets.run_cells import RunsView
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -47,11 +45,11 @@ class RunsPage(Page):
     FOLDS_BELOW = 16
     BINDINGS = [
         Binding(
-            "F",
-            "flip_run",
-            "Flip this run",
+            "enter",
+            "open_run",
+            "Details",
             show=False,
-            tooltip="move the sliders to where this run has the other verdict; u: back",
+            tooltip="the run on all of the width; esc goes back",
         ),
     ]
 
@@ -124,7 +122,6 @@ class RunsPage(Page):
         """Whether the run has the whole page."""
         return self.has_class("-run-alone")
 
-    @on(RunsView.Opened)
     def action_open_run(self) -> None:
         """Show the run under the cursor on the whole page; Esc goes back."""
         if self.row is None or self.detail is None:
@@ -139,17 +136,6 @@ class RunsPage(Page):
             self.show_detail()
             self.screen.set_focus(self.detail)
 
-    def action_flip_run(self) -> None:
-        """Move the thresholds to the nearest ones that give the run another judgement."""
-        now = self.session
-        flips = []
-        if self.row is not None:
-            flips = flips_of(now.rows[self.row].report.with_thresholds(now.thresholds))
-        if flips:
-            self.app.step(now.but(thresholds=flips[0].moved(now.thresholds)))
-        else:
-            self.app.say("no thresholds give this run another verdict", "dim")
-
     def back(self) -> bool:
         if self.is_open and self.detail is not None:
             self.remove_class("-run-alone")
@@ -162,17 +148,14 @@ class RunsPage(Page):
     def on_resize(self) -> None:
         self.call_after_refresh(self.show_detail)
 
-    def overview(self) -> Overview:
-        """The view's settings in the title."""
+    def shows(self) -> str:
+        """How the runs are shown, for the title; ``""``: as usual."""
         raise NotImplementedError
 
     def title(self) -> Row:
         app = self.app
-
-        def opened(room: int) -> str:
-            return app.opened or short_paths(app.paths, room, app.terminal.glyphs.ellipsis)
-
-        return title_pieces(self.overview(), self.session, app.size.width, opened)
+        opened = app.opened or short_paths(app.paths, ellipsis=app.terminal.glyphs.ellipsis)
+        return title_pieces(self.session, self.shows(), app.size.width, opened)
 
     def cell_legend(self) -> Row:
         """The signs of a verdict's cell, as many as fit."""

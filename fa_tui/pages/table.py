@@ -8,7 +8,6 @@ from textual import on
 
 from fa_tui.pages.runs import RunsPage
 from fa_tui.session import Session
-from fa_tui.views.words import Overview
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.table import LineTable
@@ -23,17 +22,20 @@ class TablePage(RunsPage):
         super().__init__(session, row)
         self.view = RunTable(session, order=self.app.begins.sort, id="table")
 
-    @on(LineTable.Ordered)
-    def _changed(self) -> None:
+    @on(LineTable.Moved)
+    def _described(self) -> None:
+        """Name the run under the cursor, and the order, which may have changed."""
         self.app.explorer.describe()
 
-    def overview(self) -> Overview:
+    def shows(self) -> str:
         order = self.view.order
         arrow = "↓" if order.startswith("-") else "↑"
-        return Overview(order=order and f"{order.lstrip('-')} {arrow}")
+        return order and f"by {order.lstrip('-')} {arrow}"
 
     def options(self) -> Sequence[str]:
         return ["--sort", self.view.order] if self.view.order else []
 
     def legend(self) -> Row:
-        return self.cell_legend()
+        """The whole name under the cursor where the column cuts it; else what cells mean."""
+        name = self.view.cut_name
+        return [(f" {name}", "strong")] if name else self.cell_legend()

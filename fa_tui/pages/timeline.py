@@ -36,6 +36,8 @@ from fa_tui.widgets.table import GridTable, LineTable
 _FLUSH_SECONDS = 0.001
 _BOTH = 120
 """Columns of the terminal from which a second quantity stands beside the first."""
+_MOST_DIM = 60
+"""Other lines that are drawn; more would make each key slow."""
 _HOW_TO = (
     "# Where traces come from",
     "fa-tui train writes trace.jsonl into every run folder.",
@@ -66,7 +68,8 @@ class TimelinePage(Page):
 The runs over their epochs
 Below, a line per method: the first epoch at which each diagnostic fires, a number per seed \
 (–: never), what stopping at (a) or (b) would have saved, and the accuracy there and at the end. \
-Above, the seeds of the line under the cursor, each with its mark and colour; in a terminal of \
+Above, the seeds of the line under the cursor, each with its mark and colour, and dim the first \
+seed of every other line; in a terminal of \
 120 columns beside them the next quantity. ✗ is the epoch at which a seed first fires (∞ at the \
 top: its value is not finite there). Dashed across: the threshold; of (d) each seed has its own. A \
 mark whose place is taken stands further back on its curve. ~: undecided at the end. An epoch \
@@ -84,10 +87,9 @@ without intervals is judged by its numbers.
         & #charts Canvas { width: 1fr; }
         & #beside { margin: 0 0 0 1; }
         & GridTable { height: 1fr; }
-        & #notes { height: auto; max-height: 2; padding: 0 1; color: $text-muted; }
-        & #notes.-empty { display: none; }
+        & #notes { display: none; height: 1fr; padding: 1 1; color: $text-muted; }
         &.-empty #quantities, &.-empty #charts, &.-empty GridTable { display: none; }
-        &.-empty #notes { height: 1fr; max-height: 100%; padding: 1 1; }
+        &.-empty #notes { display: block; }
     }
     """
 
@@ -199,17 +201,18 @@ without intervals is judged by its numbers.
             session, glyphs = self.session, self.app.terminal.glyphs
             place = SHOWN.index(self._shown)
             other = SHOWN[place + 1] if self._shown is not SHOWN[-1] else SHOWN[place - 1]
+            dim = [own[0] for _, own in self._lines if own is not runs][:_MOST_DIM]
             for canvas, shown in ((self.canvas, self._shown), (self.beside, other)):
-                canvas.set_chart(epoch_chart(shown, runs, looks, session.thresholds, glyphs))
+                canvas.set_chart(epoch_chart(shown, runs, looks, session.thresholds, glyphs, dim))
             self.beside.display = self.app.size.width >= _BOTH and is_recorded(runs, other)
             self.about.set(*self._about(runs))
-            notes = dict.fromkeys(note for run in runs for note in run.skipped)
-            self.notes.set_lines(["; ".join(notes)])
-            self.notes.set_class(not notes, "-empty")
         else:
-            self.notes.set_class(False, "-empty")
             self.notes.set_lines([f"{without_traces(self.session).hint}.", "", *_HOW_TO])
         self.app.explorer.describe()
+
+    def legend(self) -> Row:
+        notes = dict.fromkeys(note for run in self._drawn for note in run.skipped)
+        return [(f" {'; '.join(notes)}", "dim")] if notes else super().legend()
 
     def title(self) -> Row:
         runs, session = self._drawn, self.session

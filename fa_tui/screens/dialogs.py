@@ -240,8 +240,10 @@ class PathSuggester(Suggester):
 
 def _path_problem(text: str) -> str:
     """Why a typed path cannot be opened, and how it may go on."""
-    if text.strip() and exists(typed_path(text.strip())):
-        return ""
+    path = typed_path(text.strip())
+    if text.strip() and exists(path):
+        whole = real_path(path).parent == real_path(path)
+        return f"{path} is the whole disk: name a folder in it" if whole else ""
     return listed(completions(text), 5) or "no such file or folder"
 
 

@@ -20,7 +20,7 @@ from fa_tui.session import Session
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line, TextLines
-from fa_tui.widgets.painted import SCROLLS
+from fa_tui.widgets.painted import MOVES, SCROLLS
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -38,9 +38,10 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS = [
         Binding("question_mark,f1,enter", "dismiss", show=False, priority=True),
+        # letters are text to type
         *(
-            Binding(keys.split(",")[0], f"pane({action!r})", show=False, priority=True)
-            for keys, action in SCROLLS.items()
+            Binding(keys.partition(",")[0], f"pane({action!r})", show=False, priority=True)
+            for keys, action in zip(MOVES, SCROLLS, strict=True)
         ),
     ]
 

@@ -19,6 +19,7 @@ from textual.widgets import OptionList
 from fa_tui.views.text import padded, width_of
 from fa_tui.widgets.entry import Entry
 from fa_tui.widgets.line import KeyBar, Line
+from fa_tui.widgets.painted import moving
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -96,14 +97,10 @@ def shown_choices(choices: Sequence[Choice], glyphs: Glyphs) -> list[Content]:
 class ChoiceList(OptionList):
     """Textual's list, with the keys that move in every list here."""
 
-    BINDINGS = [
-        Binding("up,k", "cursor_up", "Up", show=False),
-        Binding("down,j", "cursor_down", "Down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
-        Binding("pageup,ctrl+u,ctrl+b", "page_up", "Page up", show=False),
-        Binding("pagedown,ctrl+d,ctrl+f", "page_down", "Page down", show=False),
-    ]
+    BINDINGS = moving(
+        *("cursor_up", "cursor_down", "page_up", "page_down"),
+        *("page_up", "page_down", "first", "last"),
+    )
 
 
 class ChoiceScreen(Dialog[Any]):

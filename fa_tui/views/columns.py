@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -16,25 +16,10 @@ from fa_core.report.diagnostics import block_growths
 from fa_core.report.numbers import plain, scientific, short
 from fa_core.report.quantities import BY_NAME, QUANTITIES, Quantity
 from fa_core.sanitize import sanitize
-from fa_tui.session import Session
+from fa_tui.session import Runs, Scope, Session
 from fa_tui.views.grid import own_axes, rank, sign
-from fa_tui.views.scale import Scale, drawable
+from fa_tui.views.scale import drawable
 from fa_tui.views.text import cut_start, width_of
-
-SHADES = 8
-"""As many as the eye can distinguish behind text."""
-
-
-def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
-    """The scale of some numbers; None unless two of them differ.
-
-    >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
-    Scale(lo=1.0, hi=3.0, log=True)
-    """
-    shown = set(drawable(values, log=log))
-    if len(shown) < 2:
-        return None
-    return Scale(min(shown), max(shown), log)
 
 
 def magnitude(value: float, cells: int = 8) -> str:
@@ -104,15 +89,16 @@ NUMBER_CELLS = 8
 """Width of a number in a column, without the sign of an assumed baseline."""
 
 
-def format_in(session: Session, quantity: Quantity) -> Write:
+@lru_cache(maxsize=16)
+def format_in(scope: Scope, quantity: Quantity) -> Write:
     """How a quantity is written in a column of the runs in scope."""
     if not quantity.log:
         return quantity.text
     numbers: Iterable[float | None]
     if quantity.letter:
-        numbers = session.values_in_scope(quantity.letter)
+        numbers = scope.values_with_controls(quantity.letter)
     else:
-        numbers = values_of(quantity, session, session.in_scope)
+        numbers = [quantity.of(row.report) for row in scope.runs]
     return one_format(numbers, NUMBER_CELLS)
 
 
@@ -176,14 +162,15 @@ def identity_columns() -> list[Column]:
     ]
 
 
-def columns_of(session: Session) -> list[Column]:
-    """The columns behind method and seed."""
+@lru_cache(maxsize=2)
+def columns_of(runs: Runs) -> list[Column]:
+    """The columns behind method and seed, whatever the filter."""
     return [
         Column("verdict", "verdict", 10, _judged, _nothing),
-        *(_of_quantity(quantity, session) for quantity in QUANTITIES),
-        *(_of_axis(name) for name in own_axes(session.rows)),
-        Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
-        Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
+        *map(_of_quantity, QUANTITIES),
+        *(_of_axis(name) for name in own_axes(runs.rows)),
+        Column("key", "run", _fitting(runs, "key", _KEYS), own("key"), own("key")),
+        Column("source", "source", _fitting(runs, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, _worded, lambda at, row: at.judged(row).words),
         Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
     ]
@@ -202,16 +189,16 @@ def _worded(session: Session, row: int) -> tuple[str, int, int]:
     return session.judgement(row), *_judged(session, row)
 
 
-def _fitting(session: Session, name: str, cells: range) -> int:
+def _fitting(runs: Runs, name: str, cells: range) -> int:
     """Width of a column: its longest text within limits, and a gap."""
-    texts = set(map(attrgetter(name), session.rows))
+    texts = set(map(attrgetter(name), runs.rows))
     longest = max(map(width_of, map(sanitize, texts)), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
 def every_column(session: Session) -> list[Column]:
     """Every column; each can be sorted by."""
-    return [*identity_columns(), *columns_of(session)]
+    return [*identity_columns(), *columns_of(session.runs)]
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
@@ -265,22 +252,21 @@ def _seed(session: Session, row: int) -> str:
     return str(seed)
 
 
-def _of_quantity(quantity: Quantity, session: Session) -> Column:
+def _of_quantity(quantity: Quantity) -> Column:
     return Column(
         quantity.name,
         quantity.title,
         width=max(NUMBER_CELLS + 1, len(quantity.title) + 1) + 2,
         key=partial(value_of, quantity),
-        # made when the first cell is drawn
-        text=partial(_number, quantity, cache(partial(format_in, session, quantity))),
+        text=partial(_number, quantity),
         right=True,
         letter=quantity.letter,
     )
 
 
-def _number(quantity: Quantity, format_of: Callable[[], Write], session: Session, row: int) -> str:
+def _number(quantity: Quantity, session: Session, row: int) -> str:
     value = value_of(quantity, session, row)
-    text = written(value, format_of())
+    text = written(value, format_in(session.seen, quantity))
     if value is not None and is_assumed(quantity, session, row):
         return f"{text}?"
     return text

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from fa_core.analysis.seeds import LayerSpread, across_runs, first_parting
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import block_growths
+from fa_core.report.diagnostics import BIT, block_growths
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity, named
 from fa_core.reporting.sections.analyses import stat_words
@@ -119,27 +119,12 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
 
 
 def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
-    """A name per run in two parts, the first of which may be cut.
-
-    The seed if only seeds differ, else as in `disambiguate`, without a seed that all share.
-    """
-    rows = [session.rows[index] for index in group.rows]
-    if are_seeds(session, group):
-        return [("", f"s{row.seed}") for row in rows]
-    if group.name != MARKED and len({row.seed for row in rows}) == 1:
-        # the line's name has the seed
-        rows = [replace(row, seed=None) for row in rows]
-    return disambiguate(rows)
-
-
-def are_seeds(session: Session, group: Group) -> bool:
-    """Whether the runs of a line differ in their seeds alone."""
-    rows = [session.rows[index] for index in group.rows]
-    seeds = {row.seed for row in rows}
-    if group.name == MARKED or None in seeds or len(seeds) < len(rows):
-        return False
-    first = rows[0]
-    return all((row.method, row.axes) == (first.method, first.axes) for row in rows)
+    """A name per run in two parts, the first of which may be cut: as in `disambiguate`, but in a
+    line of the matrix without the method, which its name says."""
+    names = disambiguate([session.rows[index] for index in group.rows])
+    if group.name == MARKED:
+        return names
+    return [("", rest.strip() or method) for method, rest in names]
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
@@ -148,6 +133,26 @@ def is_one_network(session: Session, rows: Sequence[int]) -> bool:
     depths = {len(session.rows[row].report.residual_norms) for row in rows}
     # one source has no heading
     return len(grid.lines) == len(depths) == 1
+
+
+def agreement(session: Session, group: Group) -> Iterator[tuple[str, str]]:
+    """On how many of the runs each diagnostic fires; one on which they disagree stands out."""
+    rows = group.rows
+    if len(rows) < 2:
+        yield " one run: nothing to compare it with; mark some in the matrix (space)", "warn"
+        return
+    yield (f" of the first {len(rows)}" if group.left_out else "") + " fires on", "dim"
+    for letter, bit in BIT.items():
+        measured, fires, doubtful = (
+            sum(bool(masks[row] & bit) for row in rows)
+            for masks in (session.coverage, session.flags, session.undecided)
+        )
+        if not measured:
+            yield f"  {letter} not measured", "dim"
+            continue
+        doubt = f" ({doubtful} undecided)" if doubtful else ""
+        tone = "bad" if fires == measured else "warn" if fires or doubtful else "good"
+        yield f"  {letter} {fires} of {measured}{doubt}", tone
 
 
 def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import NamedTuple
 
 from fa_core.formats.rows import AuditRow, value_on_axis
-from fa_core.report.names import differing_axes, homes, short_paths
+from fa_core.report.names import differing_axes, homes, is_file_name, short_paths
 from fa_core.report.numbers import plain
 
 _SIGNS = {"lam": "λ"}
@@ -176,6 +177,10 @@ def some_axes(row: AuditRow, chosen: Collection[str]) -> str:
 def _homes(sources: tuple[str, ...]) -> list[str]:
     found = homes(sources)
     names = short_paths(set(found))
+    for home, name in names.items():
+        # the name of a folder alone says little: main, runs
+        if name == PurePath(home).name and not is_file_name(name):
+            names[home] = str(PurePath(*PurePath(home).parts[-2:]))
     return [names[home] for home in found]
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
+from fa_core.report.diagnostics import BIT
 from fa_core.report.verdict import TRUSTWORTHY, UNDECIDED, WALKS_BACK
+from fa_tui.session import Session
 from fa_tui.views.glyphs import Glyphs
 
 COLOURS = 6
@@ -17,6 +19,15 @@ _TONES = {WALKS_BACK: "bad", UNDECIDED: "warn", TRUSTWORTHY: "good"}
 def tone_of(judgement: str) -> str:
     """The tone of a judgement; of controls and unmeasured runs ``"dim"``."""
     return _TONES.get(judgement, "dim")
+
+
+def letter_tone(session: Session, row: int, letter: str) -> str:
+    """The tone of a run's number by the state of its diagnostic; ``"text"`` without a letter."""
+    bit = BIT.get(letter, 0)
+    for masks, tone in ((session.flags, "bad"), (session.undecided, "warn")):
+        if masks[row] & bit:
+            return tone
+    return "text" if not bit or session.coverage[row] & bit else "dim"
 
 
 class Seeded(Protocol):

@@ -65,14 +65,6 @@ class Scale(msgspec.Struct, frozen=True):
         last = max(0, cells - 1)
         return round(self.fraction(value) * last)
 
-    def step(self, value: float, steps: int) -> int:
-        """Index of the value's part among ``steps`` equal parts; the last one holds +inf.
-
-        >>> Scale(1.0, 1e4, log=True).step(100.0, 8), Scale(1.0, 1e4).step(100.0, 8)
-        (4, 0)
-        """
-        return min(steps - 1, int(steps * self.fraction(value)))
-
     def value_at(self, cell: int, cells: int) -> float:
         """The roundest value shown by a cell: what a click there sets.
 
@@ -290,7 +282,9 @@ def tick_labels(scale: Scale, lines: int, width: int, glyphs: Glyphs = UNICODE) 
     if scale.log and scale.hi >= 10 * scale.lo:
         candidates = _decades(scale, lines, glyphs)
     else:
-        candidates = _ends(scale)
+        # the ends, which are round, and the middle
+        values = [scale.value_at(cell, lines) for cell in (0, lines - 1, lines // 2)]
+        candidates = ((value, short(value, 4)) for value in values)
     for value, text in candidates:
         line = lines - 1 - scale.cell(value, lines)
         if text not in labels.values() and len(text) <= width:
@@ -310,10 +304,3 @@ def _decades(scale: Scale, lines: int, glyphs: Glyphs) -> Iterator[tuple[float, 
             values.append(10.0**exponent)
     for value in values:
         yield value, scale.tick(value, glyphs, 2)
-
-
-def _ends(scale: Scale) -> Iterator[tuple[float, str]]:
-    """The ends, which are round, and the middle."""
-    for fraction in (0.0, 1.0, 0.5):
-        value = scale.value(fraction)
-        yield value, short(value, 4)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path, PurePath
-
-import msgspec
+from pathlib import Path
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostics import DIAGNOSTICS, Diagnostic, letters_of
+from fa_core.report.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, letters_of
 from fa_core.report.names import differing_axes, is_file_name, run_place, unique_names
 from fa_core.report.numbers import count_text, short
 from fa_core.report.thresholds import DiagnosticThresholds
+from fa_core.report.verdict import cell_text
 from fa_core.sanitize import sanitize
 from fa_tui.session import Flip, RunFilter, Session
-from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import some_axes
 from fa_tui.views.text import width_of
 
@@ -29,52 +27,33 @@ SAMPLES = "sample runs"
 """What is open where no path is given."""
 
 _OPENS_YOURS = " · o opens yours"
-_LEAST_TITLE = 16
-_LEFT_OUT = ("the epoch is skipped", "the line is skipped")
-"""Ends of messages about files whose other lines were read; such a file may hold no run (a trace
-holds epochs)."""
 
 
-class Overview(msgspec.Struct, frozen=True):
-    """The view's settings in the top line; ``""`` leaves one out.
-
-    Attributes:
-        quantity: the number shown instead of verdicts.
-        order: the order of the Table page.
-    """
-
-    quantity: str = ""
-    order: str = ""
-
-
-def title_pieces(
-    view: Overview, session: Session, width: int, opened: Callable[[int], str]
-) -> Pieces:
-    """The line about what is open. The opened paths are shortened before anything else is cut.
+def title_pieces(session: Session, shows: str, width: int, opened: str) -> Pieces:
+    """The line about what is open.
 
     Args:
-        view: the view's settings.
         session: the runs.
+        shows: how the page shows them; ``""``: as usual.
         width: cells.
-        opened: cells → the opened paths in at most so many cells.
+        opened: the opened paths.
     """
-    facts = [*_counted_runs(session), *_title_facts(view, session)]
-    taken = sum(width_of(text) for text, _ in facts)
-    paths = opened(max(_LEAST_TITLE, width - 2 - taken))
-    name = f" {paths}:" if paths else ""
-    hint = ""
-    if paths == SAMPLES and width_of(name + _OPENS_YOURS) + taken <= width:
-        hint = _OPENS_YOURS
-    return [(name, "strong"), *facts, (hint, "dim")]
+    name = (f" {opened}:" if opened else "", "strong")
+    pieces = [name, *scope_pieces(session), *_title_facts(session)]
+    pieces.append((f"  {shows}" if shows else "", "accent"))
+    taken = sum(width_of(text) for text, _ in pieces)
+    if opened == SAMPLES and taken + width_of(_OPENS_YOURS) <= width:
+        pieces.append((_OPENS_YOURS, "dim"))
+    return pieces
 
 
-def _counted_runs(session: Session) -> Iterator[tuple[str, str]]:
+def scope_pieces(session: Session) -> Pieces:
     """How many runs are looked at, and the filter that chose them."""
     total = runs_words(len(session))
     if session.filter is None:
-        yield f" {total}", "dim"
-    else:
-        yield f" {filter_name(session.filter)}, {len(session.in_scope)} of {total}", "dim"
+        return [(f" {total}", "dim")]
+    name = f" {filter_name(session.filter)},"
+    return [(name, "dim"), (f" {len(session.in_scope)} of {total}", "dim")]
 
 
 def filter_name(shown: RunFilter) -> str:
@@ -84,29 +63,17 @@ def filter_name(shown: RunFilter) -> str:
     return f"filter {shown.text}"
 
 
-def _title_facts(view: Overview, session: Session) -> Iterator[tuple[str, str]]:
+def _title_facts(session: Session) -> Iterator[tuple[str, str]]:
     if session.marked:
         yield f"  {len(session.marked)} marked", "accent"
     if session.problems:
-        yield f"  {problem_words(session)}", "warn"
+        yield f"  {problem_words(session)} (P)", "warn"
     if session.seen.uneven:
         yield "  mixed settings", "warn"
     if session.gone:
         yield f"  {len(session.gone)} gone", "warn"
     if session.baseline is not None:
         yield "  baseline assumed", "warn"
-    if view.quantity:
-        yield f"  showing {view.quantity}", "accent"
-    if view.order:
-        yield f"  by {view.order}", "accent"
-
-
-def scope_pieces(session: Session) -> Pieces:
-    """How many runs a page covers, and why not all."""
-    total = runs_words(len(session))
-    if session.filter is None:
-        return [(f" {total}", "dim")]
-    return [(f" {len(session.in_scope)} of {total}, {filter_name(session.filter)}", "warn")]
 
 
 def runs_words(count: int) -> str:
@@ -115,24 +82,8 @@ def runs_words(count: int) -> str:
 
 
 def problem_words(session: Session) -> str:
-    """Counts of paths not opened, read in part, or settings: ``3 not opened, 1 in part``."""
-    read = {row.source for row in session.rows}
-    in_settings = 0
-    in_part = set()
-    others = set()
-    for problem in session.problems:
-        if PurePath(problem.path).name == SETTINGS:
-            in_settings += 1
-        elif problem.path in read or problem.message.endswith(_LEFT_OUT):
-            in_part.add(problem.path)
-        else:
-            others.add(problem.path)
-    counts = {
-        "not opened": len(others - in_part),
-        "in part": len(in_part),
-        "in settings": in_settings,
-    }
-    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    """How many files or settings could not be read, or only in part: ``3 problems``."""
+    return count_text(len(session.problems), "problem")
 
 
 def walk_back_words(session: Session) -> str:
@@ -181,7 +132,8 @@ def limit_words(one: Diagnostic, thresholds: DiagnosticThresholds) -> str:
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     """Flips as text: ``ep s123 +a, ep s456 +a``; more than `limit` by method: ``dfa +a on 12``.
 
-    Runs whose judgement changed come first. The others are marked by what they still are.
+    Runs whose judgement changed come first. The others are marked by what they still are; a
+    control makes no claim.
     """
     if len(flips) > limit:
         return _counted_flips(session, flips, limit)
@@ -189,7 +141,11 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     still = []
     for flip in flips:
         text = f"{run_name(session, flip.row)} {change_words(flip)}"
-        before, after = map(_mark, (flip.before, flip.after))
+        control = session.rows[flip.row].is_control
+        before, after = (
+            cell_text(letters_of(flags), LETTERS, letters_of(undecided), control=control)[0]
+            for flags, undecided in (flip.before, flip.after)
+        )
         if before == after:
             still.append(f"{text} (still {after})")
         else:
@@ -245,12 +201,6 @@ def queued_words(session: Session, rows: Sequence[int]) -> str:
     return name
 
 
-def _mark(masks: tuple[int, int]) -> str:
-    """The mark of a run by its firing and its undecided letters."""
-    flags, undecided = masks
-    return "✗" if flags else "~" if undecided else "✓"
-
-
 def change_words(flip: Flip) -> str:
     """Letters that fire now, are undecided now, and do neither any more: ``+a ~c −b``."""
     return _turned(flip.before, flip.after)
@@ -271,7 +221,7 @@ def _turned(before: tuple[int, int], after: tuple[int, int]) -> str:
 
 
 _KEYS = {
-    "give a frozen run, or its accuracy": "give one with the key w",
+    "give a frozen run, or its accuracy": "w gives one",
     "as the frozen baseline": "with the key w",
     "with --frozen-baseline": "with the key w",
 }

@@ -114,6 +114,7 @@ class Chart:
         curves: in drawing order.
         x, y: the scales.
         limits: y and tone of thresholds, dashed lines below the curves.
+        behind: other curves, dim, without marks and only where the scales hold them.
         x_label: unit of x.
         x_spans: whether there is more than one x; if not, the right end has no number.
     """
@@ -122,6 +123,7 @@ class Chart:
     x: Scale
     y: Scale
     limits: Sequence[tuple[float, str]] = ()
+    behind: Sequence[Points] = ()
     x_label: str = ""
     x_spans: bool = True
 
@@ -130,6 +132,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     """The chart with its axes in `height` rows of `width` cells."""
     cells = _Cells(chart, max(1, width - AXIS), max(1, height - 1), glyphs)
     cells.draw_limits()
+    cells.draw_behind()
     for curve in chart.curves:
         cells.draw_curve(curve)
     left_out = _mark_ends(cells, chart)
@@ -220,6 +223,17 @@ class _Cells:
                 line = self.lines - 1 - self._chart.y.cell(y, self.lines)
                 # blanks save bytes: a cell takes three
                 self.write(0, line, f"{self._glyphs.firing}  " * self.columns, tone)
+
+    def draw_behind(self) -> None:
+        """Draw the dim curves; the others will share no cell with them."""
+        x, y = self._chart.x, self._chart.y
+        for curve in self._chart.behind:
+            points = []
+            for across, up in curve:
+                if x.contains(across):
+                    points.append((across, up if y.contains(up) else math.nan))
+            self.draw_curve(Curve(points, "faint", self._glyphs.unmeasured))
+        self._dots.clear()
 
     def draw_curve(self, curve: Curve) -> None:
         """Draw the lines between a curve's points."""

@@ -9,13 +9,12 @@ import math
 from collections.abc import Sequence
 
 from fa_core.analysis.seeds import PARTS_AT
-from fa_core.report.diagnostics import BIT
 from fa_core.report.numbers import short
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views import comparison
-from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, peak_block, written
-from fa_tui.views.looks import Look
+from fa_tui.views.columns import NUMBER_CELLS, Write, one_format, written
+from fa_tui.views.looks import Look, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, width_of
 from fa_tui.views.words import place_label
 from fa_tui.widgets.painted import Row
@@ -50,7 +49,6 @@ class CompareView(LineTable):
         self.session = session
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
-        self._peaks: Sequence[str] = ()
         self.lines: list[comparison.ComparedLine] = []
         self._formats: dict[str, Write] = {}
         self._looks: Sequence[Look] = ()
@@ -71,8 +69,6 @@ class CompareView(LineTable):
         self._rows, self._labels, self._looks = rows, labels, looks
         reports = [self.session.rows[row].report for row in rows]
         self.lines = comparison.compared_lines(reports) if rows else []
-        peaks = [peak_block(report.residual_norms) for report in reports]
-        self._peaks = list(map(comparison.block_name, peaks))
         self._fit()
 
     def _format_of(self, kind: str) -> Write:
@@ -177,38 +173,25 @@ class CompareView(LineTable):
         value = entry.spread.values[column] if entry.spread else None
         if value is None:
             return [(self._glyphs.unmeasured.ljust(_NUMBER), "dim")]
-        text, fires = self._written(entry, column, value)
-        return [(text.ljust(_NUMBER), "bad" if fires else "text")]
+        text, tone = self._written(entry, column, value)
+        return [(text.ljust(_NUMBER), tone)]
 
     def _written(
         self, entry: comparison.ComparedLine, column: int, value: float
-    ) -> tuple[str, bool]:
-        """A value in the format of its section, and whether a diagnostic fires on it.
-
-        The largest and the smallest value of a line are marked.
-        """
+    ) -> tuple[str, str]:
+        """A value in the format of its section, and its tone."""
         session = self.session
-        largest, smallest = comparison.extremes(entry) or (None, None)
-        end = ""
-        if column == largest:
-            end = self._glyphs.say("↑")
-        elif column == smallest:
-            end = self._glyphs.say("↓")
         if entry.kind == "number" and entry.quantity and entry.spread:
-            bit = BIT.get(entry.quantity.letter, 0)
             text = _said(entry.quantity, value, entry.spread.values)
             if column in entry.assumed:
                 text += "?"
-            return text + end, bool(session.flags[self._rows[column]] & bit)
-        fires = not math.isfinite(value)
-        text = short(value)
-        if not fires:
-            text = self._formats[entry.kind](value)
-        if entry.kind == "growth":
-            if entry.label == self._peaks[column]:
-                end += self._glyphs.grows
-            fires = not value <= session.thresholds.h_norm_explosion_ratio
-        return text + end, fires
+            return text, letter_tone(session, self._rows[column], entry.quantity.letter)
+        text, tone = short(value), "bad"
+        if math.isfinite(value):
+            text, tone = self._formats[entry.kind](value), "text"
+        if entry.kind == "growth" and value > session.thresholds.h_norm_explosion_ratio:
+            tone = letter_tone(session, self._rows[column], "a")
+        return text, tone
 
     def _ratio(self, entry: comparison.ComparedLine) -> tuple[str, str]:
         """The ratio of largest to smallest value, and its tone."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.binding import Binding
 
 from fa_core.formats.rows import AuditRow
-from fa_core.report.beside import failure_mode
+from fa_core.report.beside import failure_mode, reference_text
 from fa_core.report.diagnostic_record import record_of
 from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.diagnostics import LETTERS, block_growths
@@ -125,7 +125,7 @@ class RunPage:
         self._row = row
         self._report = row.report
         self._covered = bool(row.report.coverage)
-        self._judged: tuple[tuple[int, int], frozenset[str]] | None = None
+        self._judged: tuple[tuple[int, int], DiagnosticThresholds | None] | None = None
         self._limit = row.report.thresholds.h_norm_explosion_ratio
         self._width = max(width, _LEAST)
         self._glyphs = glyphs
@@ -152,12 +152,12 @@ class RunPage:
             work: what another process does with it, lines with their tones.
         """
         self._limit = thresholds.h_norm_explosion_ratio
-        report = self._row.report.with_thresholds(thresholds)
         # beside an undecided letter stands whether its number alone fires
-        state = (judged, report.by_numbers)
+        _, undecided = judged
+        state = (judged, thresholds if undecided else None)
         if state != self._judged:
             self._judged = state
-            self._report = report
+            self._report = self._row.report.with_thresholds(thresholds)
             self._table = DiagnosticTable(self._report, self._width, self._glyphs)
         # in a pane of six lines these are all
         first, *below = self._part("title", state, self._title)
@@ -176,7 +176,7 @@ class RunPage:
             lines += self._part("findings", (state, columns), self._findings)
             lines.append([])
             passing = [growth <= self._limit for growth in self._growths]
-            lines += self._part("layers", passing, self._layers)
+            lines += self._part("layers", (passing, judged), self._layers)
         elif work:
             lines.append([])
         elif self._row.checkpoint:
@@ -260,7 +260,7 @@ class RunPage:
 
     @property
     def _tone(self) -> str:
-        return tone_of(self._report.claim)
+        return tone_of(self._report.judgement)
 
     def _verdict(self) -> list[Row]:
         """The protocol's words for the verdict, its cause, and what the file recorded."""
@@ -366,6 +366,7 @@ class RunPage:
         mark = self._glyphs.grows
         cells = dict[str, Row]()
         limit = self._limit
+        over = "warn" if "a" in self._report.undecided else "bad"
         times = self._say("×")
         for block, growth in enumerate(self._growths):
             text = "NaN"
@@ -373,7 +374,7 @@ class RunPage:
                 text = times + short(growth)
             if block == self._peak:
                 text += f" {mark}"
-            tone = "text" if growth <= limit else "bad"
+            tone = "text" if growth <= limit else over
             cells[str(block + 1)] = [(text.ljust(_GROWTH), tone)]
         return LayerColumn("growth".ljust(_GROWTH), cells, (" " * _GROWTH, "bad"))
 
@@ -390,7 +391,7 @@ class RunPage:
             ("deep Γ", _deep_gamma(report)),
             ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
-            ("reference", _reference(report)),
+            ("reference", reference_text(report) or report.unmeasured.get("reference_precision")),
             *[(f"beside ({letter})", _beside(report, letter)) for letter in LETTERS],
             # line breaks of notes are dropped, those of names shown
             ("notes", " ".join(report.notes.split())),
@@ -470,21 +471,6 @@ def _zeros(shares: object) -> str:
     if found:
         return f"of a_l exactly 0: {', '.join(found)}"
     return ""
-
-
-def _reference(report: DiagnosticReport) -> str:
-    """Precision of the gradients on the worst sample; the column 1−cos has the layers' means."""
-    found = report.reference_precision
-    if found is None:
-        return report.unmeasured.get("reference_precision", "")
-    lowest = found.lowest
-    if lowest is None:
-        return "no gradient to compare with float64"
-    worst = apart(lowest)
-    words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
-    if any(found.lost):
-        return f"{words}; {sum(found.lost)} gradients lost to 0"
-    return words
 
 
 def _accuracy(report: DiagnosticReport) -> str:

@@ -31,6 +31,7 @@ def epoch_chart(
     looks: Sequence[Look],
     thresholds: DiagnosticThresholds,
     glyphs: Glyphs,
+    others: Sequence[Timeline] = (),
 ) -> Chart:
     """The curves of some runs, with their first fires and the thresholds.
 
@@ -40,6 +41,7 @@ def epoch_chart(
         looks: of the runs.
         thresholds: of the verdicts.
         glyphs: characters to draw with.
+        others: runs that are drawn dim, where the scales of the first hold them.
     """
     curves = [points_of(run, shown) for run in runs]
     epochs = [epoch for points in curves for epoch, _ in points]
@@ -59,6 +61,7 @@ def epoch_chart(
         Scale(first, max(last, first + 1)),
         scale,
         limits,
+        [points_of(run, shown) for run in others],
         x_label=f"{shown.label} by {common_unit(run.unit for run in runs)}",
         x_spans=last > first,
     )

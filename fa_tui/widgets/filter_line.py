@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 2000
 """Up to so many runs, every letter filters again."""
-_PAUSE_SECONDS = 0.1
+_PAUSE_SECONDS = 0.05
 """Delay of the filter for more runs."""
 _KEYS = "enter keeps it, esc goes back"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
@@ -31,8 +31,8 @@ _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: n
 class FilterLine(Vertical):
     """The input of a filter; every valid one makes the application's next snapshot.
 
-    Enter and leaving keep the filter, Escape restores the previous one. An empty filter puts the
-    previous one aside.
+    Enter and leaving keep the filter, Escape restores the previous one; a key goes back to the
+    first.
 
     Args:
         session: the runs to filter.
@@ -129,11 +129,12 @@ class FilterLine(Vertical):
             self._note.set((f" {_HINT}", "dim"))
 
     def _filtered(self, chosen: Filter) -> Session:
-        """The snapshot with a filter; an empty one puts the previous one aside."""
-        before = self._before
+        """The snapshot with a filter; an empty one is none."""
+        before = self._before.filters
         if chosen.text:
-            return self.app.session.but(filter=chosen, aside=None)
-        return self.app.session.but(filter=None, aside=before.filter or before.aside)
+            first = [one for one in before[:1] if one.text != chosen.text]
+            return self.app.session.but(filter=chosen, filters=[*first, chosen])
+        return self.app.session.but(filter=None, filters=before)
 
     def _begun(self, word: str) -> list[str]:
         """The names that begin with a word."""
@@ -166,7 +167,7 @@ class FilterLine(Vertical):
     def action_drop(self) -> None:
         """Close the line and restore the previous filter."""
         before = self._before
-        self.app.show(self.app.session.but(filter=before.filter, aside=before.aside))
+        self.app.show(self.app.session.but(filter=before.filter, filters=before.filters))
         self._close()
 
     def _close(self) -> None:

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
-from rich.style import Style
 from textual import events
 from textual.binding import ActiveBinding, Binding
 from textual.geometry import Size
@@ -18,7 +17,7 @@ from textual.screen import Screen
 from textual.scroll_view import ScrollView
 
 from fa_tui.later import Later
-from fa_tui.views.text import wrapped
+from fa_tui.views.text import cut_middle, width_of, wrapped
 from fa_tui.widgets.painted import (
     SCROLL_KEYS,
     PaintedScroll,
@@ -29,7 +28,6 @@ from fa_tui.widgets.painted import (
     row_text,
     row_width,
 )
-from fa_tui.widgets.run_cells import shade_style
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
@@ -41,7 +39,7 @@ def _filled(pieces: Iterable[Piece]) -> Row:
 
 
 class Line(PaintedWidget):
-    """One line of pieces, each with a tone, cut with an ellipsis.
+    """One line of pieces, each with a tone; the longest are cut in their middle to fit.
 
     Args:
         pieces: (text, tone) each.
@@ -65,9 +63,14 @@ class Line(PaintedWidget):
             self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        say = self._glyphs.say
-        pieces = [(say(text), tone) for text, tone in self._pieces]
-        return [ending(pieces, width, self._glyphs.ellipsis, "dim")]
+        say, ellipsis = self._glyphs.say, self._glyphs.ellipsis
+        row = [(say(text), tone) for text, tone in self._pieces]
+        # of paths and filters the ends say more than the middle
+        most = width
+        while most > 1 and sum(min(most, width_of(text)) for text, _ in row) > width:
+            most -= 1
+        row = [(cut_middle(text, most, ellipsis), tone) for text, tone in row]
+        return [ending(row, width, ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
@@ -165,11 +168,6 @@ class StatusLine(Line):
             self.set(*before, (" ", ""), (self.message, self._tone))
         else:
             self.set(*before, *self._legend)
-
-    def mixed(self, tone: str) -> Style:
-        if tone.startswith("shade-"):
-            return shade_style(self, int(tone[6:]))
-        return super().mixed(tone)
 
 
 class Choices(PaintedWidget):

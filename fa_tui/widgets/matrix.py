@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from rich.style import Style
 from textual.binding import Binding
 from textual.geometry import Size
 
@@ -19,7 +18,7 @@ from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.looks import Look, SeedLooks
 from fa_tui.views.text import cut_middle, cut_start, padded, width_of
 from fa_tui.widgets.painted import Row, row_text, row_width
-from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of, shade_style
+from fa_tui.widgets.run_cells import RunCells, RunsView, mark_of
 
 _COUNT_TITLE = "walk-back"
 _LONGEST_NAMES = 44
@@ -53,7 +52,7 @@ _LONGEST_TITLE = 12
 
 
 class Matrix(RunsView):
-    """Methods × seeds. Posts `LineTable.Moved`, `LineTable.Marked` and `RunsView.ShowsChanged`.
+    """Methods × seeds. Posts `LineTable.Moved`.
 
     Args:
         session: the runs; the matrix holds only a cursor.
@@ -172,7 +171,7 @@ class Matrix(RunsView):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The height of the header and all lines."""
-        return self.header + (self.line_count() or 4) + (self.virtual_size.width > width)
+        return self.header + (self.line_count() or 4)
 
     @property
     def _cell_width(self) -> int:
@@ -181,11 +180,6 @@ class Matrix(RunsView):
 
     def on_resize(self) -> None:
         self._fit()
-
-    def mixed(self, tone: str) -> Style:
-        if tone.startswith("shade-"):
-            return shade_style(self, int(tone[6:]))
-        return super().mixed(tone)
 
     @property
     def row(self) -> int | None:
@@ -320,4 +314,5 @@ class Matrix(RunsView):
         if quantity in QUANTITIES:
             self._number = quantity
         self._fit()
-        self.post_message(self.ShowsChanged())
+        self.app.say("")
+        self.app.explorer.describe()

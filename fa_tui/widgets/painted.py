@@ -106,13 +106,13 @@ class Toned(_Mixin):
             if others:
                 style = self.style_of(first) + self.style_of(others)
             elif tone:
-                style = self.mixed(tone)
+                style = self._mixed(tone)
             else:
                 style = self.rich_style
             self._styles[tone] = style
         return style
 
-    def mixed(self, tone: str) -> Style:
+    def _mixed(self, tone: str) -> Style:
         """Make the style of a single tone."""
         if tone in _OVERLAYS:
             return _OVERLAYS[tone]
@@ -174,19 +174,24 @@ class PaintedWidget(Toned, Widget):
         return self.draw(*self.size)[: self.size.height]
 
 
-SCROLLS = {
-    "up,k": "scroll_up",
-    "down,j": "scroll_down",
-    "pageup,ctrl+b": "page_up",
-    "pagedown,ctrl+f": "page_down",
-    "ctrl+u": "half_page(-1)",
-    "ctrl+d": "half_page(1)",
-    "home,g": "scroll_home",
-    "end,G": "scroll_end",
-}
-SCROLL_KEYS: list[BindingType] = [
-    Binding(keys, action, show=False) for keys, action in SCROLLS.items()
-]
+MOVES = (
+    *("up,k", "down,j", "pageup,ctrl+b", "pagedown,ctrl+f"),
+    *("ctrl+u", "ctrl+d", "home,g", "end,G"),
+)
+"""The keys that move in every list and text: by a line, a page, half a page, to the ends."""
+
+
+def moving(*actions: str) -> list[BindingType]:
+    """Bindings of `MOVES`."""
+    pairs = zip(MOVES, actions, strict=True)
+    return [Binding(keys, action, show=False) for keys, action in pairs]
+
+
+SCROLLS = (
+    *("scroll_up", "scroll_down", "page_up", "page_down"),
+    *("half_page(-1)", "half_page(1)", "scroll_home", "scroll_end"),
+)
+SCROLL_KEYS = moving(*SCROLLS)
 """For a `PaintedScroll` that takes the focus and has no cursor."""
 
 

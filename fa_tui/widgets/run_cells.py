@@ -1,65 +1,34 @@
-"""Cells of the matrix: the verdict or a number of a run.
-
-Numbers have shades from the widget's background towards the theme's primary colour. Lightness of
-one hue suits every kind of colour vision. The shades end well before the full colour, so that text
-in the verdict's colours stays readable.
-"""
+"""Cells of the matrix: the verdict or a number of a run."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from rich.style import Style
 from textual.binding import Binding
-from textual.color import Color
-from textual.message import Message
-from textual.widget import Widget
 
-from fa_core.report.diagnostics import BIT
 from fa_core.report.quantities import Quantity
 from fa_tui.session import Session
 from fa_tui.views.columns import (
     NORMS,
     NUMBER_CELLS,
-    SHADES,
-    Write,
     format_in,
     is_assumed,
-    scale_of,
     values_of,
     written,
 )
 from fa_tui.views.glyphs import Glyphs
-from fa_tui.views.looks import SeedLooks, tone_of
+from fa_tui.views.looks import SeedLooks, letter_tone, tone_of
 from fa_tui.views.run_work import cell_so_far
-from fa_tui.views.scale import Scale
+from fa_tui.views.scale import drawable
 from fa_tui.views.sparklines import MOST_BARS, Scales, bars_needed, norm_bars, norm_scales
 from fa_tui.widgets.painted import Piece, Row, joined
 from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-
-_FULL = 0.34
-
-
-def shade_style(widget: Widget, number: int) -> Style:
-    """The style of one shade; empty if the terminal chooses the colours."""
-    low = widget.background_colors[1]
-    high = Color.parse(widget.app.theme_variables["primary"])
-    if widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
-        return Style()
-    return Style(bgcolor=shade_colour(low, high, number).rich_color)
-
-
-def shade_colour(low: Color, high: Color, number: int) -> Color:
-    """The colour of one shade; the lowest is the background itself."""
-    return low.blend(high, _FULL * number / (SHADES - 1), alpha=1.0)
-
 
 WIDTH = 5
 
@@ -132,13 +101,6 @@ class RunsView(LineTable):
     app: ExplorerApp
 
     BINDINGS = [
-        Binding(
-            "enter",
-            "open",
-            "Details",
-            show=False,
-            tooltip="the run on all of the width; esc goes back",
-        ),
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding(
             "plus",
@@ -156,12 +118,6 @@ class RunsView(LineTable):
             tooltip="mark all runs that are not measured yet, or none",
         ),
     ]
-
-    class Opened(Message):
-        """The run under the cursor is to be shown."""
-
-    class ShowsChanged(Message):
-        """Cells show something else: letters, a number, bars."""
 
     def __init__(self, session: Session, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -209,10 +165,6 @@ class RunsView(LineTable):
     def refresh_runs(self, rows: Collection[int]) -> None:
         """Repaint some runs, if they are on screen, after their verdicts changed."""
         raise NotImplementedError
-
-    def action_open(self) -> None:
-        """Open the run under the cursor."""
-        self.post_message(self.Opened())
 
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor, and move down."""
@@ -273,25 +225,16 @@ class NormBars:
         self._session = session
         self._glyphs = glyphs
         self._looks = looks
-        self._made: tuple[Scales, int] | None = None
 
-    @property
-    def _shown(self) -> tuple[Scales, int]:
-        """The scales, and the cells of one norm; made on first use."""
-        if self._made is None:
-            rows = self._session.scoped
-            self._made = norm_scales(rows), bars_needed(rows)
-        return self._made
-
-    @property
+    @cached_property
     def scales(self) -> Scales:
         """The scales of the bars."""
-        return self._shown[0]
+        return norm_scales(self._session.scoped)
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Cells of one norm."""
-        return self._shown[1]
+        return bars_needed(self._session.scoped)
 
     def bars_of(self, row: int) -> tuple[str, str]:
         """A run's ‖h‖ and ‖g‖."""
@@ -323,11 +266,8 @@ class RunCells:
     def __init__(self, view: RunsView, glyphs: Glyphs) -> None:
         self._view = view
         self._glyphs = glyphs
-        self._rows: list[int] = []
-        self._scale: tuple[Quantity, Scale | None] | None = None
-        self._written: tuple[Quantity, Write] | None = None
         self.looks = SeedLooks((), glyphs)
-        self._bars: NormBars | None = None
+        self.set_runs([])
 
     @property
     def session(self) -> Session:
@@ -337,18 +277,7 @@ class RunCells:
     def set_runs(self, rows: list[int]) -> None:
         """Take all runs, whose numbers define the scale."""
         self._rows = rows
-        self.numbers_changed()
-
-    def numbers_changed(self) -> None:
-        """Drop scales and formats after a run was measured again."""
-        self._scale = self._written = self._bars = None
-
-    @property
-    def bars(self) -> NormBars:
-        """Bars of ‖h‖ and ‖g‖."""
-        if self._bars is None:
-            self._bars = NormBars(self.session, self._glyphs, self.looks)
-        return self._bars
+        self.bars = NormBars(self.session, self._glyphs, self.looks)
 
     def width_of(self, quantity: Quantity | None) -> int:
         """The width of the widest cell."""
@@ -372,63 +301,21 @@ class RunCells:
 
     def _number(self, quantity: Quantity, row: int, width: int) -> Piece:
         [value] = values_of(quantity, self.session, [row])
-        number = self._glyphs.say(written(value, self.format_of(quantity)))
-        tone = self._tone(quantity, row)
-        if value is not None:
-            if is_assumed(quantity, self.session, row):
-                number = f"{number[: width - 1]}?"
-            scale = self.scale_of(quantity)
-            if scale is not None and not math.isnan(value):
-                tone += f"+shade-{scale.step(value, SHADES)}"
+        number = self._glyphs.say(written(value, format_in(self.session.seen, quantity)))
+        tone = letter_tone(self.session, row, quantity.letter)
+        if value is not None and is_assumed(quantity, self.session, row):
+            number = f"{number[: width - 1]}?"
         return number.rjust(width), tone
 
-    def legend(self, quantity: Quantity, *, shaded: bool) -> Row:
-        """What the numbers and their shades are."""
-        fires = ""
+    def legend(self, quantity: Quantity) -> Row:
+        """What the numbers are, and from where to where they go."""
+        numbers = values_of(quantity, self.session, self._rows)
+        known = sorted(drawable(numbers, log=False))
+        span = fires = ""
+        if known:
+            write = format_in(self.session.seen, quantity)
+            span = f"{write(known[0])} to {write(known[-1])}"
         if quantity.letter:
             fires = f"   ({quantity.letter}) fires"
-        return [
-            (f" {quantity.title} ", "strong"),
-            *self._span(quantity, shaded),
-            (fires, "bad"),
-            ("   · not measured", "dim"),
-        ]
-
-    def _span(self, quantity: Quantity, shaded: bool) -> Row:
-        """The shades between the lowest and the highest number."""
-        scale = self.scale_of(quantity)
-        if scale is None:
-            return [("(no two runs differ)", "dim")]
-        swatches = [("..", "dim")]
-        if shaded:
-            swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
-        write = self.format_of(quantity)
-        low, high = written(scale.lo, write), written(scale.hi, write)
-        log = " log" if scale.log else ""
-        return [(f"{low} ", ""), *swatches, (f" {high}", ""), (log, "dim")]
-
-    def format_of(self, quantity: Quantity) -> Write:
-        """How the numbers of a quantity are written, all alike."""
-        if self._written is None or self._written[0] is not quantity:
-            self._written = quantity, format_in(self.session, quantity)
-        return self._written[1]
-
-    def scale_of(self, quantity: Quantity) -> Scale | None:
-        """The scale from the lowest to the highest number; None unless two differ."""
-        if self._scale is None or self._scale[0] is not quantity:
-            numbers = values_of(quantity, self.session, self._rows)
-            self._scale = quantity, scale_of(numbers, log=quantity.log)
-        return self._scale[1]
-
-    def _tone(self, quantity: Quantity, row: int) -> str:
-        bit = BIT.get(quantity.letter)
-        session = self.session
-        if bit is None:
-            return "text"
-        if session.flags[row] & bit:
-            return "bad"
-        if session.undecided[row] & bit:
-            return "warn"
-        if session.coverage[row] & bit:
-            return "text"
-        return "dim"
+        name = (f" {quantity.title} ", "strong")
+        return [name, (span, ""), (fires, "bad"), ("   · not measured", "dim")]

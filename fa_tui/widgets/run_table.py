@@ -10,12 +10,11 @@ from itertools import accumulate, product
 
 from textual.binding import Binding
 
-from fa_core.report.diagnostics import BIT
 from fa_tui.session import Session
 from fa_tui.views.columns import Column, columns_of, ordered
 from fa_tui.views.fitted import fitted
 from fa_tui.views.grid import build_grid
-from fa_tui.views.looks import SeedLooks
+from fa_tui.views.looks import SeedLooks, letter_tone
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.widgets.painted import Row, row_width
 from fa_tui.widgets.run_cells import RunsView, mark_of, verdict_row
@@ -35,7 +34,7 @@ def _longest(texts: Iterable[str]) -> int:
 
 
 class RunTable(RunsView):
-    """A line per run. Posts `LineTable.Moved` and `LineTable.Ordered`.
+    """A line per run. Posts `LineTable.Moved`.
 
     Args:
         session: the runs.
@@ -46,7 +45,6 @@ class RunTable(RunsView):
     """
 
     BINDINGS = [
-        Binding("enter", "open", "Details", tooltip="the run on all of the width; esc goes back"),
         Binding(
             "s",
             "sort",
@@ -89,7 +87,7 @@ class RunTable(RunsView):
         self._shown = self._ordered()
         # the verdict is frozen, left of the columns
         self.looks = SeedLooks(session.rows, self._glyphs)
-        self._columns = [column for column in columns_of(session) if column.name != "verdict"]
+        self._columns = [column for column in columns_of(session.runs) if column.name != "verdict"]
         # what tells runs apart belongs to the name: axes, and where several hold the same, the home
         lines = build_grid(session.rows, session.scope).lines
         alike = Counter(line.label for line in lines)
@@ -134,6 +132,12 @@ class RunTable(RunsView):
         if self._shown:
             return self._shown[self.line]
         return None
+
+    @property
+    def cut_name(self) -> str:
+        """The name under the cursor, if the column is too narrow for it; else ``""``."""
+        name = self._names.get(-1 if self.row is None else self.row, "")
+        return name if width_of(name) > self._frozen["method"] - 2 else ""
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
@@ -191,12 +195,8 @@ class RunTable(RunsView):
             return [(self._fitted(title, kind) + "  ", "head")]
         row = self._shown[line]
         text = kind.text(self.session, row)
-        tone = "text"
-        if kind.letter and self.session.flags[row] & BIT[kind.letter]:
-            tone = "bad"
-        elif kind.letter and self.session.undecided[row] & BIT[kind.letter]:
-            tone = "warn"
-        elif text == self._glyphs.unmeasured:
+        tone = letter_tone(self.session, row, kind.letter)
+        if tone == "text" and text == self._glyphs.unmeasured:
             tone = "dim"
         return [(self._fitted(text, kind), tone)]
 
@@ -237,7 +237,6 @@ class RunTable(RunsView):
         self.move_to(0)
         self.scroll_to_cursor()
         self.post_message(self.Moved())
-        self.post_message(self.Ordered())
 
     def _arrow(self, name: str) -> str:
         if name != self.order.lstrip("-"):

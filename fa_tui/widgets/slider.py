@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 from textual import events
 from textual.binding import Binding
@@ -91,13 +90,6 @@ class Flips:
 def finite(ticks: Sequence[float]) -> array[float]:
     """The finite values, sorted."""
     return array("d", sorted(filter(math.isfinite, ticks)))
-
-
-class _Span(NamedTuple):
-    """A plateau as text, and whether the rounded ends differ and enclose the value."""
-
-    text: str
-    holds: bool
 
 
 def _end(value: float, digits: int) -> str:
@@ -314,30 +306,19 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         return [(sign, "dim"), (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, width: int) -> Row:
-        """The upper end of the scale, and the plateau with few but distinct digits."""
-        plateau = self._flips.plateau(self.value)
+        """The upper end of the scale, and the plateau with the fewest digits that enclose the
+        value, if they fit."""
         room = width - len(high) - len(_PLATEAU)
-        fitting = []
-        if plateau is not None:
-            for digits in (3, 4, 5, 6, 2, 1):
-                span = self._span(plateau, digits)
-                if len(span.text) <= room:
-                    fitting.append(span)
-        if not fitting:
-            return [(high, "dim")]
-        holding = [span for span in fitting if span.holds]
-        chosen, *_ = [*holding, *fitting]
-        return [(high, "dim"), (_PLATEAU, "bar"), (chosen.text, "dim")]
-
-    def _span(self, plateau: Interval, digits: int) -> _Span:
-        low, high = (_end(end, digits) for end in plateau)
-        inside = float(low or "-inf") <= self.value <= float(high or "inf")
-        text = f"{low}{self._glyphs.ellipsis}{high}"
-        if not high:
-            text = f"above {low}"
-        if not low:
-            text = f"below {high}"
-        return _Span(text, low != high and inside)
+        plateau = self._flips.plateau(self.value)
+        for digits in (3, 4, 5, 6) if plateau is not None else ():
+            low, top = (_end(end, digits) for end in plateau or ())
+            inside = float(low or "-inf") <= self.value <= float(top or "inf")
+            text = f"{low}{self._glyphs.ellipsis}{top}"
+            if not low or not top:
+                text = f"below {top}" if top else f"above {low}"
+            if low != top and inside and len(text) <= room:
+                return [(high, "dim"), (_PLATEAU, "bar"), (text, "dim")]
+        return [(high, "dim")]
 
     def _draw_track(self, ticks: Sequence[str]) -> Row:
         glyphs = self._glyphs

@@ -80,7 +80,8 @@ class SlidersPanel(Vertical):
             if now.seen is not before.seen:
                 slider.set_runs(now.values(letter), now.points(letter))
             slider.catch_up()
-        is_step = now.is_step_from(before)
+        # a step of the sliders without flips changes no count; an undo has none and may
+        is_step = now.since is not None and now.is_step_from(before)
         if now.flips or not is_step or before.flips:
             self._flipped = flipped_words(now)
             self._show_summary()

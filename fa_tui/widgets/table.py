@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual import events
@@ -18,10 +19,12 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from fa_core.reporting.blocks import Grid
 from fa_tui.views.fitted import fitted
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of, wrapped
-from fa_tui.widgets.painted import Row, Toned, ending, row_text, row_width
+from fa_tui.widgets.painted import Row, Toned, ending, moving, row_text, row_width
+
+if TYPE_CHECKING:
+    from fa_core.reporting.blocks import Grid
 
 
 def clamped(place: int, count: int) -> int:
@@ -37,23 +40,16 @@ class LineTable(Toned, ScrollView, can_focus=True):
     """
 
     BINDINGS = [
-        Binding("up,k", "cursor(-1, 0)", "Up", show=False),
-        Binding("down,j", "cursor(1, 0)", "Down", show=False),
-        Binding("left,h", "cursor(0, -1)", "Left", show=False),
-        Binding("right,l", "cursor(0, 1)", "Right", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("ctrl+u", "page(-0.5)", "Half a page up", show=False),
-        Binding("ctrl+d", "page(0.5)", "Half a page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
+        *moving(
+            *("cursor(-1,0)", "cursor(1,0)", "page(-1)", "page(1)"),
+            *("page(-0.5)", "page(0.5)", "edge(-1)", "edge(1)"),
+        ),
+        Binding("left,h", "cursor(0,-1)", show=False),
+        Binding("right,l", "cursor(0,1)", show=False),
     ]
 
     class Moved(Message):
         """The cursor moved to another cell."""
-
-    class Ordered(Message):
-        """The order of lines changed."""
 
     line = column = frozen_width = 0
     gap = 1
@@ -90,12 +86,9 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     @property
     def view(self) -> Size:
-        """Size of the widget without its scrollbars."""
+        """Size of the widget without its scrollbar."""
         width, height = self.size
-        return Size(
-            max(0, width - self.scrollbar_size_vertical),
-            max(0, height - self.scrollbar_size_horizontal),
-        )
+        return Size(max(0, width - self.scrollbar_size_vertical), height)
 
     @property
     def column_count(self) -> int:
@@ -335,10 +328,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.call_after_refresh(self.scroll_to_cursor)
-
-    def watch_show_horizontal_scrollbar(self) -> None:
-        # it may cover the line under the cursor
-        self.scroll_to_cursor()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)

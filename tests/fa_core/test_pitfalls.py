@@ -139,7 +139,7 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path, monkeypatch):
         writer = RunWriter(run)
         writer.manifest(manifest)
         writer.weights(manifest, net.state_dict(), {"B_0": torch.ones(1)})
-        with pytest.raises(MeasureError, match="'theirs' is not known here"):
+        with pytest.raises(MeasureError, match="'theirs' is not built in"):
             of_run(run)
     assert imported == []
 

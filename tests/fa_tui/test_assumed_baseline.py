@@ -214,7 +214,7 @@ def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
 ) -> None:
     rows = scan([published_table]).rows
     session = Session(rows, baseline=BOTH if assumed else None)
-    columns = {column.name: column for column in columns_of(session)}
+    columns = {column.name: column for column in columns_of(session.runs)}
     said = {
         row.key: (columns["margin"].text(session, i), columns["frozen"].text(session, i))
         for i, row in enumerate(rows)

@@ -10,7 +10,6 @@ import pytest
 
 from fa_core.formats import scan
 from fa_core.formats.rows import AuditRow
-from fa_core.report.diagnostic_report import DiagnosticReport
 from fa_core.report.numbers import short
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
@@ -78,40 +77,6 @@ async def test_c_opens_on_the_method_under_the_cursor_and_tab_flips(app: Explore
         assert "fires on  a 0 of 3  b 0 of 3  c 0 of 3  d not measured" in screen_text(app)
         await pilot.press("escape")
         assert app.explorer.page.id == "Matrix"
-
-
-async def test_undecided_seeds_are_counted() -> None:
-    fires = {"residual_norms": [1.0, 60.0], "bp_grad_norms": [1.0, 1.0]}
-    reports = [
-        DiagnosticReport(**fires),
-        DiagnosticReport(**fires, intervals={"growth": (40.0, 80.0)}),
-    ]
-    rows = [
-        AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one)
-        for n, one in enumerate(reports)
-    ]
-    app = app_on(Session(rows))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "C")
-        assert "a 1 of 2 (1 undecided)  b 0 of 2" in screen_text(app)
-
-
-async def test_a_diagnostic_counts_the_seeds_that_measured_it() -> None:
-    quiet = {
-        "method_name": "bp",
-        "residual_norms": [1.0, 1.0],
-        "bp_grad_norms": [1.0, 1.0],
-        "headline_acc": 0.5,
-    }
-    reports = [DiagnosticReport(**quiet, frozen_baseline_acc=0.6), DiagnosticReport(**quiet)]
-    rows = [
-        AuditRow(source="x", key=f"bp_s{n}", method="bp", seed=n, report=one)
-        for n, one in enumerate(reports)
-    ]
-    app = app_on(Session(rows))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await opened(pilot, "C")
-        assert "b 0 of 2  c not measured  d 1 of 1" in screen_text(app)
 
 
 async def test_a_single_run_says_how_to_compare_it() -> None:
@@ -278,7 +243,7 @@ async def test_the_title_says_the_scope_and_f_widens_it_here_too(app: ExplorerAp
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("slash", *"seed:42", "enter")
         await opened(pilot, "C")
-        assert "1 run   1/5  5 of 15 runs, filter seed:42" in screen_text(app)
+        assert "1 run   1/5  filter seed:42, 5 of 15 runs" in screen_text(app)
         await pilot.press("f")
         await until(pilot, lambda: "bp   3 runs   1/5" in screen_text(app))
 

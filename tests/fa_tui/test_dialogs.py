@@ -22,7 +22,7 @@ from fa_tui.session import Session
 from fa_tui.settings import Loaded, Presets, Settings, load_settings, remember_places
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import screen_text, settled
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -186,6 +186,18 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         await pilot.press("enter")
         await until(pilot, lambda: app.session.counts().walked == 9)
         assert "as recorded" in said(app)
+
+
+async def test_the_count_above_the_sliders_follows_every_undo(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        line = app.explorer.query_one("#sliders-summary", Line)
+        for keys in ("a", "{", "b", "}", "u", "u"):
+            await pilot.press(keys)
+            await settled(pilot)
+            counts = f" {app.session.counts().walked} of 15 need walk-back"
+            assert line.text.startswith(counts), keys
+        assert app.session.thresholds == DiagnosticThresholds()
 
 
 @pytest.mark.parametrize("focus", ["escape", "a"])

@@ -269,9 +269,9 @@ def two_sources(sample_runs: Path, published_table: Path, published_cnn: Path) -
 
 def test_the_explorer_imports_neither_torch_nor_numpy_nor_heavy_widgets_before_the_paint() -> None:
     code = (
-        "import sys, fa_tui.app, fa_tui.pages.matrix, fa_core.formats;"
+        "import sys, fa_tui.cli, fa_tui.opening, fa_tui.pages.matrix;"
         "bad = {'torch', 'numpy', 'textual.widgets._data_table', 'textual.widgets._markdown',"
-        " 'textual.widgets._tabs', 'fa_core.audit.audit', 'typer'} & set(sys.modules);"
+        " 'textual.widgets._tabs', 'fa_core.audit.audit', 'typer', 'html'} & set(sys.modules);"
         "print(sorted(bad))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -280,7 +280,7 @@ async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(
         await until(pilot, lambda: "flipped at a > 1: bp s42 +a" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("A")
-        await until(pilot, lambda: "3 of 15 runs, filter method:bp" in screen_text(app))
+        await until(pilot, lambda: "filter method:bp, 3 of 15 runs" in screen_text(app))
         assert "1 of 3 need walk-back" in screen_text(app)
         await pilot.press("f")
         await until(

@@ -28,15 +28,19 @@ from fa_core.report.diagnostics import BIT, DIAGNOSTICS, LETTERS, mask_of
 from fa_core.report.method_style import method_style
 from fa_core.report.thresholds import DiagnosticThresholds
 from fa_core.report.verdict_text import flips_of, flips_texts
+from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import Markers
-from fa_core.reporting.sections.runs import verdict_table
+from fa_core.reporting.form import first_page, paper_tables
 from fa_tui.commands import check_forms
 from fa_tui.commands.check import _first_reading
 from fa_tui.commands.verdict_table import print_rows, record
 from fa_tui.option_groups import Criteria
 from fa_tui.session import Session
+from fa_tui.views.comparison import Group, agreement
+from fa_tui.views.differences import difference_grid
 from fa_tui.views.filters import Filter
 from fa_tui.views.glyphs import UNICODE
+from fa_tui.views.looks import letter_tone
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.detail import RunPage
 from fa_tui.widgets.run_cells import verdict_row
@@ -45,6 +49,7 @@ from tests.fa_tui.looks import stepped
 
 FACES = ("not measured", "passes", "fires", "undecided")
 STYLE = method_style("dfa")
+TONES = {"not measured": "dim", "passes": "text", "fires": "bad", "undecided": "warn"}
 MARKS = {"walk-back": "✗", "undecided": "~", "trustworthy": "✓", "not measured": "?"}
 
 
@@ -116,6 +121,20 @@ def printed(form, found, limits):
     return out.getvalue()
 
 
+def epochs_of(found):
+    """A run over its epochs with the numbers and intervals of these runs."""
+    shared = set(TraceEpoch.__struct_fields__) & set(DiagnosticReport.__struct_fields__)
+    reports = [(row.seed, row.report) for row in found]
+    return [
+        TraceEpoch(
+            epoch=seed,
+            test_acc=report.headline_acc,
+            **{name: getattr(report, name) for name in shared},
+        )
+        for seed, report in reports
+    ]
+
+
 @settings(deadline=None, max_examples=60)
 @given(rows(), LIMITS)
 def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
@@ -127,7 +146,7 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for row, own, value, fired, open_ in zip(judged, states, values, fires, undecided, strict=True):
         report = row.report
         assert report.states == own
-        assert report.claim == value
+        assert report.judgement == value
         assert ("".join(sorted(report.flags)), "".join(sorted(report.undecided))) == (fired, open_)
         assert [one.state for one in records_of(report)] == list(own.values())
         signs = {"fires": "", "passes": "-", "undecided": "~", "not measured": "·"}
@@ -152,11 +171,13 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         if failure_modes(report).direction:
             assert own["c"] != "undecided"
 
-    counted = Counter(values)
+    counted, session = Counter(values), Session(found, thresholds=limits)
+    agreeing = "".join(text for text, _ in agreement(session, Group.of("all", range(len(found)))))
     table = AuditTable.from_rows(found)
     flags, open_letters = table.flags(limits).tolist(), table.undecided(limits).tolist()
     assert (flags, open_letters) == ([*map(mask_of, fires)], [*map(mask_of, undecided)])
     assert table.judgements(limits) == counted
+    in_paper = paper_tables(table, limits)
     for group in over_seeds(table, limits).groups:
         own = [values[seed] for seed in group.seeds]
         assert group.verdicts == Counter(own)
@@ -166,6 +187,10 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
             assert group.fired[letter] == own["fires"]
             assert group.undecided.get(letter, 0) == own["undecided"]
             assert (letter in group.disagree) == bool(own["fires"] and own["passes"])
+            measured = len(group.seeds) - own["not measured"]
+            index = f"$_{own['fires']}$" if 0 < own["fires"] < measured else ""
+            shown = r"$\sim$" * bool(own["undecided"]) + letter + index
+            assert shown in in_paper or not (own["fires"] or own["undecided"])
     faces = Markers(table, limits, {}, {}, None, None)._looks
     for letter in LETTERS:
         drawn = [None] * len(found)
@@ -178,8 +203,22 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         left = sum(letter in one for one in undecided)
         every = sensitivity(table, letter, limits).every
         assert (every.fired, every.undecided) == (hits, left)
+        own = [one[letter] for one in states]
+        assert [letter_tone(session, place, letter) for place in range(len(own))] == [
+            *map(TONES.get, own)
+        ]
+        measured, doubt = len(own) - own.count("not measured"), f" ({left} undecided)" * bool(left)
+        agrees = f"{letter} {hits} of {measured}{doubt}" if measured else f"{letter} not measured"
+        assert agrees in agreeing or len(found) == 1
+        for term, wanted in (("flag", fires), ("undecided", undecided)):
+            passing = [place for place, one in enumerate(wanted) if letter in one]
+            assert Filter(f"{term}:{letter}").rows(session) == passing
         at = verdict_curve(table, letter, limits).at(DIAGNOSTICS[letter].limit(limits))
         assert at == (hits, left, counted["walk-back"], counted["undecided"])
+    trace = Trace(source="here", key="dfa", method="dfa", epochs=epochs_of(found))
+    for point, epoch in zip(timeline(trace, limits).points, trace.epochs, strict=True):
+        own = states_of(epoch.report("dfa"), limits)
+        assert (point.flags, point.undecided) == (letters(own, "fires"), letters(own, "undecided"))
     full = decision_utility(table, limits, chance=-1.0).strategies[-1]
     assert len(full.walked_back) == counted["walk-back"]
     assert {one.state for one in differences(judged, judged)} == {"same"}
@@ -190,11 +229,18 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     ):
         assert [one["judgement"] for one in records] == values
         assert [one["flags"] for one in records] == fires
-    for text in (printed("table", found, limits), printed("markdown", found, limits)):
-        assert all(row.report.cell() in text.replace("\\", "") for row in judged)
-    assert f"{counted['trustworthy']} trustworthy" in printed("table", found, limits)
-    grids = [block for block in verdict_table(table, limits) if hasattr(block, "rows")]
-    assert [line[1].rstrip("*") for line in grids[0].rows] == [row.report.cell() for row in judged]
+    page = first_page(table, limits)
+    for name, text in {
+        "show": printed("table", found, limits),
+        "Markdown without counts": printed("markdown", found, limits),
+        "the reporting form": to_markdown(page),
+        "HTML": to_html(page),
+    }.items():
+        assert all(row.report.cell() in text.replace("\\", "") for row in judged), name
+        assert f"{counted['trustworthy']} trustworthy" in text or "without" in name, name
+    went = differences(judged, [])
+    assert [line[1] for line in difference_grid(went).rows] == [row.report.cell() for row in judged]
+    assert [one.to_dict()["before"]["judgement"] for one in went] == values
 
     cases, _, summary = _first_reading(found, Criteria(limits, None), frozenset(), True)
     outcomes = {"walk-back": "failed", "trustworthy": "passed"}
@@ -209,7 +255,6 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
     for word in ("trustworthy", "undecided"):
         assert (f"{counted[word]} {word}" in summary) or not counted[word]
 
-    session = Session(found, thresholds=limits)
     tones = {"walk-back": "bad", "undecided": "warn", "trustworthy": "good"}
     for place, value in enumerate(values):
         assert (session.judgement(place), session.judged(place)) == (value, judged[place].report)
@@ -220,6 +265,8 @@ def test_every_surface_has_the_same_letters_counts_and_words(found, limits):
         assert card[0][-1] == (report.cell(), tone)
         said = "\n".join("".join(text for text, _ in line) for line in card)
         assert report.words in said or not report.coverage
+        red = [text for line in card for text, tone in line if tone == "bad"]
+        assert states[place]["a"] == "fires" or not any(text.startswith("×") for text in red)
     for name, value in (("walkback", "walk-back"), ("undecided",) * 2, ("trustworthy",) * 2):
         expected = [place for place, own in enumerate(values) if own == value]
         assert Filter(f"is:{name}").rows(session) == expected
@@ -265,11 +312,10 @@ def test_a_flip_is_said_with_limits_on_the_side_that_flips(fields, text):
     assert flips_texts(DiagnosticReport(**fields)) == text
 
 
-def test_epochs_are_judged_by_their_intervals():
+def test_an_undecided_epoch_ends_a_fire():
     known = {"cross_batch_stability": 0.4, "intervals": {"stability": (0.2, 0.6)}}
     epochs = [TraceEpoch(epoch=1, cross_batch_stability=0.4), TraceEpoch(epoch=2, **known)]
     found = timeline(Trace(source="runs", key="dfa_s1", method="dfa", epochs=epochs))
-    assert [(one.flags, one.undecided) for one in found.points] == [("c", ""), ("", "c")]
     assert (found.first_fire, found.lasting, found.undecided) == ({"c": 1}, {"c": None}, "c")
 
 

@@ -111,6 +111,6 @@ def test_controls_are_not_among_the_numbers_that_a_threshold_is_set_by() -> None
         ]
     )
     assert list(session.values("a")) == list(session.deciding("a")) == [2.0, 60.0]
-    assert list(session.values_in_scope("a")) == [2.0, 40.0, 60.0]
+    assert list(session.seen.values_with_controls("a")) == [2.0, 40.0, 60.0]
     only = session.but(filter=Filter("method:frozen"))
     assert list(only.values("a")) == [40.0]

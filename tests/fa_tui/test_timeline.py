@@ -157,10 +157,10 @@ async def test_a_growing_trace_and_a_new_run_are_followed_on_the_same_line(
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await _open(pilot, "down")
         longer = replace(trace("bp", 3, 1.1, epochs=25), unfinished=True)
-        traces = [*four_traces(), longer, trace("brsf", 1, 1.3)]
+        traces = [*four_traces(), longer, trace("credit_bridge", 1, 1.3)]
         app.show(app.session.but(traces=traces))
         await settled(pilot, screen)
-        assert [row[0] for row in screen.table.text[1:]] == ["bp", "brsf", "dfa"]
+        assert [row[0] for row in screen.table.text[1:]] == ["bp", "credit_bridge", "dfa"]
         assert "dfa" in screen_text(app).splitlines()[0]
         await pilot.press("home")
         await settled(pilot, screen)
@@ -219,4 +219,7 @@ async def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
             await pilot.press("down")
             await settled(pilot, screen)
         assert baselines == [0.3, 0.1]
-        assert "(d) is assumed, not measured: against a frozen baseline of 0.1" in screen.notes.text
+        assert (
+            "(d) is assumed, not measured: against a frozen baseline of 0.1"
+            in pilot.app.explorer.status.text
+        )

@@ -106,7 +106,7 @@ def measure(folder, number):
     from fa_core.audit.measuring import measure_run
     from tests.fa_core.audit.runs_for_tests import make_run
 
-    run = folder / ("dfa", "ep", "kp")[number % 3]
+    run = folder / ("dfa", "ep", "dtp")[number % 3]
     if not run.exists():
         make_run(run, run.name)
         (run / "manifest.json").rename(run / "as written.json")

@@ -39,14 +39,14 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     groups = analysis.groups
     notes: list[tuple[str, str]] = []
     for group in groups:
-        for note in (*group.notes, *_inexact(group)):
-            notes.append((note, group_name(group)))
+        notes += [(note, group_name(group)) for note in group.notes]
     if groups:
         records = [_seed_record(group, analysis.thresholds) for group in groups]
         yield Grid.of(
             records,
             caption=f"Over n seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean "
-            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them; "
+            "(× its factor); fires on: seeds of those measured, ~n: undecided on n of them, "
+            f"{MISSING}: not measured; "
             "disagree: diagnostics that fire on some seeds and pass on others.",
             words=len(records[0]) - 1 - len(AVERAGED),
             marked=[any(group.fired.values()) for group in groups],
@@ -106,14 +106,6 @@ def group_name(group: SeedGroup | MethodTimeline) -> str:
     return with_axes(group.method, group.axes)
 
 
-def _inexact(group: SeedGroup) -> Iterator[str]:
-    states = {"bound": "that can show it fires, not that it passes"}
-    for x, kind in group.evidence.items():
-        # a note of the table covers assumed ones
-        if kind != ASSUMED:
-            yield f"({x}) is a {kind}, {states.get(kind, 'from another layer')}"
-
-
 def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
     """The credit that some condition has, if there is any."""
     shown = [number for number in CREDIT if any(group.stats[number].n for group in groups)]
@@ -128,13 +120,16 @@ def _credit_grid(groups: Sequence[SeedGroup]) -> Iterator[Grid]:
 def fires_on(group: SeedGroup) -> str:
     """Letters with the numbers of seeds they fire on, of those measured, and are undecided on.
 
-    For example ``a 3/3, c 2/3 ~1``; ``–`` for a group where none fires or is undecided.
+    For example ``a 3/3, c 2/3 ~1, d N/A``; a letter that passes on every seed is left out, and
+    ``–`` is none.
     """
     shown = []
     for letter in LETTERS:
-        if group.fired[letter] or letter in group.undecided:
-            share = f"{group.fired[letter]}/{group.measured[letter]}"
-            shown.append(f"{letter} {share}{_basis(group, letter)}")
+        fired, measured = group.fired[letter], group.measured[letter]
+        if not measured:
+            shown.append(f"{letter} {MISSING}")
+        elif fired or letter in group.undecided or measured < len(group.seeds):
+            shown.append(f"{letter} {fired}/{measured}{_basis(group, letter)}")
     return ", ".join(shown) or "–"
 
 
@@ -221,8 +216,10 @@ def group_range(group: Spread, limit: float) -> str:
     fires = f"{group.fired}/{group.measured}"
     if group.undecided:
         fires += f" ~{group.undecided}"
+    if group.nonfinite:
+        fires += f" ({group.nonfinite} NaN/inf)"
     if group.max is None:
-        return f"NaN/inf {fires}"
+        return fires
     ends = (group.min, group.max, group.median)
     low, high, median = (brief_in(end, _RANGE_CELLS, limit) for end in ends)
     return f"{low}..{high} ({median}) {fires}"
@@ -260,14 +257,18 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
             "strategy": one.name,
             "looks at": one.looks_at,
             "walks back": f"{len(one.walked_back)}/{analysis.runs}",
+            "undecided": str(one.undecided),
+            "not measured": str(analysis.runs - one.judged),
             "catches": _share(one.caught),
             "extra": str(one.extra),
         }
         records.append(record)
     yield Grid.of(
         records,
-        caption="Decision utility: runs that each reporting habit would withdraw; catches: share "
-        "of S_full's walk-backs that it makes too; extra: walk-backs that S_full does not make.",
+        caption="Decision utility: runs that each reporting habit would withdraw; undecided: runs "
+        "that it keeps undecided; not measured: runs without the number that it adds, which go by "
+        "accuracy alone; catches: share of S_full's walk-backs that it makes too; extra: "
+        "walk-backs that S_full does not make.",
         words=2,
     )
     yield from bullets(analysis.skipped)

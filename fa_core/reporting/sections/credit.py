@@ -42,7 +42,6 @@ _SYMBOLS = {
     "gamma": "Γ",
     "rho": "ρ, ε = 1e-3",
     "nudge": "nudge, η = 0.01",
-    "zeros": "share of a_l that is 0",
 }
 """Name in the file → name in the table."""
 
@@ -55,7 +54,7 @@ _CAPTION = (
     "freshly drawn feedback, as mean ± std over draws; a layer that drawn feedback does not reach "
     "keeps its own Γ there. nudge: change of the loss when h_l moves by η against the credit, in "
     "nats; negative is good. ρ at ε = 1e-3 estimates the cosine that Γ is, and adds no evidence to "
-    "it. The share of the training credit that is exactly 0 is listed where it is not 0."
+    "it."
 )
 
 
@@ -63,11 +62,11 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ with its null, ρ and nudge per layer with their deep means, per run with saved credit."""
     rows = []
     for name, report in shown_runs(table):
-        for metric, values in (report.credit or {}).items():
-            if _is_listed(metric, values):
+        for metric, symbol in _SYMBOLS.items():
+            values = (report.credit or {}).get(metric)
+            if _per_layer(values) and any(value is not None for value in values):
                 layers = [_shown(metric, value) for value in values]
-                mean = _deep_mean(report, metric)
-                rows.append((name, _SYMBOLS.get(metric, metric), mean, *layers))
+                rows.append((name, symbol, _deep_mean(report, metric), *layers))
         rows += _null_row(name, report)
     if rows:
         columns = list(zip_longest(*rows, fillvalue=MISSING))
@@ -99,15 +98,6 @@ def _null_row(name: str, report: DiagnosticReport) -> Iterator[tuple[str, ...]]:
     )
 
 
-def _is_listed(metric: str, values: object) -> bool:
-    """Whether a metric has a row; zeros only if some credit is lost."""
-    if not _per_layer(values):
-        return False
-    if metric == "zeros":
-        return any(values)
-    return any(value is not None for value in values)
-
-
 def _per_layer(values: object) -> TypeGuard[list[float | None]]:
     """Whether values are numbers per layer, None where undefined."""
     if not isinstance(values, list) or len(values) < 2:
@@ -127,8 +117,6 @@ def _deep_mean(report: DiagnosticReport, metric: str) -> str:
 def _shown(metric: str, value: float | None) -> str:
     if value is None or math.isnan(value):
         return MISSING
-    if metric == "zeros":
-        return f"{brief(100 * value, 2)}%"
     # the loss changes by 1e-8 in a collapsed network, and its sign counts
     if metric.startswith("nudge"):
         return brief(value, 3)

@@ -20,8 +20,6 @@ from fa_core.report.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     judged_text,
-    letters_of,
-    mask_of,
 )
 from fa_core.report.names import run_names
 from fa_core.report.notes import baseline_text, caveats
@@ -85,9 +83,6 @@ def second_readings(table: AuditTable, thresholds: DiagnosticThresholds) -> Iter
 
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Numbers of runs, their judgements, and caveats."""
-    judgements = table.judgements(thresholds)
-    in_doubt = table.undecided(thresholds) != 0
-    doubtful = int(in_doubt.sum()) - judgements[UNDECIDED]
     methods = list(dict.fromkeys(map(str, table.method)))
     seeds = [seed for seed in table.seeds if seed is not None]
     runs = count_text(len(table), "run")
@@ -97,18 +92,12 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         contents += f"; {count_text(len(seeds), 'seed')}: {listed(seeds, 12)}"
     yield Paragraph(f"{contents}.")
     reports = (row.report.with_thresholds(thresholds) for row in table.rows())
-    outcome = counts_text(Counter(map(counted, reports)))
-    if doubtful:
-        outcome += f"; {doubtful} of the others undecided on some diagnostic"
-    yield Paragraph(f"{outcome}.")
+    yield Paragraph(f"{counts_text(Counter(map(counted, reports)))}.")
     yield from _caveats(table, thresholds)
 
 
 def _caveats(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    notes = []
-    for method, letters in unmeasured_letters(table).items():
-        notes.append(_unmeasured_note(method, letters))
-    notes += table.assumed_notes
+    notes = [*table.assumed_notes]
     for letter, bit in BIT.items():
         count = int(((table.nonfinite & bit) != 0).sum())
         if count:
@@ -128,24 +117,6 @@ def notes_on_runs(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     if pairs:
         yield Heading("Notes on runs", 2)
         yield from bullets(by_note(pairs))
-
-
-def unmeasured_letters(table: AuditTable) -> dict[str, str]:
-    """Method → letters that none of its runs measured, if there are any.
-
-    Source: docs/protocol.md §3: every verdict carries its coverage.
-    """
-    left = dict.fromkeys(table.methods, mask_of(LETTERS))
-    for method, coverage in zip(table.method, table.coverage.tolist(), strict=True):
-        left[method] &= ~coverage
-    return {method: letters_of(bits) for method, bits in left.items() if bits}
-
-
-def _unmeasured_note(method: str, letters: str) -> str:
-    if letters == LETTERS:
-        return f"{method}: nothing was measured"
-    known = listed([f"({letter})" for letter in letters])
-    return f"{method}: {known} was not measured on any run, so its verdicts do not speak of it"
 
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
@@ -293,10 +264,10 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     extras: dict[str, Counter[str]] = defaultdict(Counter)
     for i in range(len(table)):
         report = table.report(i)
-        values = [_recorded(field(report)) for field in _FIELDS.values()]
-        settings[tuple(values)] += 1
+        values = (field(report) for field in _FIELDS.values())
+        settings[tuple(MISSING if each is None else str(each) for each in values)] += 1
         for name, value in _flat(report.provenance):
-            extras[name][_recorded(value)] += 1
+            extras[name][str(value)] += 1
     rows = []
     for setting, count in settings.items():
         rows.append((str(count), *setting))
@@ -319,14 +290,8 @@ def _flat(nested: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
     for name, value in nested.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name} ")
-        else:
+        elif value is not None:
             yield f"{prefix}{name}", value
-
-
-def _recorded(value: object) -> str:
-    if value is None:
-        return MISSING
-    return str(value)
 
 
 def _extra(name: str, values: Counter[str]) -> str:

@@ -81,7 +81,9 @@ def restore_method(
     """
     for asked in (name, args.get("of", name)):
         if canonical_method(str(asked)) not in METHODS:
-            raise MeasureError(f"the credit of method {asked!r} is not known here")
+            raise MeasureError(
+                f"method {asked!r} is not built in: its weights are measured, its credit is not"
+            )
     method = make_method(name, net, **args)
     if method.state_dict() and not tensors:
         raise MeasureError("its feedback was not saved with the run")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -46,22 +44,9 @@ def summed_ce(logits: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits, y, reduction="sum")
 
 
-def summed_gradients(
-    net: StreamNet, h_0: Tensor, y: Tensor, objective: Callable[[Tensor], Tensor] | None = None
-) -> tuple[Tensor, ...]:
-    """g_0..g_L by a separate pass from h_0.
-
-    Args:
-        net: the network.
-        h_0: (B, ...).
-        y: labels (B,).
-        objective: of the logits (B, C); default the summed CE (per sample, no 1/B).
-    """
+def summed_gradients(net: StreamNet, h_0: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """g_0..g_L of the summed CE (per sample, no 1/B), by a separate pass from h_0, (B, ...)."""
     with torch.enable_grad():
         stream = net.onward(h_0.detach().requires_grad_())
-        logits = net.readout(stream[-1])
-        if objective:
-            total = objective(logits)
-        else:
-            total = summed_ce(logits, y)
+        total = summed_ce(net.readout(stream[-1]), y)
         return torch.autograd.grad(total, stream)

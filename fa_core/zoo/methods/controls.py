@@ -17,7 +17,6 @@ from fa_core.zoo.methods import (
     feedback,
     forward_only,
     local_nets,
-    weight_feedback,
 )
 from fa_core.zoo.methods.base import (
     Credit,
@@ -39,13 +38,6 @@ RULES: Registry = registry(
     bridge.StateBridge,
     bridge.CreditBridge,
     ep.EquilibriumPropagation,
-    weight_feedback.WeightFeedback,
-    weight_feedback.UniformSigns,
-    weight_feedback.BatchMagnitudes,
-    weight_feedback.FixedMagnitudes,
-    weight_feedback.KolenPollack,
-    weight_feedback.WeightMirror,
-    weight_feedback.LayerDirectFeedback,
     feedback.SparseDirectFeedback,
     feedback.DirectRandomTargetProjection,
     local_nets.TargetPropagation,

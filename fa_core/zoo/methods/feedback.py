@@ -76,14 +76,14 @@ class FeedbackAlignment(RandomFeedback):
     out on purpose.
 
     As first published, the error also goes back along the skip path,
-    a_l = a_{l+1} + a_{l+1}·B_l, and through random matrices inside the blocks (see `fa_weights`).
+    a_l = a_{l+1} + a_{l+1}·B_l, and through random matrices inside the blocks.
     The audit's protocol leaves the skip path out and uses the true derivatives of a block. Updates
     of the embedding, w2 and w1 have cosines of 0.3–0.6, 0.6–0.7 and about 0 to the published ones
     (docs/protocol.md §5).
 
     In a convolutional network h_l is the flattened feature map, and B_l is dense and large (4·10⁷
     entries in `smallcnn`). It mixes all units of the next map, without the locality and weight
-    sharing of a transposed convolution (see `fa_weights`).
+    sharing of a transposed convolution.
 
     Raises:
         UsageError: the head reads the mean over a map.
@@ -100,7 +100,7 @@ class FeedbackAlignment(RandomFeedback):
             what = f"fa brings the error through the head to h_L, and {net.arch}'s head reads"
             raise UsageError(
                 f"{what} the mean over a map",
-                hint="train it with fa_weights, whose feedback has the shapes of the weights",
+                hint="train it with dfa, or give it a linear head",
             )
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
 
@@ -120,10 +120,10 @@ class DirectFeedbackAlignment(RandomFeedback):
     On a token stream every token gets its sample's vector, even tokens that the head does not read,
     whose gradient at h_L is 0. On a feature map every unit has its own column of B_l.
 
-    As first published, the error enters at every layer, by a matrix per layer (see
-    `dfa_layers`). In the audit's protocol it enters at the end of every block. The inner weights of
-    a block (w1) get it through the block's true weights, and their update has a cosine of about 0
-    to the published one; all other updates are the published ones (docs/protocol.md §5).
+    As first published, the error enters at every layer, by a matrix per layer. In the audit's
+    protocol it enters at the end of every block. The inner weights of a block (w1) get it through
+    the block's true weights, and their update has a cosine of about 0 to the published one; all
+    other updates are the published ones (docs/protocol.md §5).
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """

@@ -118,6 +118,12 @@ def test_what_is_no_record_counts_as_not_recorded(nonsense):
     assert {"provenance.hashes.weights", "credit.gamma[0]"} <= {*deciding(record, measured())}
 
 
+def test_a_credit_that_cannot_be_measured_any_more_is_one_line():
+    again = measured(credit={"missing": {"gamma": "method 'dfa' is not built in"}})
+    (line,) = [line for line in compare(RECORD, again).lines() if "credit" in line]
+    assert line.startswith("≠ credit 2 values in the record → not measured (method 'dfa'")
+
+
 def test_a_record_of_very_many_names_is_printed_in_bounds():
     many = {f"name{place}": place for place in range(10_000)}
     record = replace(RECORD, provenance={**FACTS, **many}, residual_norms=[1.0] * 10_000)

@@ -112,12 +112,11 @@ def test_a_trace_says_which_input_is_missing():
     found = timeline(trace(test_acc=[0.3]))
     assert found.first_fire == {} and found.stop is None
     said = " ".join(found.skipped)
-    for words in ("(a) not judged", "(b) not judged", "(c) not judged", "no early stop"):
+    for words in ("(a) not judged", "(b) not judged", "(c) not judged"):
         assert words in said
     found = timeline(crossing(b=2, epochs=5, acc=None))
     assert (found.stop.acc, found.final_acc) == (None, None)
-    said = " ".join(found.skipped)
-    assert "no test accuracy" in said and "(a), (b) judged by the number alone" in said
+    assert "(a), (b) judged by the number alone" in " ".join(found.skipped)
 
 
 def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact():

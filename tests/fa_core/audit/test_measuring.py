@@ -200,7 +200,7 @@ class TestCredit:
         why = measured(run).credit["missing"]["gamma"]
         assert "size mismatch for B_0" in why and "[10, 5]" in why and "[10, 16]" in why
         say(run, method="somebodys")
-        why = "the credit of method 'somebodys' is not known here"
+        why = "method 'somebodys' is not built in: its weights are measured, its credit is not"
         assert measured(run).credit == {"missing": {"gamma": why}}
 
     @pytest.mark.parametrize(

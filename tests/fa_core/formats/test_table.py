@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fa_core import load_audits
 from fa_core.formats.table import NUMBERS, AuditTable
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.diagnostics import BIT, mask_of
+from fa_core.report.diagnostics import mask_of
 from tests.fa_core.rows import row_of
 from tests.fa_core.strategies import assuming, reports, thresholds
 
@@ -44,7 +44,7 @@ def test_columns_of_chosen_rows_hold_what_their_reports_say(measured, limits, da
         assert chosen.measured(column).tolist() == [value is not None for value in expected]
     assert chosen.coverage.tolist() == [mask_of(report.coverage) for report in judged]
     assert chosen.nonfinite.tolist() == [mask_of(report.nonfinite) for report in judged]
-    assert chosen.judgements(limits) == Counter(report.claim for report in judged)
+    assert chosen.judgements(limits) == Counter(report.judgement for report in judged)
 
 
 def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
@@ -60,14 +60,6 @@ def test_a_mask_chooses_as_its_indices_do_and_columns_cannot_be_written():
     for column in (table.growth, table.coverage, table.method, table.flags(), table.credit):
         with pytest.raises(ValueError, match="read-only"):
             column[0] = 0
-
-
-def test_a_baseline_for_all_flips_every_ep_run_and_no_bp_run(resmlp):
-    judged = assuming(resmlp, 0.349)
-    ep, bp = judged.method == "ep", judged.method == "bp"
-    assert judged.margin_pp[ep].tolist() == pytest.approx([1.00, -5.66, -5.14])
-    assert (judged.flags()[ep] == BIT["d"]).all()
-    assert (judged.flags()[bp] == 0).all()
 
 
 def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp):

@@ -4,10 +4,7 @@ import csv
 import io
 import json
 
-from fa_core.analysis.seeds import over_seeds
-from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import Replay
-from fa_core.analysis.utility import decision_utility
 from fa_core.formats import scan
 from fa_core.formats.audit_table import write_audit_table
 from fa_core.formats.table import AuditTable
@@ -65,16 +62,6 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself():
         assert one.margin_pp.tolist() == [1.1, 26.0] and one.baseline.tolist() == [0.349, 0.1]
         assert one.report(1).as_recorded() == KNOWN
     assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
-
-
-def test_every_analysis_says_it():
-    words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
-    table = both_assumed()
-    assert table.assumed_notes == (words,) and AuditTable.from_rows(rows()).assumed_notes == ()
-    seeds = over_seeds(table)
-    assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
-    assert words in decision_utility(table).skipped
-    assert [words in one.skipped for one in sensitivities(table)] == [False, False, False, True]
 
 
 def test_csv_has_both_numbers_and_counts_d_as_not_measured():

@@ -15,7 +15,6 @@ from fa_core.reporting.sections.runs import (
     notes_on_runs,
     provenance,
     summary,
-    unmeasured_letters,
 )
 from tests.fa_core.analysis.runs import row, table
 
@@ -87,17 +86,6 @@ def test_the_room_is_in_the_numbers_own_unit_or_a_factor():
     assert grid.rows[1][1:5] == ("N/A",) * 4
 
 
-def test_letters_that_a_method_never_measured_are_named():
-    runs = table(
-        row("ep", 1, growth=1.0, cosine=0.1),
-        row("ep", 2, growth=float("nan")),
-        row("dfa", **FULL),
-        row("bp"),
-    )
-    assert unmeasured_letters(runs) == {"ep": "bd", "bp": "abcd"}
-    assert unmeasured_letters(table()) == {}
-
-
 def test_the_summary_names_recorded_verdicts_that_differ():
     runs = table(row(growth=100.0, recorded_verdict="trustworthy"))
     text = to_markdown(summary(runs, DEFAULT))
@@ -112,15 +100,6 @@ def test_provenance_flattens_hashes_and_says_when_there_are_none():
     assert "- device: cpu" in text and "- versions torch: 2.13" in text and "| 1 | 128 |" in text
     text = to_markdown(provenance(table(row(growth=2.0))))
     assert "No hashes, versions or devices are recorded" in text
-
-
-def test_exact_zeros_of_the_credit_are_listed_where_there_are_any():
-    lost = row("ep", 1, credit={"gamma": [None, 0.9, 1.0], "zeros": [1.0, 0.25, 0.0]})
-    whole = row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0], "zeros": [0.0, 0.0, 0.0]})
-    grid = grid_of(credit_table(table(lost, whole)))
-    assert [line for line in grid.rows if line[1] != "Γ"] == [
-        ("ep_s1", "share of a_l that is 0", "12%", "100%", "25%", "0%")
-    ]
 
 
 def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of():

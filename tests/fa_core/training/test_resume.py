@@ -23,8 +23,8 @@ from .conftest import Interrupt, plan
 KINDS = {
     "dfa": {"recipe": {"lam": 1e-3}},
     "random_targets": {"method_args": {"of": "credit_bridge"}},
-    # rules with state of their own: learned feedback, noise, a second forward pass
-    **{name: {} for name in ("weight_mirror", "dtp", "ff")},
+    # rules with state of their own: noise, a second forward pass
+    **{name: {} for name in ("dtp", "ff")},
 }
 
 

@@ -106,7 +106,7 @@ def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
     ]
     write_audit_table(path, rows)
     _, out, _ = run(capsys, "seeds", path)
-    assert "0.700 ± 0.000" in out and "dfa (lam 0.3), dfa (lam 0.1234567): " in out
+    assert "0.700 ± 0.000" in out and "dfa (lam 0.1234567) " in out
     assert "0.300000" not in out and "0.70000" not in out
     groups = run_json(capsys, "seeds", path)["groups"]
     assert groups[0]["stats"]["headline_acc"]["std"] > 0, "there is noise to leave out"
@@ -134,7 +134,7 @@ def test_sweep_takes_the_groups_from_the_user(
 ) -> None:
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"], a["neither"]) == (3, 9, ["ep"])
-    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "dfa")
+    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "none", "--degenerate", "DFA")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (0, 3)
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
     assert code == 2 and "known: bp" in err
@@ -303,6 +303,7 @@ def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixt
     assert code == 0
     assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
     assert f"torch {torch.__version__}" in out
+    assert [line[:2] for line in out.splitlines() if line[:1].isdigit()] == ["1.", "2.", "3."]
 
 
 def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_tui.session import Session
+from fa_tui.session import Runs
 from fa_tui.views.columns import columns_of
 
 
@@ -13,7 +13,7 @@ def _widths(*names: tuple[str, str]) -> tuple[int, int]:
         AuditRow(source=source, key=key, method="bp", seed=seed, report=DiagnosticReport())
         for seed, (source, key) in enumerate(names)
     ]
-    widths = {column.name: column.width for column in columns_of(Session(rows))}
+    widths = {column.name: column.width for column in columns_of(Runs(rows))}
     return widths["key"], widths["source"]
 
 

@@ -9,7 +9,6 @@ import pytest
 from fa_core.errors import UsageError
 from fa_core.formats.rows import AuditRow
 from fa_core.report.diagnostic_report import DiagnosticReport
-from fa_core.report.thresholds import DiagnosticThresholds
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 
@@ -45,12 +44,6 @@ def test_terms_must_all_hold(session: Session, text: str, found: list[str]) -> N
 
 def test_a_number_that_was_not_measured_passes_no_comparison(session: Session) -> None:
     assert not [key for key in keys(session, "margin<1000") if key.startswith(("bp", "ep"))]
-
-
-def test_flags_follow_the_thresholds(session: Session) -> None:
-    session = session.but(thresholds=DiagnosticThresholds(h_norm_explosion_ratio=5.0))
-    assert Filter("flag:a").live
-    assert keys(session, "method:ep flag:a") == ["ep_s123", "ep_s456"]
 
 
 @pytest.mark.parametrize(

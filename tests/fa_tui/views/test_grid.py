@@ -51,7 +51,7 @@ def test_a_filter_renames_no_heading() -> None:
     ]
     for shown in (None, [0, 2], [1, 3], [0, 2, 3]):
         headings = [line.label for line in build_grid(found, shown).lines if line.is_heading]
-        assert headings == [home for home in ("table.json", "main", "x") if home in headings]
+        assert headings == [home for home in ("table.json", "runs/main", "x") if home in headings]
         assert len(headings) == (3 if shown is None else len(shown))
 
 

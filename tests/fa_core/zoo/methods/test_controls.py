@@ -37,7 +37,7 @@ def test_a_frozen_net_uses_its_rules_credit_at_the_embedding_only(of, net):
 
 def test_frozen_weights_stay_while_their_feedback_learns(net):
     before = weights_now(net.blocks)
-    train(make_method("frozen", net, of="kp"), net, 3)
+    train(make_method("frozen", net, of="dtp"), net, 3)
     assert all(torch.equal(value, before[key]) for key, value in net.blocks.state_dict().items())
 
 

@@ -53,7 +53,6 @@ REFUSED = [
     *(("ep", {"beta": value}, "beta is") for value in (0.0, math.nan)),
     ("ep", {"eta": -0.1}, "eta is"),
     ("ep", {"steps": 0}, "steps is"),
-    *(("kp", {"rate": rate}, "kp: rate is") for rate in (0, 1, -0.1, math.nan)),
     *(("sparse_dfa", {"connections": many}, "connections is") for many in (0, 11, 1.5)),
 ]
 

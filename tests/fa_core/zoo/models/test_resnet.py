@@ -67,6 +67,6 @@ def test_a_checkpoint_in_biotorchs_layout_is_the_resnet_it_was(arch, n, paramete
 
 def test_fa_is_refused_where_the_head_pools():
     with pytest.raises(
-        UsageError, match=r"small_resnet's head reads the mean over a map; train it with fa_weights"
+        UsageError, match=r"small_resnet's head reads the mean over a map; train it with dfa"
     ):
         make_method("fa", build("small_resnet", image=8, width=4))
